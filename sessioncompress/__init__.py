@@ -1,0 +1,73 @@
+"""Rewrite coding-agent sessions in place into smaller ones that the agent resumes, with every original kept.
+
+Names are imported when they are first used: a run with nothing to do pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sessioncompress.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from sessioncompress.audit import verify_session
+    from sessioncompress.compress import compress_session
+    from sessioncompress.config import policy_for
+    from sessioncompress.errors import SessionCompressError
+    from sessioncompress.forget import forget_session
+    from sessioncompress.inspect import inspect_session
+    from sessioncompress.policy import PRESETS, Policy, ProtectMode
+    from sessioncompress.restore import restore_session
+    from sessioncompress.show import Shown, show
+    from sessioncompress.stats import CompressionStats, RestoreStats, SessionStats, Status, VerifyStats
+
+_HOMES = {
+    "PRESETS": "policy",
+    "CompressionStats": "stats",
+    "Policy": "policy",
+    "ProtectMode": "policy",
+    "RestoreStats": "stats",
+    "SessionCompressError": "errors",
+    "SessionStats": "stats",
+    "Shown": "show",
+    "Status": "stats",
+    "VerifyStats": "stats",
+    "compress_session": "compress",
+    "forget_session": "forget",
+    "inspect_session": "inspect",
+    "policy_for": "config",
+    "restore_session": "restore",
+    "show": "show",
+    "verify_session": "audit",
+}
+
+__all__ = [
+    "PRESETS",
+    "CompressionStats",
+    "Policy",
+    "ProtectMode",
+    "RestoreStats",
+    "SessionCompressError",
+    "SessionStats",
+    "Shown",
+    "Status",
+    "VerifyStats",
+    "__version__",
+    "compress_session",
+    "forget_session",
+    "inspect_session",
+    "policy_for",
+    "restore_session",
+    "show",
+    "verify_session",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name's module when the name is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

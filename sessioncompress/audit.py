@@ -1,0 +1,90 @@
+"""`verify`: is the session one, and is every rewritten line's original there and right?"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from xxhash import xxh3_64_hexdigest
+
+from sessioncompress import files
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.model import Kind, Role
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.restore import missing_lines
+from sessioncompress.rewrite import value_at
+from sessioncompress.splice import CannotSplice, literal
+from sessioncompress.stats import VerifyStats
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import Beside
+from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
+from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.survey import parse
+
+
+def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
+    """Check a session and what lies beside it; changes nothing.
+
+    Raises Damaged where an original is missing or wrong, or where the session does not hold the lines that the
+    journal says were written, so that it could not be restored exactly; other SessionCompressErrors as usual.
+    """
+    with open_session(Path(path), writing=False) as session:
+        beside = files.beside_of(session.path, policy)
+        journal = journals.load(beside.journal)
+        known = files.read_session(session, journal)
+        checked = _originals(beside, journal)
+        missing = missing_lines(session, journal)
+        if missing:
+            raise Damaged(
+                f"{missing:,} rewritten lines are not in the session as they were written, so it cannot be restored "
+                "exactly", where=session.path, state=NOT_CHANGED,
+                remedy="'sessioncompress restore --from-markers' puts back what its markers still name.",
+            )
+        lines = known.survey.lines
+        opaque = sum(line.role is Role.OPAQUE for line in lines)
+        return VerifyStats(
+            str(session.path), known.form.name, len(lines), opaque, len(known.rewritten), checked, len(journal.blocks)
+        )
+
+
+def _originals(beside: Beside, journal: Journal) -> int:
+    """Read every original and compare it and its blocks with their records; return how many there are."""
+    stored = {record.sha256: record for record in journal.lines if record.place is not None}
+    if not stored:
+        return 0
+    blocks: dict[str, list[BlockRecord]] = {}
+    for line, block in journal.blocks:
+        blocks.setdefault(line.sha256, []).append(block)
+    with closing(OriginalsReader(beside.originals)) as originals:
+        for record in sorted(stored.values(), key=_position):
+            assert record.place is not None
+            original = originals.line(record.place, record.sha256)
+            _check_blocks(original, blocks.get(record.sha256, []), beside)
+    return len(stored)
+
+
+def _position(record: LineRecord) -> tuple[int, int]:
+    return (record.place.frame, record.place.offset) if record.place else (0, 0)
+
+
+def _check_blocks(original: bytes, blocks: list[BlockRecord], beside: Beside) -> None:
+    entry = parse(original)
+    for block in blocks:
+        try:
+            content = content_of(value_at(entry or {}, block.path), block.kind)
+        except CannotSplice:
+            content = b""
+        if xxh3_64_hexdigest(content)[: len(block.xxh3)] != block.xxh3:
+            raise Damaged(
+                f"the original of reference {block.ref} is not what the journal says", where=beside.journal,
+                state=NOT_CHANGED, remedy="Put the journal and the originals back from a backup.",
+            )
+
+
+def content_of(value: object, kind: Kind) -> bytes:
+    """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
+    if kind is Kind.IMAGE and isinstance(value, dict):
+        return str(value.get("data", "")).encode()
+    return value.encode() if isinstance(value, str) else literal(value)
+

@@ -1,0 +1,40 @@
+"""The commit that is checked out where a session lies, read from git's own files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_ID = re.compile(r"[0-9a-f]{40,64}")
+_MOST_BYTES = 1 << 20
+
+
+def head(folder: Path) -> str:
+    """Return the id of the commit checked out in the work tree around a folder; empty where there is none."""
+    top = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+    if top is None:
+        return ""
+    try:
+        return _resolve(_git_folder(top / ".git"))
+    except (OSError, ValueError):
+        return ""
+
+
+def _git_folder(path: Path) -> Path:
+    if path.is_dir():
+        return path
+    return path.parent / path.read_text().removeprefix("gitdir:").strip()
+
+
+def _resolve(git: Path) -> str:
+    text = (git / "HEAD").read_text().strip()
+    if not text.startswith("ref:"):
+        return text if _ID.fullmatch(text) else ""
+    name = text.removeprefix("ref:").strip()
+    common = git / "commondir"
+    home = git / common.read_text().strip() if common.exists() else git
+    loose = home / name
+    if loose.is_file():
+        return loose.read_text().strip()
+    packed = (home / "packed-refs").read_text()[:_MOST_BYTES]
+    return next((line.split()[0] for line in packed.splitlines() if line.endswith(" " + name)), "")

@@ -1,0 +1,356 @@
+"""The commands: parse, call, print, exit code; nothing else. Everything that takes time is imported when needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import click
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.find import policy_file
+from sessioncompress.version import VERSION
+
+if TYPE_CHECKING:
+    from sessioncompress.policy import Policy
+    from sessioncompress.stats import CompressionStats
+
+P = ParamSpec("P")
+
+_SHOWN_BYTES = 20 * 1024
+_PATHS = click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, readable=False)
+)
+_CONFIG = click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Policy file; else the nearest compression.json beside or above the session.",
+)
+_PRESET = click.option(
+    "--preset", type=click.Choice(["balanced", "low-cost", "high-quality"]), help="Base policy that a file then changes."
+)
+_BACKUP_DIR = click.option(
+    "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+
+
+def _errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
+    """Print an error of ours and exit with its code; an interrupt exits with 130."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except SessionCompressError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
+            sys.exit(130)
+
+    return run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="sessioncompress")
+def main() -> None:
+    """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
+
+
+@main.command()
+@_PATHS
+@click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
+@click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+@_CONFIG
+@_PRESET
+@click.option("--keep-turns", type=click.IntRange(0), help="User turns that stay whole.")
+@click.option(
+    "--protect-mode", type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
+    help="How the recent context is measured.",
+)
+@click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool calls and results that stay whole.")
+@click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
+@click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
+@_BACKUP_DIR
+@click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
+@click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
+@_JSON
+@_errors_end_it
+def compress(
+    paths: Sequence[Path], dry_run: bool, check: bool, config: Path | None, preset: str | None, as_json: bool,
+    force: bool, **overrides: Any,
+) -> None:
+    """Make sessions smaller, in place.
+
+    \b
+    Example: sessioncompress compress ~/.pi/agent/sessions
+    """
+    from sessioncompress import archive, gate, report
+    from sessioncompress.discover import Found, discover
+
+    rehearse = dry_run or check
+
+    def work(found: Found) -> CompressionStats:
+        policy = _policy(found.path, config, preset, overrides)
+        if (skipped := gate.skip(found.path, policy, force=force)) is not None:
+            return skipped
+        from sessioncompress.compress import compress_session
+
+        return compress_session(found.path, policy, dry_run=rehearse, force=force)
+
+    done: list[CompressionStats] = []
+    passed_over = 0
+    codes: set[int] = set()
+    for outcome in archive.each(discover(paths), work):
+        codes.add(outcome.exit_code)
+        if outcome.passed_over:
+            passed_over += 1
+            continue
+        stats = outcome.result or report.failed(str(outcome.found.path), _known(outcome.error))
+        done.append(stats)
+        if not as_json or outcome.error:
+            click.echo(report.line(stats, dry_run=rehearse), err=outcome.error is not None)
+        _echo_all(report.warnings(stats))
+    if as_json:
+        _echo_json(report.document(done))
+    else:
+        click.echo(report.total_line(done, passed_over=passed_over, dry_run=rehearse))
+    if check and any(stats.status.value == "compressed" for stats in done):
+        codes.add(1)
+    sys.exit(archive.worst(codes))
+
+
+@main.command()
+@_PATHS
+@_CONFIG
+@_PRESET
+@_BACKUP_DIR
+@_JSON
+@_errors_end_it
+def stats(
+    paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
+) -> None:
+    """Show where the bytes of sessions are and what would be saved; change nothing.
+
+    \b
+    Example: sessioncompress stats session.jsonl
+    """
+    from sessioncompress import report
+    from sessioncompress.inspect import inspect_session
+
+    found = _for_each(
+        paths, lambda path: inspect_session(path, _policy(path, config, preset, {"backup_dir": backup_dir}))
+    )
+    if as_json:
+        _echo_json({"schema": "sessioncompress.stats/1", "files": [report.session_document(each) for each in found[0]]})
+    else:
+        for each in found[0]:
+            for text in report.session_lines(each):
+                click.echo(text)
+    sys.exit(found[1])
+
+
+@main.command()
+@_PATHS
+@click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
+@click.option(
+    "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
+)
+@_CONFIG
+@_BACKUP_DIR
+@_errors_end_it
+def restore(
+    paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
+) -> None:
+    """Give sessions their original bytes back; what was appended since stays.
+
+    \b
+    Example: sessioncompress restore session.jsonl
+    """
+    if originals and not from_markers:
+        raise click.UsageError("--originals goes with --from-markers")
+    from sessioncompress.printable import printable
+    from sessioncompress.report import kb
+    from sessioncompress.restore import restore_session
+
+    def work(path: Path) -> None:
+        policy = _policy(path, config, None, {"backup_dir": backup_dir})
+        done = restore_session(path, policy, from_markers=from_markers, originals=originals)
+        if done.lines_restored:
+            sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}, {done.lines_restored:,} lines restored"
+            click.echo(f"{printable(done.path)}: {sizes}" + (f"; {done.reason}" if done.reason else ""))
+        else:
+            click.echo(f"{printable(done.path)}: unchanged: {done.reason}")
+
+    sys.exit(_for_each(paths, work)[1])
+
+
+@main.command()
+@click.argument("ref")
+@click.argument("path", required=False, type=click.Path(path_type=Path, exists=True))
+@click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
+@click.option("--lines", metavar="A:B", help="Print lines A to B only, counted from 1.")
+@_CONFIG
+@_BACKUP_DIR
+@_errors_end_it
+def show(
+    ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
+) -> None:
+    """Print the original that a marker's reference names.
+
+    \b
+    Example: sessioncompress show 7f3a91c2e05b --lines 1:80
+    """
+    from sessioncompress.report import kb
+    from sessioncompress.show import show as find
+
+    policy = _policy(path or Path.cwd() / "session.jsonl", config, None, {"backup_dir": backup_dir})
+    found = find(ref, path, policy)
+    if len(found) > 1:
+        _ambiguous(ref, found)
+    content = found[0].content
+    if lines is not None:
+        content = _lines(content, lines)
+    rest = 0 if everything or lines is not None else max(0, len(content) - _SHOWN_BYTES)
+    _print(content[: len(content) - rest])
+    if rest:
+        click.echo(f"\n{kb(rest)} more; --all prints everything, --lines A:B a part.", err=True)
+
+
+@main.command()
+@_PATHS
+@_CONFIG
+@_BACKUP_DIR
+@_errors_end_it
+def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) -> None:
+    """Check sessions and that every original is there and right; exit 5 if not.
+
+    \b
+    Example: sessioncompress verify session.jsonl
+    """
+    from sessioncompress.audit import verify_session
+    from sessioncompress.printable import printable
+
+    def work(path: Path) -> None:
+        done = verify_session(path, _policy(path, config, None, {"backup_dir": backup_dir}))
+        opaque = f", {done.lines_not_understood:,} not understood" if done.lines_not_understood else ""
+        kept = f"{done.lines_rewritten:,} rewritten, {done.originals:,} originals read and right"
+        click.echo(f"{printable(done.path)}: {done.format}, {done.lines:,} lines{opaque}, {kept}")
+
+    sys.exit(_for_each(paths, work)[1])
+
+
+@main.command()
+@_PATHS
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_CONFIG
+@_BACKUP_DIR
+@_errors_end_it
+def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
+    """Delete what lies beside sessions, after saying what can then not be restored.
+
+    \b
+    Example: sessioncompress forget session.jsonl
+    """
+    from sessioncompress.forget import forget_session
+    from sessioncompress.printable import printable
+    from sessioncompress.report import kb
+
+    def work(path: Path) -> None:
+        policy = _policy(path, config, None, {"backup_dir": backup_dir})
+        would = forget_session(path, policy, dry_run=True)
+        name = printable(str(path))
+        if not would.bytes_deleted:
+            click.echo(f"{name}: nothing lies beside it")
+            return
+        what = f"{kb(would.bytes_deleted)} with {would.originals_lost:,} originals, which can then not be restored"
+        if not yes and not click.confirm(f"{name}: delete {what}?"):
+            click.echo(f"{name}: kept")
+            return
+        forget_session(path, policy)
+        click.echo(f"{name}: deleted {what}")
+
+    sys.exit(_for_each(paths, work)[1])
+
+
+def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[Any], int]:
+    """Do the work for every file that the paths mean; print errors; return the results and the exit code."""
+    from sessioncompress import archive
+    from sessioncompress.discover import discover
+
+    results = []
+    codes: set[int] = set()
+    for outcome in archive.each(discover(paths), lambda found: work(found.path)):
+        codes.add(outcome.exit_code)
+        if outcome.error is None:
+            results.append(outcome.result)
+        elif not outcome.passed_over:
+            click.echo(str(outcome.error), err=True)
+    return results, archive.worst(codes)
+
+
+def _policy(path: Path, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> Policy:
+    """Return the policy for a session: file and preset, then what the command line says."""
+    from sessioncompress.policy import PRESETS, with_options
+
+    base = PRESETS[preset or "balanced"]
+    file = config or policy_file(path)
+    if file is not None:
+        from sessioncompress.config import load
+
+        base = load(file, base)
+    return with_options(base, overrides)
+
+
+def _known(error: SessionCompressError | None) -> SessionCompressError:
+    return error or SessionCompressError("nothing came of it")
+
+
+def _echo_all(texts: Iterable[str]) -> None:
+    for text in texts:
+        click.echo(text, err=True)
+
+
+def _echo_json(document: Any) -> None:
+    import orjson
+
+    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def _ambiguous(ref: str, found: Sequence[Any]) -> None:
+    from sessioncompress.errors import UsageError
+    from sessioncompress.printable import printable
+
+    for each in found:
+        record = each.record
+        where = f"{record.kind.value} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
+        click.echo(printable(f"{record.xxh3}  {where}  {each.journal}"), err=True)
+    raise UsageError(f"{ref} names {len(found)} originals", remedy="Give more digits, or name the session.")
+
+
+def _lines(content: bytes, wanted: str) -> bytes:
+    first, _, last = wanted.partition(":")
+    if not first.isdecimal() or (last and not last.isdecimal()) or int(first) < 1:
+        raise click.UsageError("--lines takes A:B, two line numbers counted from 1")
+    lines = content.split(b"\n")
+    end = int(last) if last else (len(lines) if ":" in wanted else int(first))
+    return b"\n".join(lines[int(first) - 1 : end])
+
+
+def _print(content: bytes) -> None:
+    """Print bytes as they are; on a terminal, control characters are made visible."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    from sessioncompress.printable import printable
+
+    text = content.decode(errors="backslashreplace")
+    click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""One session, end to end: lock, survey, plan, rewrite, verify, commit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sessioncompress import config, files, gate, verify
+from sessioncompress.apply import Applied, Applier, after
+from sessioncompress.checkout import head
+from sessioncompress.compressors import View
+from sessioncompress.gate import KB
+from sessioncompress.jsonl import pieces
+from sessioncompress.model import Kind, Role, Standing, Survey
+from sessioncompress.plan import Plan, plan
+from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
+from sessioncompress.rewrite import rewrite
+from sessioncompress.splice import CannotSplice
+from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import Beside
+from sessioncompress.store.commit import Finished, Rewrite
+from sessioncompress.store.journal import Journal, RunRecord
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.recover import recover
+from sessioncompress.store.rehearsal import Rehearsal
+from sessioncompress.survey import parse
+from sessioncompress.tokens import estimate
+from sessioncompress.version import VERSION
+
+
+_LITTLE = 0.25
+"""A run that gains less than this share of the session says what the recent context holds."""
+
+
+def compress_session(
+    path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, force: bool = False
+) -> CompressionStats:
+    """Rewrite a session in place, or with `dry_run` find out what that would do.
+
+    `force` lifts the size threshold and `min_saved_kb`, nothing else. Returns the statistics; raises
+    SessionCompressError (see errors.py) with the session unchanged.
+    """
+    path = Path(path)
+    if (skipped := gate.skip(path, policy, force=force)) is not None:
+        return skipped
+    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
+        return compress_open(session, policy, dry_run=dry_run, force=force)
+
+
+def compress_open(
+    session: OpenSession, policy: Policy, *, dry_run: bool = False, force: bool = False
+) -> CompressionStats:
+    """Do the same for a session that is open already."""
+    return _Run(session, files.beside_of(session.path, policy), policy, dry_run, force).compress()
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One try at a session: what was planned, what was applied, and what it comes to."""
+
+    view: View
+    plan: Plan
+    applied: Applied
+    finished: Finished
+    journal: bytes
+
+
+class _Run:
+    """One run over one open session."""
+
+    def __init__(self, session: OpenSession, beside: Beside, policy: Policy, dry_run: bool, force: bool) -> None:
+        self._session = session
+        self._beside = beside
+        self._policy = policy
+        self._dry_run = dry_run
+        self._force = force
+        self._least = 0 if force else policy.min_saved_kb * KB
+        self._where = str(session.path)
+
+    def compress(self) -> CompressionStats:
+        self._journal = journals.load(self._beside.journal)
+        if not self._dry_run:
+            recover(self._session, self._beside, self._journal.lengths)
+        self._ours = {key: block.origin for key, block in self._journal.ours().items()}
+        self._known = files.read_session(self._session, self._journal)
+        small = gate.is_small(self._session.size, self._policy, force=self._force)
+        if small and not self._is_due(turns_of(self._known.survey)):
+            reason = gate.too_small(self._session.size, self._policy)
+            return replace(self._stats(None), status=Status.SKIPPED, reason=reason)
+        return self._attempt()
+
+    def _is_due(self, turns: int) -> bool:
+        before = self._journal.runs[-1].stats.get("turns", 0) if self._journal.runs else 0
+        return self._policy.every_turns is not None and turns - int(before) >= self._policy.every_turns
+
+    def _attempt(self) -> CompressionStats:
+        """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
+        left_alone: set[int] = set()
+        while True:
+            view = View(self._known.survey, self._policy, self._known.form, self._ours)
+            planned = plan(view, frozenset(self._known.rewritten), frozenset(left_alone))
+            if not planned.changes:
+                return self._unchanged(view, planned, 0)
+            with self._sink() as sink:
+                with self._session.reader() as file:
+                    applied = self._applier(view, planned, sink).run(pieces(file, self._session.size))
+                if applied.again and not applied.left_alone <= left_alone:
+                    left_alone |= applied.left_alone
+                    continue
+                if not applied.changed:
+                    return self._unchanged(view, planned, 0)
+                finished = sink.finish()
+                attempt = _Attempt(view, planned, applied, finished, self._records(view, applied, finished))
+                return self._decide(attempt, sink)
+
+    def _sink(self) -> Rewrite | Rehearsal:
+        if self._dry_run:
+            return Rehearsal(self._journal.lengths)
+        return Rewrite(
+            self._session, self._beside, self._journal.lengths, commit_originals=self._policy.commit_originals
+        )
+
+    def _applier(self, view: View, planned: Plan, sink: Rewrite | Rehearsal) -> Applier:
+        return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where)
+
+    def _decide(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
+        added = attempt.finished.originals_size - self._journal.store_size + len(attempt.journal)
+        gain = self._session.size - attempt.finished.size - added
+        if gain <= 0 or gain < self._least:
+            return self._unchanged(attempt.view, attempt.plan, max(gain, 0))
+        self._verify(attempt, sink)
+        stats = replace(
+            self._stats(attempt.view, attempt), status=Status.COMPRESSED, backup_added=added,
+            reason=_advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
+            backup_size=attempt.finished.originals_size + self._journal.size + len(attempt.journal),
+        )
+        if isinstance(sink, Rewrite):
+            committed = sink.commit(attempt.journal)
+            stats = replace(stats, compressed_size=committed.size)
+        return stats
+
+    def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> None:
+        """Check the new session's structure, and that a second run over it would change nothing."""
+        found = after(self._known.survey, attempt.applied)
+        changed = attempt.applied.changed
+        verify.check(self._known.survey.lines, found.lines, attempt.view.standing, changed, self._where)
+        found = replace(found, shape=self._known.form.shape(found.lines))
+        view = View(found, self._policy, self._known.form, {**attempt.view.ours, **attempt.applied.ours})
+        known = frozenset(self._known.rewritten) | frozenset(changed)
+        second = plan(view, known, frozenset(attempt.applied.left_alone))
+        if second.changes and isinstance(sink, Rewrite):
+            self._verify_stable(view, second, sink)
+
+    def _verify_stable(self, view: View, second: Plan, sink: Rewrite) -> None:
+        """A plan may offer again what turned out to bear no change; rendered, nothing may come of it."""
+        with sink.reader() as file:
+            for number, raw, _ in pieces(file, view.survey.size):
+                changes = second.changes.get(number)
+                entry = parse(raw) if changes else None
+                if changes and entry is not None and _changes(raw, entry, changes, view):
+                    raise verify.broken("a second run would change it again", self._where, number)
+
+    def _records(self, view: View, applied: Applied, finished: Finished) -> bytes:
+        """Return what this run appends to the journal."""
+        stats = self._stats(view)
+        run = RunRecord(
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), version=VERSION,
+            policy=config.differences(self._policy), original_size=self._session.size, compressed_size=finished.size,
+            store_size=finished.originals_size, boundary=_boundary(view),
+            stats={"turns": stats.turns, "linesChanged": len(applied.changed), "removedBytes": applied.tally.removed},
+            head=head(self._session.path.parent),
+        )
+        return b"".join(each.encode(finished.places) for each in applied.pending) + run.encode()
+
+    def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:
+        stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
+        return replace(stats, reason=_why(view, planned, gain))
+
+    def _stats(self, view: View | None, attempt: _Attempt | None = None) -> CompressionStats:
+        found = self._known.survey
+        view = view or View(found, self._policy, self._known.form, self._ours)
+        imitated, in_calls = _imitated(view)
+        stats = CompressionStats(
+            self._where, format=self._known.form.name, original_size=self._session.size,
+            compressed_size=self._session.size, backup_size=self._journal.size + self._journal.store_size, lines=len(found.lines),
+            lines_not_understood=sum(line.role is Role.OPAQUE for line in found.lines), imitated_markers=imitated,
+            imitated_in_calls=in_calls, turns=turns_of(found), tokens_before=_tokens(found), tokens_after=_tokens(found),
+        )
+        if attempt is None:
+            return stats
+        tally = attempt.applied.tally
+        return replace(
+            stats, compressed_size=attempt.finished.size, lines_changed=len(attempt.applied.changed),
+            tool_calls_compressed=len(tally.calls), tool_results_compressed=tally.counts[Kind.RESULT],
+            thinking_blocks_removed=tally.counts[Kind.THINKING], images_replaced=tally.counts[Kind.IMAGE],
+            mirrors_replaced=tally.counts[Kind.MIRROR], redundancies_eliminated=tally.redundancies,
+            removable_bytes=attempt.plan.removable, removed_bytes=tally.removed, protected_bytes=attempt.plan.protected,
+            tokens_after=_tokens(after(found, attempt.applied)),
+        )
+
+
+def _changes(raw: bytes, entry: dict[str, object], changes: tuple[object, ...], view: View) -> bool:
+    try:
+        return rewrite(raw, entry, changes, view, lambda content: "0" * 12) is not None  # type: ignore[arg-type]
+    except CannotSplice:
+        return False
+
+
+def turns_of(found: Survey) -> int:
+    """Return the user turns on the live path."""
+    return sum(found.lines[number].role is Role.USER for number in found.shape.live)
+
+
+def _tokens(found: Survey) -> int:
+    """Estimate what the model reads of the live path."""
+    return estimate(sum(found.lines[number].reads for number in found.shape.live if number not in found.shape.dead))
+
+
+def _boundary(view: View) -> int:
+    """Return the first protected line, or the number of lines."""
+    return next(
+        (number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED), len(view.lines)
+    )
+
+
+def _imitated(view: View) -> tuple[int, int]:
+    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
+    kinds = [
+        block.kind
+        for line in view.lines
+        for block in line.blocks
+        if block.marked and block.kind is not Kind.IMAGE and view.origin(block) is None
+    ]
+    return len(kinds), kinds.count(Kind.ARGUMENT)
+
+
+def _why(view: View, planned: Plan, gain: int) -> str:
+    """Say in one sentence why nothing was written, and what would help."""
+    why = "nothing to remove that would pay"
+    if gain:
+        why = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb}"
+    return "; ".join(part for part in (why, _advice(view, planned)) if part)
+
+
+def _advice(view: View, planned: Plan) -> str:
+    """Say how much the recent context holds, and how much of it the preset low-cost would take."""
+    if planned.protected < KB:
+        return ""
+    low = plan(View(view.survey, PRESETS["low-cost"], view.form, view.ours)).removable
+    low = min(low - planned.removable, planned.protected)
+    more = f"; --preset low-cost would take {low / KB:,.0f} KB of it" if low >= KB else ""
+    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{more}"
+
+
+def _recent(view: View) -> str:
+    """Name the recent context as it was measured for this session."""
+    turns = view.policy.turn_threshold_before_compress
+    by_turns = view.policy.protect_mode is ProtectMode.TURNS or (
+        view.policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns_of(view.survey) > turns
+    )
+    return f"the last {turns} turns" if by_turns else f"the newest {view.policy.protect_tokens:,} tokens of tool I/O"

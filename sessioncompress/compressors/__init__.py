@@ -1,0 +1,29 @@
+"""The table of compressors, in the order in which they may claim a block, and who renders what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sessioncompress.compressors import arguments, images, mirrors, redundancy, results, thinking
+from sessioncompress.compressors.base import Compressor, Context, View
+from sessioncompress.model import Change, Kind, Replacement
+
+COMPRESSORS: tuple[Compressor, ...] = (
+    redundancy.propose,
+    results.propose,
+    arguments.propose,
+    thinking.propose,
+    images.propose,
+    mirrors.propose,
+)
+
+RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterator[Replacement]]] = {
+    Kind.ARGUMENT: arguments.render,
+    Kind.RESULT: results.render,
+    Kind.THINKING: thinking.render,
+    Kind.IMAGE: images.render,
+    Kind.MIRROR: mirrors.render,
+}
+
+__all__ = ["COMPRESSORS", "RENDERERS", "Context", "View"]

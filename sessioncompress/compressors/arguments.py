@@ -1,0 +1,77 @@
+"""Arguments of tool calls: same keys, same types; each long text becomes its first and last lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessioncompress.compressors import ties
+from sessioncompress.compressors.base import Context, View
+from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
+from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
+
+_MARKER_BYTES = 165
+_PREVIEW_SHARE = 20
+_SMALLEST_PREVIEW = 80
+_FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdir"})
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
+    loosened = ties.loosened(view)
+    for number, block in view.blocks(Kind.ARGUMENT):
+        bound = view.lines[number].bound
+        if block.marked:
+            yield from _dead_preview(view, number, block)
+            continue
+        saves = block.bulk - min(block.bulk, view.policy.leaf_limit)
+        if block.size <= view.policy.call_limit or saves <= 0 or (bound and number not in loosened):
+            continue
+        group = ties.group_of(number) if bound else 0
+        yield Change(number, block.path, view.treatment(number), saves, block, group=group)
+
+
+def _dead_preview(view: View, number: int, block: Block) -> Iterator[Change]:
+    """Offer a preview of ours that no model sees again."""
+    saves = block.size - _MARKER_BYTES
+    if view.origin(block) is not None and view.treatment(number) is Treatment.REFERENCE and saves > 0:
+        yield Change(number, block.path, Treatment.REFERENCE, saves, block)
+
+
+def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:
+    """Give a replacement for each long text at any depth; paths and short values stay."""
+    if context.origin is not None:
+        text = shrunk(context.origin, change.note, in_arguments=True)
+        yield Replacement(change.path, text, change, origin=context.origin)
+        return
+    for path, text in _leaves(arguments, change.path):
+        if context.size(text) > context.policy.leaf_limit:
+            content = text.encode()
+            new = _shortened(change, text, context, Wording(context.refer(content), in_arguments=True))
+            if context.size(new) <= context.policy.leaf_limit:
+                yield Replacement(path, new, change, content)
+
+
+def _shortened(change: Change, text: str, context: Context, wording: Wording) -> str:
+    bare = reference(text, wording, change.note)
+    if change.treatment is not Treatment.PREVIEW:
+        return bare
+    limit = context.policy.leaf_limit
+    room = limit - _MARKER_BYTES - _PREVIEW_SHARE
+    if room < _SMALLEST_PREVIEW // 2:
+        return bare
+    share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
+    tries = (preview(text, size, wording) for size in (share, share // 2))
+    return next((new for new in tries if context.size(new) <= limit), bare)
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        if path[-1] not in _FILE_KEYS:
+            yield path, value
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            yield from _leaves(child, (*path, key))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _leaves(child, (*path, index))

@@ -1,0 +1,117 @@
+"""What a compressor sees and what it gives: a view of the session in, proposed changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from sessioncompress import protect
+from sessioncompress.formats.base import Format
+from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, OurKey, Standing, Survey, Treatment
+from sessioncompress.policy import Policy
+from sessioncompress.splice import literal
+
+_SKILL_FILE = "SKILL.md"
+
+
+@dataclass(frozen=True)
+class View:
+    """A session as the compressors see it. `ours` holds what the journal says this tool put there."""
+
+    survey: Survey
+    policy: Policy
+    form: Format
+    ours: Mapping[OurKey, Origin]
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The session's lines."""
+        return self.survey.lines
+
+    @cached_property
+    def standing(self) -> tuple[Standing, ...]:
+        """Where each line stands."""
+        return protect.standings(self.survey.lines, self.survey.shape, self.policy)
+
+    @cached_property
+    def latest_thinking(self) -> int | None:
+        """The line whose thinking stays."""
+        return protect.latest_thinking(self.survey.lines, self.survey.shape)
+
+    @cached_property
+    def made(self) -> Mapping[str, tuple[int, Call]]:
+        """Each call by its id, with the line that makes it; of two with one id, the last."""
+        return {call.id: (number, call) for number, line in enumerate(self.lines) for call in line.calls}
+
+    @cached_property
+    def answers(self) -> Mapping[str, tuple[int, ...]]:
+        """The lines with the results of each call."""
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(self.lines):
+            if line.answers:
+                found.setdefault(line.answers, []).append(number)
+        return {call: tuple(numbers) for call, numbers in found.items()}
+
+    def free(self) -> Iterator[tuple[int, Line]]:
+        """Yield the lines that may change."""
+        for number, line in enumerate(self.lines):
+            if self.standing[number] is not Standing.PROTECTED and not line.sealed:
+                yield number, line
+
+    def blocks(self, kind: Kind) -> Iterator[tuple[int, Block]]:
+        """Yield the blocks of one kind that may change, in the order of the lines."""
+        for number, line in self.free():
+            for block in line.blocks:
+                if block.kind is kind and not self.stays(number, block):
+                    yield number, block
+
+    def call(self, number: int, block: Block) -> Call | None:
+        """Return the call that a block of this line belongs to."""
+        line = self.lines[number]
+        if line.answers:
+            made = self.made.get(line.answers)
+            return made[1] if made else None
+        return next((call for call in line.calls if call.name == block.call), None)
+
+    def stays(self, number: int, block: Block) -> bool:
+        """Say whether a block is kept whole for what it is: of a protected tool, or a skill that was read."""
+        if block.tool in self.policy.protect_tools:
+            return True
+        made = self.made.get(self.lines[number].answers)
+        return made is not None and made[1].file.endswith(_SKILL_FILE)
+
+    def origin(self, block: Block) -> Origin | None:
+        """Return the original of a block that holds our own replacement."""
+        return self.ours.get((block.digest, block.kind, block.call)) if block.marked else None
+
+    def known_tool(self, tool: str) -> bool:
+        """Say whether the tool is one of the agent's own, so that we know what its mirrors are for."""
+        return tool.lower() in self.form.tools
+
+    def treatment(self, number: int) -> Treatment:
+        """Dead history is named only; what a model may still see is previewed."""
+        return Treatment.REFERENCE if self.standing[number] is Standing.DEAD else Treatment.PREVIEW
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a compressor needs to render one change: `refer` makes a content's reference, or None if none is kept."""
+
+    policy: Policy
+    form: Format
+    refer: Callable[[bytes], str | None]
+    failed: bool = False
+    origin: Origin | None = None
+
+    @staticmethod
+    def size(text: str) -> int:
+        """Return the bytes of the text's JSON."""
+        return len(literal(text))
+
+
+class Compressor(Protocol):
+    """Maps a view to proposed changes; it never needs to care for protection, size or a second run."""
+
+    def __call__(self, view: View) -> Iterable[Change]: ...

@@ -1,0 +1,28 @@
+"""Images in results and old prompts: one line of text that says type, size and reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessioncompress import marker
+from sessioncompress.compressors.base import Context, View
+from sessioncompress.model import Change, Kind, Replacement, Treatment
+
+_KEEPS = 160
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer every image that is larger than the line in its place."""
+    for number, block in view.blocks(Kind.IMAGE):
+        if block.size > _KEEPS and not block.marked:
+            yield Change(number, block.path, Treatment.REFERENCE, block.size - _KEEPS, block)
+
+
+def render(change: Change, part: Any, context: Context) -> Iterator[Replacement]:
+    """Put a text part in the image's place; the reference names its data, as base64 as it was."""
+    media, data = context.form.image(part)
+    content = data.encode()
+    what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
+    text = marker.marker(what, context.refer(content))
+    yield Replacement(change.path, context.form.text_part(text), change, content)

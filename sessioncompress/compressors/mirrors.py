@@ -1,0 +1,38 @@
+"""Mirrors: copies for the agent's screen that no model sees; taken out, or emptied where a key must stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessioncompress.compressors.base import Context, View
+from sessioncompress.model import Block, Change, Kind, Replacement, Treatment
+from sessioncompress.splice import REMOVED, literal
+
+_STAYING_KEYS = frozenset({"args"})
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
+    newest = _newest_of_unknown(view)
+    for number, block in view.blocks(Kind.MIRROR):
+        bound = view.lines[number].bound
+        if not bound and (number, block.path) not in newest:
+            treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
+            yield Change(number, block.path, treatment, block.size, block)
+
+
+def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
+    """Take the mirror out, or leave an empty value of its type."""
+    del context
+    yield Replacement(change.path, REMOVED if change.treatment is Treatment.REMOVE else type(value)(), change, literal(value))
+
+
+def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
+    newest: dict[str, tuple[int, Block]] = {}
+    live = set(view.survey.shape.live)
+    for number, line in enumerate(view.lines):
+        for block in line.blocks:
+            if block.kind is Kind.MIRROR and block.tool and number in live and not view.known_tool(block.tool):
+                newest[block.tool] = (number, block)
+    return frozenset((number, block.path) for number, block in newest.values())

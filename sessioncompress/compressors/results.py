@@ -1,0 +1,74 @@
+"""Tool results: head and tail in their order; of a command that failed, also the lines that report it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sessioncompress.compressors.base import Context, View
+from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
+from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
+
+MARKER_BYTES = 110
+"""Bytes that a marker with its reference takes, for estimates."""
+
+_PREVIEW_SHARE = 20
+_EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
+_EXIT_WITHIN = 200
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer every result over the limit, and previews of ours in what has become dead history."""
+    for number, block in view.blocks(Kind.RESULT):
+        treatment = view.treatment(number)
+        ours = view.origin(block)
+        if ours is not None and treatment is Treatment.PREVIEW:
+            continue
+        if ours is None and block.size <= view.policy.result_limit:
+            continue
+        keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
+        if block.size > keeps:
+            failures = view.lines[number].failed or _is_command(view, number)
+            yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
+
+
+def budget(size: int, view: View) -> int:
+    """Return the bytes of a preview: 5 % of the text, between the policy's bounds."""
+    policy = view.policy
+    return min(max(size // _PREVIEW_SHARE, policy.preview_min_bytes), policy.preview_max_bytes)
+
+
+def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
+    """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone."""
+    if context.origin is not None:
+        yield Replacement(change.path, shrunk(context.origin, change.note), change, origin=context.origin)
+        return
+    content = text.encode()
+    wording = Wording(context.refer(content))
+    new = reference(text, wording, change.note)
+    if change.treatment is Treatment.PREVIEW:
+        new = next(
+            (each for each in _previews(change, text, wording, context) if context.size(each) <= context.policy.result_limit),
+            new,
+        )
+    yield Replacement(change.path, new, change, content)
+
+
+def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
+    policy = context.policy
+    share = min(max(len(text) // _PREVIEW_SHARE, policy.preview_min_bytes), policy.preview_max_bytes)
+    room = min(share, policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
+    if change.failures and failed(text, context.failed):
+        yield preview(text, room, wording, failures=True)
+    yield preview(text, room, wording)
+    yield preview(text, room // 3, wording)
+
+
+def failed(text: str, flagged: bool) -> bool:
+    """Say whether the command failed: by its error flag or by the exit status its output ends with."""
+    return flagged or _EXIT_STATUS.search(text, max(0, len(text) - _EXIT_WITHIN)) is not None
+
+
+def _is_command(view: View, number: int) -> bool:
+    made = view.made.get(view.lines[number].answers)
+    return made is not None and made[1].purpose is Purpose.COMMAND

@@ -1,0 +1,33 @@
+"""Thinking: taken out whole, never shortened, never unsigned, never from the latest message that has any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessioncompress.compressors import ties
+from sessioncompress.compressors.base import Context, View
+from sessioncompress.model import Change, Kind, Replacement, Treatment
+from sessioncompress.splice import REMOVED, literal
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer the thinking of every message but the latest; where ids hang on it, together with them."""
+    if not view.policy.strip_thinking:
+        return
+    loosened = ties.loosened(view)
+    for number, line in view.free():
+        tied = bool(line.ties) or line.bound
+        if number == view.latest_thinking or (tied and number not in loosened):
+            continue
+        group = ties.group_of(number) if tied else 0
+        for block in line.blocks:
+            if block.kind is Kind.THINKING:
+                yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
+        if tied:
+            yield from ties.changes(view, number)
+
+
+def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:
+    """Take the block out."""
+    del context
+    yield Replacement(change.path, REMOVED, change, literal(value))

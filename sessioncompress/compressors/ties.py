@@ -1,0 +1,66 @@
+"""What must go together with a message's thinking: item ids in calls and results, signatures, provider payloads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sessioncompress.compressors.base import View
+from sessioncompress.model import Change, Kind, Line, Standing, Treatment
+
+
+def group_of(number: int) -> int:
+    """Return the group of the changes that hang on the thinking of this line."""
+    return number + 1
+
+
+def loosened(view: View) -> frozenset[int]:
+    """Return the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
+    if not view.policy.strip_thinking:
+        return frozenset()
+    names = _names(view)
+    return frozenset(
+        number
+        for number, line in view.free()
+        if (line.ties or line.bound) and number != view.latest_thinking and _all_free(view, line, names)
+    )
+
+
+def changes(view: View, number: int) -> Iterator[Change]:
+    """Yield the changes to the ties of one loosened line and of the results of its calls."""
+    line = view.lines[number]
+    yield from _own(number, line, group_of(number))
+    for call in line.calls:
+        for answer in view.answers.get(call.id, ()):
+            yield from _own(answer, view.lines[answer], group_of(number))
+
+
+def _own(number: int, line: Line, group: int) -> Iterator[Change]:
+    for tie in line.ties:
+        treatment = Treatment.REMOVE if tie.value is None else Treatment.SET
+        block = next((block for block in line.blocks if block.path == tie.path), None)
+        saves = block.size if block else tie.size
+        yield Change(number, tie.path, treatment, saves, block, value=tie.value, group=group)
+
+
+def _names(view: View) -> Counter[str]:
+    """Count the call ids of the session as they would be with every item id cut."""
+    cut = {tie.value for line in view.lines for tie in line.ties if tie.value}
+    short = {name: name for name in cut}
+    return Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
+
+
+def _cut(call: str, short: dict[str, str]) -> str:
+    return short.get(call.partition("|")[0], call)
+
+
+def _all_free(view: View, line: Line, names: Counter[str]) -> bool:
+    """Say whether every line of the group may change and the message keeps no thinking."""
+    if line.thinks and not any(block.kind is Kind.THINKING for block in line.blocks):
+        return False
+    if not line.thinks and not line.bound:
+        return False
+    if any(names[tie.value] > 1 for tie in line.ties if tie.value):
+        return False
+    answers = [answer for call in line.calls for answer in view.answers.get(call.id, ())]
+    return all(view.standing[answer] is not Standing.PROTECTED and not view.lines[answer].sealed for answer in answers)

@@ -1,0 +1,144 @@
+"""compression.json to a Policy: where it is looked for, what it may say, and errors that name the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sessioncompress.errors import UsageError
+from sessioncompress.find import SECTION, policy_file
+from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
+
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number, 0 or more")
+    return value
+
+
+def _turns(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number, 1 or more, or null")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise ValueError("a number of seconds, 0 or more")
+    return value
+
+
+def _folder(value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
+        raise ValueError("a folder's path or null")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of tool names")
+    return tuple(value)
+
+
+def _mode(value: Any) -> ProtectMode:
+    try:
+        return ProtectMode(value)
+    except ValueError:
+        raise ValueError(" or ".join(f'"{mode}"' for mode in ProtectMode)) from None
+
+
+KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "enabled": ("enabled", _flag),
+    "sizeThresholdKB": ("size_threshold_kb", _count),
+    "everyTurns": ("every_turns", _turns),
+    "turnThresholdBeforeCompress": ("turn_threshold_before_compress", _count),
+    "protectMode": ("protect_mode", _mode),
+    "protectTokens": ("protect_tokens", _count),
+    "protectTools": ("protect_tools", _names),
+    "toolCallMaxBytes": ("tool_call_max_bytes", _count),
+    "toolResultMaxBytes": ("tool_result_max_bytes", _count),
+    "minSavedKB": ("min_saved_kb", _count),
+    "stripThinking": ("strip_thinking", _flag),
+    "eliminateRedundancy": ("eliminate_redundancy", _flag),
+    "keepBackup": ("keep_backup", _flag),
+    "backupDir": ("backup_dir", _folder),
+    "commitOriginals": ("commit_originals", _flag),
+    "quietSeconds": ("quiet_seconds", _seconds),
+}
+"""Every key of the section: the policy's field and the check of its value, which raises ValueError(what it must be)."""
+
+
+def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy:
+    """Return the policy for a session: the named file, else the nearest one above the session, else the preset.
+
+    A preset is the base that the file's keys change. Raises UsageError.
+    """
+    base = PRESETS[preset] if preset else BALANCED
+    file = config or policy_file(session)
+    return load(file, base) if file else base
+
+
+def load(file: Path, base: Policy = BALANCED) -> Policy:
+    """Return the base with what the file's section `session` says. Raises UsageError."""
+    try:
+        document = orjson.loads(file.read_bytes())
+    except OSError as error:
+        raise _error(f"the policy cannot be read: {error.strerror}", file) from error
+    except orjson.JSONDecodeError as error:
+        raise _error(f"the policy is no JSON: {error}", file) from error
+    if not isinstance(document, dict) or not isinstance(document.get(SECTION), dict):
+        raise _error(f'the policy has no object "{SECTION}"', file)
+    return from_mapping(document[SECTION], base, file)
+
+
+def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy:
+    """Return the base with the section's keys. Raises UsageError, naming the file, the key and the nearest one."""
+    changes: dict[str, Any] = {}
+    for key, value in section.items():
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
+            hint = f'; did you mean "{near[0]}"?' if near else ""
+            raise _error(f'the policy has an unknown key "{SECTION}.{key}"{hint}', file)
+        name, check = KEYS[key]
+        try:
+            changes[name] = check(value)
+        except ValueError as error:
+            written = orjson.dumps(value).decode()
+            raise _error(f'the policy\'s "{SECTION}.{key}" is {written}, but must be {error}', file) from None
+    return replace(base, **changes)
+
+
+def to_mapping(policy: Policy) -> dict[str, Any]:
+    """Return the policy as `compression.json` writes it."""
+    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
+    return {key: _plain(values[name]) for key, (name, _) in KEYS.items()}
+
+
+def differences(policy: Policy) -> dict[str, Any]:
+    """Return what of the policy is not the default, for the journal's run record."""
+    default = to_mapping(BALANCED)
+    return {key: value for key, value in to_mapping(policy).items() if value != default[key]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ProtectMode):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _error(what: str, file: Path) -> UsageError:
+    return UsageError(what, where=file, state="No session is changed.", remedy="Correct the file.")

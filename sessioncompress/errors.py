@@ -1,0 +1,94 @@
+"""Everything that can go wrong in a way a user can act on; each error carries the exit code it leads to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sessioncompress.printable import printable
+
+NOT_CHANGED = "The session is not changed."
+
+
+class SessionCompressError(Exception):
+    """What went wrong, where, what state the session is in, and what to do; `str()` is safe to print as it is.
+
+    `what` is a clause without a full stop, `where` a path or other place, `line` counts from 1, `state` and
+    `remedy` are whole sentences.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        state: str = "",
+        remedy: str = "",
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else os.fspath(where)
+        self.line = line
+        self.state = state
+        self.remedy = remedy
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        """Render as `where:line: what. State. Remedy.` without the parts that are not known."""
+        place = "" if self.where is None else f"{self.where}: "
+        if self.line is not None:
+            place = f"{self.where}:{self.line}: "
+        return printable(" ".join(part for part in (f"{place}{self.what}.", self.state, self.remedy) if part))
+
+
+class UsageError(SessionCompressError):
+    """The command or the policy asks for something that does not exist."""
+
+    exit_code = 2
+
+
+class FileFailed(SessionCompressError):
+    """One file could not be read or written; others may be fine."""
+
+    exit_code = 3
+
+
+class Refused(SessionCompressError):
+    """The file is of a kind, or in a state, that we do not touch."""
+
+    exit_code = 4
+
+
+class InUse(Refused):
+    """Another program has the session open for writing, changed it just now, or is one of us."""
+
+
+class NotASession(Refused):
+    """The file is not a session, or not a regular file at all."""
+
+
+class IsALink(Refused):
+    """The path, or something beside it, is a link: replacing it would part it from what it links to."""
+
+
+class Unsupported(Refused):
+    """The system or the file system lacks what the safe protocol needs."""
+
+
+class Damaged(SessionCompressError):
+    """A store or a session fails its check."""
+
+    exit_code = 5
+
+
+@contextmanager
+def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator[None]:
+    """Turn an OSError of the block into a FileFailed that names the file the system named, or else `where`."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename if isinstance(error.filename, str | os.PathLike) else where
+        raise FileFailed((error.strerror or str(error)).lower(), where=named, state=state) from error

@@ -1,0 +1,81 @@
+"""What every command does first with a session: open what lies beside it, and find out whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, NotASession
+from sessioncompress.formats import detect, head_of, seen
+from sessioncompress.formats.base import HEAD_LINES, Format
+from sessioncompress.jsonl import Piece, pieces
+from sessioncompress.model import Survey
+from sessioncompress.policy import Policy
+from sessioncompress.store.beside import Beside, beside
+from sessioncompress.store.journal import Journal, LineRecord
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.survey import survey
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A session as it was read: its format, its lines, and which of them the journal knows as rewritten."""
+
+    form: Format
+    survey: Survey
+    rewritten: dict[int, LineRecord]
+
+
+def beside_of(path: Path, policy: Policy) -> Beside:
+    """Name what lies beside a session; a relative `backupDir` counts from the session's folder."""
+    folder = path.parent / Path(policy.backup_dir).expanduser() if policy.backup_dir else None
+    return beside(path, folder)
+
+
+def size_beside(files: Beside) -> int:
+    """Return the bytes of what lies beside a session."""
+    total = 0
+    for path in (files.originals, files.journal):
+        with suppress(FileNotFoundError):
+            total += path.lstat().st_size
+    return total
+
+
+def format_of(session: OpenSession) -> Format:
+    """Return the format that a session's first lines show. Raises NotASession, saying what was seen."""
+    with session.reader() as file:
+        head = head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
+    form = detect(head)
+    if form is None:
+        raise NotASession(
+            f"this is no session of a known agent ({seen(head)})", where=session.path, state=NOT_CHANGED
+        )
+    return form
+
+
+def read_session(session: OpenSession, journal: Journal) -> Known:
+    """Read a session once. Raises NotASession."""
+    form = format_of(session)
+    by_rewritten = journal.by_rewritten()
+    rewritten: dict[int, LineRecord] = {}
+    with session.reader() as file:
+        stream: Iterator[Piece] = pieces(file, session.size)
+        if by_rewritten:
+            stream = _watched(stream, by_rewritten, rewritten)
+        found = survey(stream, form)
+    return Known(form, found, rewritten)
+
+
+def _watched(
+    stream: Iterator[Piece], by_rewritten: dict[str, LineRecord], rewritten: dict[int, LineRecord]
+) -> Iterator[Piece]:
+    """Pass the pieces on; note the lines that the journal knows."""
+    for number, raw, whole in stream:
+        record = by_rewritten.get(sha256(raw).hexdigest()) if whole else None
+        if record is not None:
+            rewritten[number] = record
+        yield number, raw, whole

@@ -1,0 +1,44 @@
+"""The table of formats, and the one question asked of it: whose session is this?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+
+from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
+from sessioncompress.formats.ohmypi import OhMyPi
+from sessioncompress.formats.openclaw import OpenClaw
+from sessioncompress.formats.pi import Pi
+
+FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi())
+"""In the order they are asked: pi comes last, since the others are pi with more."""
+
+_BOM = b"\xef\xbb\xbf"
+_KEYS_SHOWN = 8
+
+
+def head_of(lines: Iterable[bytes]) -> Head:
+    """Parse a file's first lines; those that are no JSON object are passed over."""
+    entries = (_entry(raw) for raw, _ in zip(lines, range(HEAD_LINES), strict=False))
+    return Head(tuple(entry for entry in entries if entry is not None))
+
+
+def detect(head: Head) -> Format | None:
+    """Return the format of the file with this head, or None where no agent of the table wrote it."""
+    return next((each for each in FORMATS if each.recognises(head)), None)
+
+
+def seen(head: Head) -> str:
+    """Say what the first line is, for the error that refuses a file."""
+    if not head.entries:
+        return "no JSON object in its first lines"
+    return "its first object has the keys " + ", ".join(list(head.entries[0])[:_KEYS_SHOWN])
+
+
+def _entry(raw: bytes) -> Entry | None:
+    try:
+        value = orjson.loads(raw.removeprefix(_BOM))
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

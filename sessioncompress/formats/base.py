@@ -1,0 +1,62 @@
+"""What every format gives the other stages: recognise, read a line, hang the lines together, say what must survive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sessioncompress.model import Line, Shape
+
+Entry = dict[str, Any]
+"""One line's parsed JSON object."""
+
+HEAD_LINES = 64
+"""So many of a session's first lines are looked at to tell its format."""
+
+
+class Reader(Protocol):
+    """Reads the lines of one file in their order; may keep what the lines before said."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first parsed lines of a file."""
+
+    entries: tuple[Entry, ...]
+
+
+class Format(Protocol):
+    """One agent's way to write sessions."""
+
+    @property
+    def name(self) -> str:
+        """The name in reports and in `--json`."""
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The agent's own tools, in lower case."""
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether the file is this agent's, from what it holds and never from its name."""
+
+    def reader(self) -> Reader:
+        """Return a reader for one file."""
+
+    def shape(self, lines: Sequence[Line]) -> Shape:
+        """Find the live path and the dead history."""
+
+    def kept(self, entry: Entry) -> Any:
+        """Return all of an entry that no rewrite may change, in a form that compares."""
+
+    def text_part(self, text: str) -> Any:
+        """Return a content part that is this text, for an image's place."""
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a content part that text_part made."""
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""

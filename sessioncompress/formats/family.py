@@ -1,0 +1,377 @@
+"""What the agents built on pi have in common: entries, messages, and where the bulk stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress import marker
+from sessioncompress.formats import tree
+from sessioncompress.formats.base import Entry, Head
+from sessioncompress.model import Block, Call, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.references import digest_of
+
+SMALLEST_BLOCK = 256
+"""Bytes. Smaller values are never replaced, so they are not looked at."""
+
+_LONGEST_COMPARED = 32 * 1024
+_FILE_KEYS = ("path", "file_path", "filePath")
+_PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+_BLOB = "blob:sha256:"
+
+Found = tuple[list[Block], list[Tie]]
+
+
+def header_of(head: Head) -> Entry | None:
+    """Return the header of a pi-like session: the first entry, or the second behind a title slot."""
+    for entry in head.entries[:2]:
+        if entry.get("type") == "session":
+            good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
+            return entry if good and not _is_other_harness(head) else None
+        if entry.get("type") != "title":
+            return None
+    return None
+
+
+def _is_other_harness(head: Head) -> bool:
+    """DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`."""
+    return any("createdAt" in entry or "seq" in entry for entry in head.entries)
+
+
+def literal(value: Any) -> bytes:
+    """Return the value's JSON text, empty where it is nested too deep to be written."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return b""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass(slots=True)
+class FamilyReader:
+    """Reads the entries of one session; `purposes` says what the agent's tools are for."""
+
+    purposes: Mapping[str, Purpose]
+    _names: dict[str, str] = field(default_factory=dict)
+    _unanswered: dict[str, str] = field(default_factory=dict)
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this entry."""
+        message = entry.get("message")
+        if entry.get("type") == "message" and isinstance(message, dict):
+            return self._message(raw, entry, message)
+        return self._other(raw, entry)
+
+    def _other(self, raw: bytes, entry: Entry) -> Line:
+        kind = entry.get("type")
+        role = Role.OTHER
+        keeps: str | int = ""
+        if kind == "session":
+            return Line(Role.HEADER, len(raw), xxh3_64_intdigest(raw))
+        if kind == "compaction":
+            role = Role.CHECKPOINT
+            index = entry.get("firstKeptEntryIndex")
+            keeps = index if isinstance(index, int) else _text(entry.get("firstKeptEntryId"))
+        elif kind == "reset_boundary":
+            role = Role.CHECKPOINT
+        blocks = self.entry_blocks(entry)
+        return self._line(raw, entry, role, blocks=tuple(blocks), keeps=keeps, reads=self._entry_reads(entry))
+
+    def entry_blocks(self, entry: Entry) -> list[Block]:
+        """Return the blocks of an entry that is no message; most agents have none."""
+        del entry
+        return []
+
+    @staticmethod
+    def _entry_reads(entry: Entry) -> int:
+        return len(_text(entry.get("summary"))) + _characters(entry.get("content"))
+
+    def _line(self, raw: bytes, entry: Entry, role: Role, **facts: Any) -> Line:
+        own = _text(entry.get("id"))
+        parent = _text(entry.get("parentId"))
+        self._names[own] = own
+        return Line(
+            role, len(raw), xxh3_64_intdigest(raw), id=own, parent=self._names.get(parent, parent), **facts
+        )
+
+    def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        role = message.get("role")
+        if role == "assistant":
+            return self._assistant(raw, entry, message)
+        if role == "toolResult":
+            return self._result(raw, entry, message)
+        content = message.get("content")
+        blocks = [block for index, part in enumerate(_items(content)) for block in _image(index, part, "", "")]
+        if marker.PREFIX_BYTES in raw:
+            blocks += _marked_images(_items(content))
+        reads = _characters(content) + len(_text(message.get("output"))) + len(_text(message.get("command")))
+        return self._line(
+            raw, entry, Role.USER if role == "user" else Role.OTHER, blocks=tuple(blocks), reads=reads
+        )
+
+    def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        tool = _text(message.get("toolName"))
+        answers = _text(message.get("toolCallId"))
+        call = _name(answers)
+        blocks: list[Block] = []
+        characters = 0
+        for index, part in enumerate(_items(message.get("content"))):
+            text = _text(_fields(part).get("text"))
+            if text:
+                characters += len(text)
+                blocks += _result_text(("message", "content", index, "text"), text, tool, call, raw)
+                self._remember(answers, text)
+            else:
+                blocks += _image(index, part, tool, call)
+        details = message.get("details")
+        if isinstance(details, (dict, list)) and details:
+            blocks += _whole(Kind.MIRROR, ("message", "details"), details, tool, call)
+        ties = _id_tie(("message", "toolCallId"), answers)
+        return self._line(
+            raw, entry, Role.RESULT, blocks=tuple(blocks), ties=tuple(ties), answers=answers,
+            failed=message.get("isError") is True, io=characters, reads=characters,
+        )
+
+    def _remember(self, call: str, text: str) -> None:
+        """Keep a result's text until the next assistant message shows whether it repeats it."""
+        if SMALLEST_BLOCK <= len(text) <= _LONGEST_COMPARED:
+            self._unanswered[call] = text.strip()
+
+    def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        parts = _items(message.get("content"))
+        responses = "responses" in _text(message.get("api"))
+        stays = any(_stays(part) for part in parts)
+        blocks: list[Block] = []
+        ties: list[Tie] = []
+        calls: list[Call] = []
+        texts: list[str] = []
+        characters = io = 0
+        thinks = False
+        for index, part in enumerate(parts):
+            path: Path = ("message", "content", index)
+            kind = _fields(part).get("type")
+            if kind == "text":
+                texts.append(_text(part.get("text")))
+                characters += len(texts[-1])
+                ties += _signature_tie(path, part) if responses else ()
+            elif kind == "thinking":
+                thinks = True
+                characters += len(_text(part.get("thinking")))
+                blocks += _thinking(path, part) if stays else ()
+            elif kind == "toolCall":
+                found, size = self._call(path, part, raw)
+                blocks += found
+                io += size
+                calls.append(self._made(part))
+                ties += _id_tie((*path, "id"), part.get("id")) if responses else ()
+        payload = message.get("providerPayload")
+        sealed = payload is not None and not _may_go(payload)
+        if payload is not None and not sealed:
+            blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
+            ties.append(Tie(("message", "providerPayload"), None, 0))
+        return self._line(
+            raw, entry, Role.ASSISTANT, blocks=tuple(blocks), ties=tuple(ties), calls=tuple(calls), thinks=thinks,
+            sealed=sealed, bound=payload is not None, io=io, reads=characters + io, repeats=self._repeated(texts),
+        )
+
+    def _call(self, path: Path, part: Mapping[str, Any], raw: bytes) -> tuple[list[Block], int]:
+        """Return the blocks of one call, and how many characters its arguments are."""
+        tool, call = _text(part.get("name")), _name(_text(part.get("id")))
+        blocks: list[Block] = []
+        arguments = part.get("arguments")
+        written = literal(arguments)
+        if isinstance(arguments, dict) and len(written) >= SMALLEST_BLOCK:
+            # A thought signature vouches for the call as it was made: its arguments stay.
+            bulk = 0 if part.get("thoughtSignature") else sum(long_leaves(arguments))
+            blocks.append(Block(Kind.ARGUMENT, (*path, "arguments"), len(written), bulk, tool, call))
+        if marker.PREFIX_BYTES in raw:
+            blocks += _marked_leaves((*path, "arguments"), arguments, tool, call)
+        if "partialJson" in part:
+            blocks += _whole(Kind.MIRROR, (*path, "partialJson"), part["partialJson"], tool, call)
+        return blocks, len(written)
+
+    def _made(self, part: Mapping[str, Any]) -> Call:
+        tool = _text(part.get("name"))
+        arguments = _fields(part.get("arguments"))
+        file = next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), "")
+        named = [f"{key}={arguments[key]}" for key in _PART_KEYS if key in arguments] if file else []
+        made = _text(part.get("id"))
+        return Call(
+            made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named)
+        )
+
+    def _repeated(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the calls whose results stand again, whole, in the texts that follow them."""
+        waiting, self._unanswered = self._unanswered, {}
+        return tuple(call for call, result in waiting.items() if any(result in text for text in texts))
+
+
+class FamilyFormat:
+    """What the formats of the family share; each adds its name, its marks and its tools."""
+
+    def shape(self, lines: Sequence[Line]) -> Shape:
+        """Return the live path and the dead history."""
+        return tree.shape(lines)
+
+    def kept(self, entry: Entry) -> Any:
+        """Return what no rewrite may change: everything but blocks, ties and thinking."""
+        return _kept_entry(entry)
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "text", "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return _text(_fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""
+        return _text(_fields(part).get("mimeType")), _text(_fields(part).get("data"))
+
+
+def _name(call: str) -> str:
+    """Return the part of a call's id that stays: behind a bar stands an item id that may have to go."""
+    return call.partition("|")[0]
+
+
+def _characters(content: Any) -> int:
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(_text(_fields(part).get("text"))) for part in _items(content))
+
+
+def _stays(part: Any) -> bool:
+    """Say whether this part alone keeps the message from being empty to its model."""
+    kind = _fields(part).get("type")
+    return kind == "toolCall" or (kind == "text" and bool(_text(part.get("text")).strip()))
+
+
+def _result_text(path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
+    marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
+    if len(text) < SMALLEST_BLOCK and not marked:
+        return []
+    written = literal(text)
+    return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest_of(written), marked)]
+
+
+def _whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
+    size = len(literal(value))
+    return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
+
+
+def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
+    data = _text(_fields(part).get("data"))
+    if _fields(part).get("type") != "image" or data.startswith(_BLOB):
+        return []
+    return _whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
+
+
+def _marked_images(parts: Sequence[Any]) -> list[Block]:
+    """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
+    found: list[Block] = []
+    for index, part in enumerate(parts):
+        text = _text(_fields(part).get("text"))
+        if marker.is_one(text):
+            found.append(_marked(Kind.IMAGE, ("message", "content", index, "text"), text, "", ""))
+    return found
+
+
+def _marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
+    """Find the strings in arguments that hold something in the marker's form, at any depth."""
+    if isinstance(value, str):
+        return [_marked(Kind.ARGUMENT, path, value, tool, call)] if marker.occurs_in(value) else []
+    children = value.items() if isinstance(value, dict) else enumerate(_items(value))
+    return [block for step, child in children for block in _marked_leaves((*path, step), child, tool, call)]
+
+
+def _marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
+    written = literal(text)
+    return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
+
+
+def _thinking(path: Path, part: Entry) -> list[Block]:
+    size = len(literal(part))
+    return [Block(Kind.THINKING, path, size, size)] if size else []
+
+
+def _id_tie(path: Path, name: Any) -> list[Tie]:
+    """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
+    call, bar, item = _text(name).partition("|")
+    return [Tie(path, call, len(item) + 1)] if call and bar else []
+
+
+def _signature_tie(path: Path, part: Entry) -> list[Tie]:
+    """OpenAI Responses: a text's signature is its item id."""
+    signature = part.get("textSignature")
+    return [Tie((*path, "textSignature"), None, len(signature) + 19)] if isinstance(signature, str) else []
+
+
+def _may_go(payload: Any) -> bool:
+    """A Responses history repeats what the message says in its content; any other payload we do not know."""
+    return _fields(payload).get("type") == "openaiResponsesHistory"
+
+
+def long_leaves(value: Any) -> list[int]:
+    """Return the lengths of all strings of SMALLEST_BLOCK characters or more, at any depth."""
+    if isinstance(value, str):
+        return [len(value)] if len(value) >= SMALLEST_BLOCK else []
+    children = value.values() if isinstance(value, dict) else _items(value)
+    return [size for child in children for size in long_leaves(child)]
+
+
+def _kept_entry(entry: Entry) -> Any:
+    rest = {key: value for key, value in entry.items() if key != "message"}
+    message = entry.get("message")
+    if not isinstance(message, dict):
+        return rest, message
+    outside = {
+        key: value
+        for key, value in message.items()
+        if key not in ("content", "details", "providerPayload", "toolCallId")
+    }
+    result = message.get("role") == "toolResult"
+    content = message.get("content")
+    parts = [_kept_part(part, result) for part in content] if isinstance(content, list) else content
+    outside["content"] = [part for part in parts if part is not None] if isinstance(parts, list) else parts
+    outside["toolCallId"] = _name(_text(message.get("toolCallId")))
+    return rest, outside
+
+
+def _kept_part(part: Any, in_result: bool) -> Any:
+    if not isinstance(part, dict):
+        return part
+    kind = part.get("type")
+    if kind == "thinking":
+        return None
+    if kind == "image" or (kind == "text" and (in_result or marker.occurs_in(_text(part.get("text"))))):
+        return "text or image"
+    rest = {key: value for key, value in part.items() if key not in ("textSignature", "partialJson")}
+    if kind == "toolCall":
+        rest["id"] = _name(_text(part.get("id")))
+        rest["arguments"] = _outline(part.get("arguments"))
+    return rest
+
+
+def _outline(value: Any, key: str = "") -> Any:
+    """Return arguments without their long texts: same keys, same types, paths and everything short as they are."""
+    if isinstance(value, dict):
+        return {name: _outline(child, name) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_outline(child) for child in value]
+    return "string" if isinstance(value, str) and key not in _FILE_KEYS else value

@@ -1,0 +1,61 @@
+"""oh-my-pi: pi's entries behind a title slot, with each call's arguments once more as it started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessioncompress.formats import family
+from sessioncompress.formats.base import Entry, Head, Reader
+from sessioncompress.model import Block, Kind, Purpose
+
+_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
+_OWN_ENTRIES = frozenset(
+    {"title", "title_change", "session_init", "model_usage", "service_tier_change", "ttsr_injection",
+     "mode_change", "credential_pin", "reset_boundary"}
+)
+
+_TOOLS = frozenset({*_PURPOSES, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})
+
+
+class OhMyPi(family.FamilyFormat):
+    """Sessions of oh-my-pi."""
+
+    name = "oh-my-pi"
+    tools = _TOOLS
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether a pi-like file holds entries that only oh-my-pi writes."""
+        return family.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
+
+    def reader(self) -> Reader:
+        """Return a reader for one session."""
+        return OhMyPiReader(_PURPOSES)
+
+    def kept(self, entry: Entry) -> Any:
+        """Return what no rewrite may change."""
+        if _is_start(entry):
+            return {**entry, "data": {key: value for key, value in entry["data"].items() if key != "args"}}
+        return super().kept(entry)
+
+
+class OhMyPiReader(family.FamilyReader):
+    """Reads oh-my-pi's entries."""
+
+    def entry_blocks(self, entry: Entry) -> list[Block]:
+        """Return the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
+        if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
+            return []
+        size = len(family.literal(entry["data"]["args"]))
+        if size < family.SMALLEST_BLOCK:
+            return []
+        tool, call = entry["data"].get("toolName"), entry["data"].get("toolCallId")
+        return [Block(Kind.MIRROR, ("data", "args"), size, size, str(tool), str(call))]
+
+
+def _is_start(entry: Entry) -> bool:
+    return entry.get("customType") == "tool_execution_start" and isinstance(entry.get("data"), dict)
+
+
+def _is_own(entry: Entry) -> bool:
+    kind = entry.get("type")
+    return kind in _OWN_ENTRIES or _is_start(entry) or (kind == "model_change" and "model" in entry)

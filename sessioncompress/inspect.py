@@ -1,0 +1,43 @@
+"""Where a session's bytes are, by kind and tool, and what a run would save; changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from sessioncompress import files
+from sessioncompress.compress import compress_open, turns_of
+from sessioncompress.compressors import View
+from sessioncompress.model import Block, Standing
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.stats import SessionStats, Share
+from sessioncompress.store import journal as journals
+from sessioncompress.store.lock import open_session
+
+
+def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats:
+    """Return where the bytes of a session are and what would be saved. Raises SessionCompressError."""
+    with open_session(Path(path), writing=False) as session:
+        beside = files.beside_of(session.path, policy)
+        known = files.read_session(session, journals.load(beside.journal))
+        view = View(known.survey, policy, known.form, {})
+        would = compress_open(session, policy, dry_run=True)
+        return SessionStats(
+            str(session.path), known.form.name, session.size, files.size_beside(beside), len(known.survey.lines),
+            turns_of(known.survey), _shares(view), would,
+        )
+
+
+def _shares(view: View) -> tuple[Share, ...]:
+    shares: dict[tuple[str, str], Share] = {}
+    for number, line in enumerate(view.lines):
+        for block in line.blocks:
+            if not block.marked:
+                key = (block.kind.value, block.tool)
+                shares[key] = _with(shares.get(key, Share(*key)), block, view.standing[number])
+    return tuple(sorted(shares.values(), key=lambda share: share.bytes, reverse=True))
+
+
+def _with(share: Share, block: Block, standing: Standing) -> Share:
+    added = {standing.value: getattr(share, standing.value) + block.size}
+    return replace(share, blocks=share.blocks + 1, **added)

@@ -1,0 +1,63 @@
+"""The one grammar of what stands in for left-out text; made and recognised here alone.
+
+    [[sessioncompress: 398 of 404 lines, 18.6 KB, kept on disk: sessioncompress show 7f3a91c2e05b]]
+
+It is ASCII and names the command that prints the original. Inside the arguments of a call it also says that the
+tool received all of it and that the line is not to be copied, since models copy what their own old calls hold.
+"""
+
+from __future__ import annotations
+
+import re
+
+PREFIX = "[[sessioncompress: "
+PREFIX_BYTES = PREFIX.encode()
+ARGUMENT_END = "; the tool received all of it; do not copy this line"
+
+_OUTSIDE = re.compile(r"[^ -Z^-~]")
+_FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
+_REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
+_LONGEST_NAME = 80
+
+
+def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
+    """Return the marker that says `what` was left out; `ref` None where no original was kept."""
+    way_back = f", kept on disk: sessioncompress show {ref}" if ref else ""
+    return f"{PREFIX}{what}{way_back}{ARGUMENT_END if in_arguments else ''}]]"
+
+
+def occurs_in(text: str) -> bool:
+    """Say whether the text holds anything in the marker's form, ours or not."""
+    return PREFIX in text and _FORM.search(text) is not None
+
+
+def is_one(text: str) -> bool:
+    """Say whether the text is one marker and nothing else."""
+    return text.startswith(PREFIX) and _FORM.fullmatch(text) is not None
+
+
+def references(text: str) -> list[str]:
+    """Return the references that markers in the text name, in their order."""
+    return [ref for form in _FORM.findall(text) for ref in _REFERENCE.findall(form)]
+
+
+def left_out(lines: int, of_lines: int, size: int) -> str:
+    """Say how much was left out: `398 of 404 lines, 18.6 KB`, without lines where the text has only one."""
+    if of_lines <= 1:
+        return amount(size)
+    return f"{lines:,} of {of_lines:,} lines, {amount(size)}" if lines < of_lines else f"{lines:,} lines, {amount(size)}"
+
+
+def amount(size: int) -> str:
+    """Return bytes as a reader takes them in: `812 bytes`, `18.6 KB`, `3.4 MB`."""
+    if size < 1024:
+        return f"{size} bytes"
+    if size < 1024 * 1024:
+        return f"{size / 1024:.1f} KB"
+    return f"{size / (1024 * 1024):.1f} MB"
+
+
+def name(text: str) -> str:
+    """Return an outside name (tool, file) so that it cannot leave the marker: ASCII, no brackets, at most 80 long."""
+    plain = _OUTSIDE.sub("?", text)
+    return plain if len(plain) <= _LONGEST_NAME else "?" + plain[1 - _LONGEST_NAME :]

@@ -1,0 +1,189 @@
+"""The frozen values that pass between the stages: lines, blocks, changes, references. No I/O, no logic of a format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""Where a value stands in a line's JSON document: object keys and array indexes from the root."""
+
+
+class Kind(StrEnum):
+    """What a block is; thresholds and compressors go by it."""
+
+    ARGUMENT = "argument"
+    RESULT = "result"
+    THINKING = "thinking"
+    IMAGE = "image"
+    MIRROR = "mirror"
+
+
+class Standing(StrEnum):
+    """Where a line stands: whole, free to be previewed, or never seen by a model again."""
+
+    PROTECTED = "protected"
+    OLD = "old"
+    DEAD = "dead"
+
+
+class Role(StrEnum):
+    """What a line is to the plan, in every format."""
+
+    HEADER = "header"
+    USER = "user"
+    ASSISTANT = "assistant"
+    RESULT = "result"
+    CHECKPOINT = "checkpoint"
+    OTHER = "other"
+    BLANK = "blank"
+    OPAQUE = "opaque"
+
+
+class Purpose(StrEnum):
+    """What a tool is for, as far as a compressor must know."""
+
+    READ = "read"
+    WRITE = "write"
+    COMMAND = "command"
+    OTHER = "other"
+
+
+class Treatment(StrEnum):
+    """What happens to a value: shortened, named only, taken out, emptied (same type), or set to a given text."""
+
+    PREVIEW = "preview"
+    REFERENCE = "reference"
+    REMOVE = "remove"
+    EMPTY = "empty"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One replaceable value of a line.
+
+    `size` is the length in bytes of its JSON text, `bulk` the part of it in strings long enough to be replaced.
+    `call` is the name of its call. `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are compared: results, and
+    text that holds something in the marker's form (`marked`).
+    """
+
+    kind: Kind
+    path: Path
+    size: int
+    bulk: int
+    tool: str = ""
+    call: str = ""
+    digest: bytes = b""
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A value that must change together with the thinking of its message: set to `value`, or taken out (None)."""
+
+    path: Path
+    value: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call: its id, the part of the id that no change cuts, its tool, and the file (or part of it) it is about."""
+
+    id: str
+    name: str
+    tool: str
+    purpose: Purpose
+    file: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the plan knows of one line. Sizes are bytes, `io` and `reads` are characters.
+
+    `io` counts the line's tool calls and results; `reads` all that a model reads of it. `sealed` lines carry data
+    that binds their calls to bytes we must not touch; in `bound` lines calls may change only together with the
+    ties. `repeats` names the calls whose results the line's text repeats. `keeps` is a checkpoint's first kept
+    entry. `digest` is the XXH3 of the bytes, to see that two passes read the same line.
+    """
+
+    role: Role
+    size: int
+    digest: int
+    id: str = ""
+    parent: str = ""
+    blocks: tuple[Block, ...] = ()
+    ties: tuple[Tie, ...] = ()
+    calls: tuple[Call, ...] = ()
+    answers: str = ""
+    failed: bool = False
+    thinks: bool = False
+    sealed: bool = False
+    bound: bool = False
+    io: int = 0
+    reads: int = 0
+    repeats: tuple[str, ...] = ()
+    keeps: str | int = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""
+
+    live: tuple[int, ...]
+    dead: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One reading of a session: its lines, their shape, and its size in bytes."""
+
+    lines: tuple[Line, ...]
+    shape: Shape
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the plan decided for one value of one line; those of one `group` (not 0) happen together or not at all.
+
+    `saves` is the bytes it should save, estimated before anything is rendered; `note` is what a reference says
+    the text repeats; `failures` keeps the lines that report a failure.
+    """
+
+    line: int
+    path: Path
+    treatment: Treatment
+    saves: int
+    block: Block | None = None
+    value: str | None = None
+    note: str = ""
+    group: int = 0
+    failures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The original of a replaced value, as the journal keeps it: its reference and how much it was."""
+
+    ref: str
+    bytes: int
+    lines: int
+
+
+OurKey = tuple[bytes, Kind, str]
+"""Digest, kind and call id of a replacement: only a text that agrees in all three is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One value of a line as it is to be written. `content` is what the reference names; None: there is none."""
+
+    path: Path
+    value: Any
+    change: Change
+    content: bytes | None = None
+    origin: Origin | None = None

@@ -1,0 +1,35 @@
+"""References: the shortest prefix, of at least twelve digits, of a content's XXH3 that is unique in its session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha1, sha256
+
+from xxhash import xxh3_64_hexdigest
+
+FEWEST_DIGITS = 12
+
+
+class References:
+    """Gives out the references of one session; those that the journal holds are taken."""
+
+    def __init__(self, taken: Iterable[tuple[str, str]] = ()) -> None:
+        self._contents = dict(taken)
+
+    def refer(self, content: bytes) -> str:
+        """Return the content's reference: the same one for the same content."""
+        digest = xxh3_64_hexdigest(content)
+        digits = FEWEST_DIGITS
+        while self._contents.setdefault(digest[:digits], digest) != digest:
+            digits += 1
+        return digest[:digits]
+
+
+def git_blob(content: bytes) -> str:
+    """Return the id that git gives this content (as SHA-1 repositories do)."""
+    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def digest_of(written: bytes) -> bytes:
+    """Return the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
+    return sha256(written).digest()[:16]

@@ -1,0 +1,169 @@
+"""Statistics to text and to JSON; every outside string is made printable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.gate import KB
+from sessioncompress.printable import printable
+from sessioncompress.stats import CompressionStats, SessionStats, Status
+
+SCHEMA = "sessioncompress.compress/1"
+
+_FIELDS = (
+    "original_size", "compressed_size", "backup_size", "ratio", "tool_calls_compressed", "tool_results_compressed",
+    "thinking_blocks_removed", "images_replaced", "mirrors_replaced", "redundancies_eliminated", "tokens_before",
+    "tokens_after", "removable_bytes", "removed_bytes", "protected_bytes", "lines", "lines_changed",
+    "lines_not_understood", "imitated_markers",
+)
+_PARTS = (
+    ("tool_calls_compressed", "call"),
+    ("tool_results_compressed", "result"),
+    ("thinking_blocks_removed", "thinking"),
+    ("images_replaced", "image"),
+    ("mirrors_replaced", "mirror"),
+)
+
+
+def kb(size: int) -> str:
+    """Return bytes as whole KB of 1,024 with separators."""
+    return f"{round(size / KB):,} KB"
+
+
+def smaller(before: int, after: int) -> str:
+    """Say by how much: never over 100 %, and never rounded up to something that is not true."""
+    if after >= before:
+        return "not smaller"
+    return f"{int(100 * (before - after) / before)} % smaller"
+
+
+def failed(path: str, error: SessionCompressError) -> CompressionStats:
+    """Return the statistics of a file that an error ended."""
+    status = Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
+    return CompressionStats(path, status=status, reason=str(error), exit_code=error.exit_code)
+
+
+def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
+    """Return the line of one file."""
+    name = printable(stats.path)
+    if stats.exit_code:
+        return f"{stats.status.value}: {stats.reason}"
+    if stats.status is not Status.COMPRESSED:
+        return f"{name}: {stats.status.value}: {stats.reason}"
+    return f"{name}: {change(stats, dry_run=dry_run)}" + (f"; {stats.reason}" if stats.reason else "")
+
+
+def change(stats: CompressionStats, *, dry_run: bool = False) -> str:
+    """Return what a run did, or would do, in sizes and counts."""
+    arrow = "would become" if dry_run else "->"
+    parts = [smaller(stats.original_size, stats.compressed_size) + "; " + _counts(stats)]
+    parts.append(f"originals {kb(stats.backup_size)}")
+    return f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} ({'; '.join(parts)})"
+
+
+def _counts(stats: CompressionStats) -> str:
+    counted = [(getattr(stats, name), word) for name, word in _PARTS]
+    return ", ".join(f"{number:,} {_plural(number, word)}" for number, word in counted if number) or "no blocks"
+
+
+def _plural(number: int, word: str) -> str:
+    return word if number == 1 or word == "thinking" else word + "s"
+
+
+def warnings(stats: CompressionStats) -> list[str]:
+    """Return what a user should look at."""
+    found = []
+    if stats.imitated_in_calls:
+        found.append(
+            f"{printable(stats.path)}: {stats.imitated_in_calls} texts in calls look like our markers but are not: "
+            "a model may have copied one into a file; look for '[[sessioncompress:' in the files it wrote"
+        )
+    return found
+
+
+def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
+    """Return the sums over all files."""
+    summed = CompressionStats("total", status=Status.COMPRESSED)
+    for name in _FIELDS:
+        if name != "ratio":
+            summed = replace(summed, **{name: sum(getattr(stats, name) for stats in all_stats)})
+    return summed
+
+
+def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, dry_run: bool = False) -> str:
+    """Return the line that ends a run: all files, and how many of each status."""
+    summed = total(all_stats)
+    by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
+    named = ", ".join(f"{number} {status.value}" for status, number in by_status.items() if number)
+    others = f", {passed_over} passed over (no sessions, or links)" if passed_over else ""
+    head = f"total: {len(all_stats)} {'file' if len(all_stats) == 1 else 'files'} ({named}{others})"
+    if not by_status[Status.COMPRESSED]:
+        return head
+    with_beside = summed.compressed_size + summed.backup_size
+    return (
+        f"{head}: {change(summed, dry_run=dry_run)}; with what lies beside: "
+        f"{kb(with_beside)}, {smaller(summed.original_size, with_beside)}; "
+        f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
+    )
+
+
+def document(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
+    """Return the `--json` document of compress."""
+    totals = {_camel(name): value for name, value in _numbers(total(all_stats)).items()}
+    return {"schema": SCHEMA, "files": [_file(stats) for stats in all_stats], "totals": totals}
+
+
+def _file(stats: CompressionStats) -> dict[str, Any]:
+    head = {"path": stats.path, "format": stats.format, "status": stats.status.value, "reason": stats.reason}
+    return json_safe(head) | {_camel(name): value for name, value in _numbers(stats).items()}
+
+
+def _numbers(stats: CompressionStats) -> dict[str, Any]:
+    return {name: round(stats.ratio, 4) if name == "ratio" else getattr(stats, name) for name in _FIELDS}
+
+
+def json_safe(fields: dict[str, str]) -> dict[str, Any]:
+    """Return strings that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
+    return {key: value.encode("utf-8", "backslashreplace").decode() for key, value in fields.items()}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def session_lines(stats: SessionStats) -> Iterable[str]:
+    """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
+    yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {stats.turns} turns"
+    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}"
+    for share in stats.shares:
+        tool = printable(share.tool)[:20] or "-"
+        row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
+        yield f"  {share.kind:<10} {tool:<20} {share.blocks:>7,} {row}"
+    if not stats.shares:
+        yield "  no blocks of 256 bytes or more"
+    would = stats.would
+    if would.status is Status.COMPRESSED:
+        yield f"  a run would make it {change(would, dry_run=True)}"
+        yield f"  tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
+    else:
+        yield f"  a run would leave it: {would.reason}"
+    yield f"  beside it: {kb(stats.backup_size)}"
+
+
+def session_document(stats: SessionStats) -> dict[str, Any]:
+    """Return the `--json` form of `stats` for one session."""
+    shares = [
+        {
+            **json_safe({"kind": share.kind, "tool": share.tool}), "blocks": share.blocks,
+            "protectedBytes": share.protected, "oldBytes": share.old, "deadBytes": share.dead,
+        }
+        for share in stats.shares
+    ]
+    return {
+        **json_safe({"path": stats.path, "format": stats.format}), "size": stats.size, "backupSize": stats.backup_size,
+        "lines": stats.lines, "turns": stats.turns, "shares": shares, "would": _file(stats.would),
+    }

@@ -1,0 +1,205 @@
+"""Put the originals back: exactly, line by line, with what was appended since kept; or wherever a marker of ours stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress import files
+from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.formats.base import Format
+from sessioncompress.jsonl import pieces
+from sessioncompress.marker import PREFIX_BYTES
+from sessioncompress.model import Kind, OurKey
+from sessioncompress.model import Path as ValuePath
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.rewrite import value_at
+from sessioncompress.splice import CannotSplice, splice
+from sessioncompress.stats import RestoreStats, Status
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import Beside
+from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.journal import BlockRecord, Journal, LineRecord, RunRecord
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.recover import recover
+from sessioncompress.survey import parse
+from sessioncompress.version import VERSION
+
+_WAY_OUT = "'sessioncompress restore --from-markers' puts back what its markers still name."
+
+
+def restore_session(
+    path: Path | str, policy: Policy = BALANCED, *, from_markers: bool = False, originals: Path | None = None
+) -> RestoreStats:
+    """Give a session its original bytes back; lines appended since stay.
+
+    Refuses when it cannot be exact. With `from_markers` it puts originals back wherever a marker of ours stands,
+    also in a fork or a migrated file; `originals` then names the session whose store holds them. What lies beside
+    stays: `forget` deletes it. Raises SessionCompressError with the session unchanged.
+    """
+    path = Path(path)
+    with open_session(path, writing=True) as session:
+        beside = files.beside_of(session.path, policy)
+        journal = journals.load(beside.journal)
+        recover(session, beside, journal.lengths)
+        run = _Restore(session, beside, journal, policy)
+        if from_markers:
+            store = files.beside_of(originals.absolute(), policy) if originals else beside
+            return run.from_markers(store, journals.load(store.journal) if originals else journal)
+        return run.exactly()
+
+
+@dataclass(frozen=True, slots=True)
+class _Restore:
+    session: OpenSession
+    beside: Beside
+    journal: Journal
+    policy: Policy
+
+    def exactly(self) -> RestoreStats:
+        swaps, present = find_lines(self.session, self.journal)
+        self._refuse_unless_exact(present)
+        if not swaps:
+            reason = "it has its original bytes already" if self.journal.runs else "it was never compressed"
+            return self._stats(Status.UNCHANGED, reason)
+        with OriginalsReader(self.beside.originals) as originals:
+            return self._write(self._exact_lines(swaps, originals), len(swaps))
+
+    def _refuse_unless_exact(self, present: set[str]) -> None:
+        where = self.session.path
+        missing = len({record.sha256 for record in self.journal.lines} - present)
+        if missing:
+            raise Refused(
+                f"it cannot be restored exactly: {missing:,} rewritten lines are no longer there as they were written",
+                where=where, state=NOT_CHANGED, remedy=_WAY_OUT,
+            )
+        if any(record.place is None for record in self.journal.lines):
+            raise Refused(
+                "it cannot be restored: it was compressed without keeping originals (keepBackup: false)", where=where,
+                state=NOT_CHANGED,
+            )
+
+    def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
+        with self.session.reader() as file:
+            for number, raw, _ in pieces(file, self.session.size):
+                record = swaps.get(number)
+                yield originals.line(record.place, record.sha256) if record and record.place else raw
+
+    def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
+        form = files.format_of(self.session)
+        by_key: dict[OurKey, list[tuple[LineRecord, BlockRecord]]] = {}
+        for line, block in journal.blocks:
+            for key in block.keys():
+                by_key.setdefault(key, []).append((line, block))
+        if not by_key:
+            return self._stats(Status.UNCHANGED, "no original is stored that a marker could name")
+        with OriginalsReader(store.originals) as originals, self.session.reader() as file:
+            swapper = _Swapper(form, by_key, originals)
+            return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
+
+    def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
+        with Rewrite(self.session, self.beside, self.journal.lengths) as rewrite:
+            for line in lines:
+                rewrite.write(line)
+            if swapper is not None:
+                changed = swapper.changed
+                if not changed:
+                    reason = "no marker of ours stands there" + swapper.left()
+                    return self._stats(Status.UNCHANGED, reason)
+            finished = rewrite.finish()
+            committed = rewrite.commit(self._record(finished.size) if self.journal.runs else b"")
+            stats = self._stats(Status.RESTORED, swapper.left().removeprefix("; ") if swapper else "")
+            return replace(stats, size_after=committed.size, lines_restored=changed)
+
+    def _record(self, size: int) -> bytes:
+        return RunRecord(
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), version=VERSION, policy={},
+            original_size=self.session.size, compressed_size=size, store_size=self.journal.store_size, boundary=0,
+            stats={}, restored=True,
+        ).encode()
+
+    def _stats(self, status: Status, reason: str) -> RestoreStats:
+        size = self.session.size
+        return RestoreStats(str(self.session.path), status, reason, size, size)
+
+
+def find_lines(session: OpenSession, journal: Journal) -> tuple[dict[int, LineRecord], set[str]]:
+    """Return a session's rewritten lines by number, and the SHA-256 of all originals that stand there in any form."""
+    by_rewritten = journal.by_rewritten()
+    originals = {record.sha256 for record in journal.lines}
+    swaps: dict[int, LineRecord] = {}
+    present: set[str] = set()
+    with session.reader() as file:
+        for number, raw, whole in pieces(file, session.size):
+            digest = sha256(raw).hexdigest() if whole and by_rewritten else ""
+            if digest in by_rewritten:
+                swaps[number] = by_rewritten[digest]
+                present.add(by_rewritten[digest].sha256)
+            elif digest in originals:
+                present.add(digest)
+    return swaps, present
+
+
+def missing_lines(session: OpenSession, journal: Journal) -> int:
+    """Return how many originals stand in the session neither as they were nor as they were rewritten."""
+    return len({record.sha256 for record in journal.lines} - find_lines(session, journal)[1])
+
+
+class _Swapper:
+    """Puts values back where a text of a line is, to the digest, a replacement of ours."""
+
+    def __init__(
+        self, form: Format, by_key: Mapping[OurKey, list[tuple[LineRecord, BlockRecord]]], originals: OriginalsReader
+    ) -> None:
+        self._form = form
+        self._by_key = by_key
+        self._originals = originals
+        self.changed = 0
+        self.unclear = 0
+
+    def lines(self, stream: Iterator[tuple[int, bytes, bool]]) -> Iterator[bytes]:
+        """Yield every line, changed where it holds a marker of ours."""
+        for _, raw, whole in stream:
+            yield self._line(raw) if whole and PREFIX_BYTES in raw else raw
+
+    def left(self) -> str:
+        """Say how many markers were left because more than one original may be theirs."""
+        return f"; {self.unclear} markers could stand for more than one original and stay" if self.unclear else ""
+
+    def _line(self, raw: bytes) -> bytes:
+        entry = parse(raw)
+        if entry is None:
+            return raw
+        values: dict[ValuePath, object] = {}
+        for block in self._form.reader().line(raw, entry).blocks:
+            found = self._by_key.get((block.digest, block.kind, block.call)) if block.marked else None
+            if found:
+                values |= self._value(block.path, found)
+        if not values:
+            return raw
+        try:
+            new, _ = splice(raw, entry, values)
+        except CannotSplice:
+            return raw
+        self.changed += 1
+        return new
+
+    def _value(self, path: ValuePath, found: list[tuple[LineRecord, BlockRecord]]) -> dict[ValuePath, object]:
+        contents: list[object] = []
+        kind = Kind.RESULT
+        for line, block in found:
+            original = parse(self._originals.line(line.place, line.sha256)) if line.place else None
+            if original is not None:
+                kind = block.kind
+                value = value_at(original, block.path)
+                if value not in contents:
+                    contents.append(value)
+        if len(contents) != 1:
+            self.unclear += len(contents) > 1
+            return {}
+        # An image's marker is the text of the part that stands in its place: the whole part goes back.
+        return {path[:-1] if kind is Kind.IMAGE else path: contents[0]}

@@ -1,0 +1,68 @@
+"""Lines and changes to rewritten lines; pure but for the reader it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sessioncompress.compressors import RENDERERS, Context, View
+from sessioncompress.formats.base import Entry
+from sessioncompress.model import Change, Path, Replacement, Treatment
+from sessioncompress.splice import REMOVED, CannotSplice, literal, splice
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A line as it is to be written, its parsed entry, and the replacements that made it."""
+
+    raw: bytes
+    entry: Entry
+    replacements: tuple[Replacement, ...]
+
+
+def rewrite(
+    raw: bytes, entry: Entry, changes: Sequence[Change], view: View, refer: Callable[[bytes], str | None]
+) -> Rewritten | None:
+    """Return the line with the changes made, or None where nothing of it becomes smaller.
+
+    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made.
+    """
+    replacements = [each for change in changes for each in _rendered(entry, change, view, refer)]
+    if not replacements:
+        return None
+    new, parsed = splice(raw, entry, {each.path: each.value for each in replacements})
+    if len(new) >= len(raw):
+        return None
+    return Rewritten(new, parsed, tuple(replacements))
+
+
+def _rendered(
+    entry: Entry, change: Change, view: View, refer: Callable[[bytes], str | None]
+) -> list[Replacement]:
+    value = value_at(entry, change.path)
+    if change.treatment is Treatment.SET:
+        return [Replacement(change.path, change.value, change)]
+    if change.block is None:
+        return [Replacement(change.path, REMOVED, change)]
+    origin = view.origin(change.block)
+    context = Context(view.policy, view.form, refer, view.lines[change.line].failed, origin)
+    rendered = RENDERERS[change.block.kind](change, value, context)
+    return [each for each in rendered if _shrinks(each, entry)]
+
+
+def _shrinks(replacement: Replacement, entry: Entry) -> bool:
+    if replacement.value is REMOVED:
+        return True
+    return len(literal(replacement.value)) < len(literal(value_at(entry, replacement.path)))
+
+
+def value_at(entry: Entry, path: Path) -> Any:
+    """Return the value at a path of a parsed line. Raises CannotSplice where there is none."""
+    value: Any = entry
+    try:
+        for step in path:
+            value = value[str(step) if isinstance(value, dict) else step]
+    except (KeyError, IndexError, TypeError) as error:
+        raise CannotSplice("a value to replace is not there") from error
+    return value

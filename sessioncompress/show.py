@@ -1,0 +1,119 @@
+"""Find the original of a reference: in the named session or folder, upward from here, then where agents keep sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sessioncompress import files
+from sessioncompress.audit import content_of
+from sessioncompress.errors import UsageError
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.references import FEWEST_DIGITS
+from sessioncompress.rewrite import value_at
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import FOLDER, originals_of
+from sessioncompress.store.journal import BlockRecord, LineRecord
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.survey import parse
+
+_JOURNALS = "*.refs.jsonl"
+_DIGITS = frozenset("0123456789abcdef")
+_AGENT_FOLDERS = (
+    ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
+    ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
+    ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
+)
+"""Environment variable, folder without it, and where below it sessions lie."""
+_BELOW = (".GITCLAW/state/sessions", "state/sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One original: its record, the journal that names it, and its content as bytes."""
+
+    record: BlockRecord
+    journal: Path
+    content: bytes
+
+
+def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
+    """Return the originals that a reference names: one, or the candidates where it is ambiguous.
+
+    Equal contents count once. Raises UsageError where the reference is none, or none is found; Damaged where the
+    original does not read back.
+    """
+    if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
+        raise UsageError(
+            f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
+        )
+    searched = _places(path, policy)
+    found: dict[bytes, Shown] = {}
+    for journal in searched:
+        for shown in _in_journal(ref, journal):
+            found.setdefault(shown.content, shown)
+        if found:
+            return tuple(found.values())
+    raise UsageError(f"no original with the reference {ref} is found", remedy="Name the session: show REF SESSION.")
+
+
+def _places(path: Path | None, policy: Policy) -> Iterator[Path]:
+    """Yield the journals to look into, nearest first, each once."""
+    seen: set[Path] = set()
+    for journal in _named(path, policy) if path is not None else _around():
+        if journal not in seen:
+            seen.add(journal)
+            yield journal
+
+
+def _named(path: Path, policy: Policy) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _in_folder(path)
+    else:
+        yield files.beside_of(path.absolute(), policy).journal
+
+
+def _around() -> Iterator[Path]:
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        yield from _in_folder(folder)
+        for below in _BELOW:
+            yield from _in_folder(folder / below)
+    for variable, usual, pattern in _AGENT_FOLDERS:
+        home = Path(os.environ.get(variable) or usual).expanduser()
+        for folder in sorted(home.glob(pattern)):
+            yield from _in_folder(folder)
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    yield from sorted((folder / FOLDER).glob(_JOURNALS))
+    if folder.name == FOLDER:
+        yield from sorted(folder.glob(_JOURNALS))
+
+
+def _in_journal(ref: str, journal: Path) -> Iterator[Shown]:
+    if not journal.is_file() or not _mentions(ref, journal):
+        return
+    blocks = journals.load(journal).blocks
+    exact = [pair for pair in blocks if pair[1].ref == ref]
+    pairs = exact or [pair for pair in blocks if pair[1].xxh3.startswith(ref)]
+    yield from _read(pairs, journal)
+
+
+def _mentions(ref: str, journal: Path) -> bool:
+    """Look for the reference in the bytes before anything is parsed."""
+    with journal.open("rb") as file:
+        return any(ref.encode() in raw for raw in file)
+
+
+def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Iterator[Shown]:
+    kept = [(line, block) for line, block in pairs if line.place is not None]
+    if not kept:
+        return
+    with OriginalsReader(originals_of(journal)) as originals:
+        for line, block in kept:
+            assert line.place is not None
+            entry = parse(originals.line(line.place, line.sha256))
+            yield Shown(block, journal, content_of(value_at(entry or {}, block.path), block.kind))

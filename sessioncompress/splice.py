@@ -1,0 +1,211 @@
+"""Put new values into a line's bytes: everything outside a replaced value stays the original bytes.
+
+The line is walked together with its parsed document, in document order, so that a value is found by where it
+stands and never by what it looks like. The result is parsed and compared with the intended document; where
+anything differs (duplicate keys, a number that does not survive parsing) the line is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from sessioncompress.model import Path
+
+
+class _Removed:
+    """The one value that stands for: take this member or element out."""
+
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED = _Removed()
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(rb"[^,\]}\s]+")
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_OPEN = (b"[", b"{")
+_CLOSE = b"]}"
+_COMMA = ord(",")
+_LAST_SPACE = 0x20
+
+Cut = tuple[int, int, bytes]
+"""Start and end of the bytes that go, and the bytes that come in their place."""
+
+
+class CannotSplice(ValueError):
+    """The line cannot be changed with every other byte kept."""
+
+
+def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes, Any]:
+    """Return the line with the values at these paths replaced (or REMOVED), and its parsed document.
+
+    `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
+    """
+    try:
+        new = _spliced(raw, document, values)
+        _intend(document, values)
+        parsed = orjson.loads(new)
+        if parsed != document:
+            raise CannotSplice("the spliced line does not parse to what was intended")
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError, KeyError, IndexError) as error:
+        raise CannotSplice(str(error)) from error
+    return new, parsed
+
+
+def literal(value: Any) -> bytes:
+    """Return the value as JSON.stringify would write it, as far as orjson agrees."""
+    return orjson.dumps(value)
+
+
+def _spliced(raw: bytes, document: Any, values: Mapping[Path, Any]) -> bytes:
+    wanted: dict[str | int, Any] = {}
+    for path, value in values.items():
+        node = wanted
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+        node[path[-1]] = _New(value)
+    cuts: list[Cut] = []
+    _walk(raw, _after_space(raw, 0), document, wanted, cuts, to_end=False)
+    parts = []
+    position = 0
+    for start, end, new in sorted(cuts):
+        parts.append(raw[position:start])
+        parts.append(new)
+        position = end
+    parts.append(raw[position:])
+    return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A leaf of the tree of wanted paths: the value to put there."""
+
+    value: Any
+
+
+def _walk(raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Cut], to_end: bool) -> int:
+    """Collect the cuts inside this container; return where it ends, if the caller must know (`to_end`), else -1.
+
+    A removed member goes with the comma before it, or behind it where nothing before it stays.
+    """
+    keyed = isinstance(container, dict)
+    left = len(wanted)
+    kept_before = False
+    previous_end = -1
+    begin = _after_space(raw, position + 1)
+    for step, child in container.items() if keyed else enumerate(container):
+        start = _after_key(raw, begin, step) if keyed else begin
+        node = wanted.get(step)
+        left -= node is not None
+        if isinstance(node, dict):
+            end = _walk(raw, start, child, node, cuts, to_end or left > 0)
+            if end < 0:
+                return -1
+        else:
+            end = _skip(raw, start, child)
+        comma = _after_space(raw, end)
+        following = _after_space(raw, comma + 1) if raw[comma] == _COMMA else end
+        if not isinstance(node, _New):
+            kept_before = True
+        elif node.value is not REMOVED:
+            kept_before = True
+            cuts.append((start, end, literal(node.value)))
+        else:
+            cuts.append((previous_end, end, b"") if kept_before else (begin, following, b""))
+        if left == 0 and not to_end:
+            return -1
+        previous_end = end
+        begin = following
+    if left:
+        raise CannotSplice("a value to replace is not there")
+    end = _after_space(raw, begin)
+    if raw[end] not in _CLOSE:
+        raise CannotSplice("the line's bytes and its document disagree")
+    return end + 1
+
+
+def _intend(document: Any, values: Mapping[Path, Any]) -> None:
+    """Change the document as the splice changes the bytes; removals last to first, so that indexes hold."""
+    for path, value in values.items():
+        if value is not REMOVED:
+            _parent(document, path)[path[-1]] = value
+    for path in sorted((path for path, value in values.items() if value is REMOVED), key=_order, reverse=True):
+        del _parent(document, path)[path[-1]]
+
+
+def _order(path: Path) -> tuple[tuple[bool, str | int], ...]:
+    return tuple((isinstance(step, str), step) for step in path)
+
+
+def _parent(document: Any, path: Path) -> Any:
+    for step in path[:-1]:
+        document = document[step]
+    return document
+
+
+def _after_space(raw: bytes, position: int) -> int:
+    if position < len(raw) and raw[position] > _LAST_SPACE:
+        return position
+    match = _SPACE.match(raw, position)
+    return match.end() if match else position
+
+
+@lru_cache(maxsize=1024)
+def _written_key(key: str) -> bytes:
+    return orjson.dumps(key) + b":"
+
+
+def _after_key(raw: bytes, position: int, key: str) -> int:
+    """Return where the member's value starts; the key may be written with spaces and escapes of any kind."""
+    written = _written_key(key)
+    if raw.startswith(written, position):
+        return _after_space(raw, position + len(written))
+    match = _STRING.match(raw, position)
+    if match is None or orjson.loads(match.group()) != key:
+        raise CannotSplice("the line's bytes and its document disagree (a key twice?)")
+    return _after_space(raw, _after_space(raw, match.end()) + 1)
+
+
+def _skip(raw: bytes, position: int, value: Any) -> int:
+    """Return the end of the value that starts here: by comparing where orjson writes it the same, else by scanning."""
+    try:
+        written = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return _scan(raw, position)
+    if raw.startswith(written, position) and not isinstance(value, (int, float)):
+        return position + len(written)
+    return _scan(raw, position)
+
+
+def _scan(raw: bytes, position: int) -> int:
+    first = raw[position : position + 1]
+    if first == b'"':
+        match = _STRING.match(raw, position)
+    elif first in _OPEN:
+        return _scan_container(raw, position)
+    else:
+        match = _SCALAR.match(raw, position)
+    if match is None:
+        raise CannotSplice("the line's bytes and its document disagree")
+    return match.end()
+
+
+def _scan_container(raw: bytes, position: int) -> int:
+    depth = 0
+    for token in _TOKEN.finditer(raw, position):
+        mark = token.group()
+        if mark in _OPEN:
+            depth += 1
+        elif mark in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise CannotSplice("the line's bytes and its document disagree")

@@ -1,0 +1,125 @@
+"""What one run did to one session, in numbers; the statistics that the library returns and the reports show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a run over one file ended."""
+
+    COMPRESSED = "compressed"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionStats:
+    """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
+
+    `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
+    `backup_added` what this run added to it. `removable_bytes` are those of all blocks over their kind's threshold
+    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    """
+
+    path: str
+    format: str = ""
+    status: Status = Status.UNCHANGED
+    reason: str = ""
+    original_size: int = 0
+    compressed_size: int = 0
+    backup_size: int = 0
+    backup_added: int = 0
+    tool_calls_compressed: int = 0
+    tool_results_compressed: int = 0
+    thinking_blocks_removed: int = 0
+    images_replaced: int = 0
+    mirrors_replaced: int = 0
+    redundancies_eliminated: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    removable_bytes: int = 0
+    removed_bytes: int = 0
+    protected_bytes: int = 0
+    lines: int = 0
+    lines_changed: int = 0
+    lines_not_understood: int = 0
+    imitated_markers: int = 0
+    imitated_in_calls: int = 0
+    turns: int = 0
+    exit_code: int = 0
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def ratio(self) -> float:
+        """Return the compressed size by the original size, 1.0 for an empty file."""
+        return self.compressed_size / self.original_size if self.original_size else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreStats:
+    """What a restore did to one session; sizes in bytes of the file."""
+
+    path: str
+    status: Status
+    reason: str = ""
+    size_before: int = 0
+    size_after: int = 0
+    lines_restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Blocks of one kind and tool: how many, and their bytes by where they stand."""
+
+    kind: str
+    tool: str
+    blocks: int = 0
+    protected: int = 0
+    old: int = 0
+    dead: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Return all bytes of the share."""
+        return self.protected + self.old + self.dead
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """Where a session's bytes are, and what a run with the same policy would come to."""
+
+    path: str
+    format: str
+    size: int
+    backup_size: int
+    lines: int
+    turns: int
+    shares: tuple[Share, ...]
+    would: CompressionStats
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyStats:
+    """What `verify` checked in one session: its lines, and the originals that it read and compared."""
+
+    path: str
+    format: str
+    lines: int
+    lines_not_understood: int
+    lines_rewritten: int
+    originals: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetStats:
+    """What `forget` deletes beside one session, and how many originals can then not be restored."""
+
+    path: str
+    bytes_deleted: int
+    originals_lost: int

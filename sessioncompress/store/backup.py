@@ -1,0 +1,59 @@
+"""The originals and the journal of one run: in which order they grow, and in which order they are taken back."""
+
+from __future__ import annotations
+
+from sessioncompress.store.beside import Beside, Lengths
+from sessioncompress.store.growing import GrowingFile
+from sessioncompress.store.originals import Place
+from sessioncompress.store.packer import OriginalsPacker
+
+
+class Backup:
+    """What one run adds beside the session. Nothing is on disk before the first 4 MiB, or finish().
+
+    The journal's file exists before the originals' does: originals without a journal are therefore never the trace
+    of a crash, and are never cut back as one.
+    """
+
+    def __init__(self, files: Beside, lengths: Lengths, *, commit_originals: bool) -> None:
+        self._journal = GrowingFile(files.journal, lengths.journal, commit_originals=commit_originals)
+        self._originals = GrowingFile(files.originals, lengths.originals, commit_originals=commit_originals)
+        self._packer = OriginalsPacker(lengths.originals, self._append_frame)
+
+    def keep(self, line: bytes) -> int:
+        """Add an original; return its index in what finish() returns."""
+        return self._packer.add(line)
+
+    def finish(self) -> tuple[Place, ...]:
+        """Bring all originals into the file; return their places."""
+        return self._packer.finish()
+
+    @property
+    def originals_size(self) -> int:
+        """Bytes of the originals file, after finish()."""
+        return self._originals.size
+
+    def commit(self, records: bytes) -> None:
+        """Make the originals certain on disk, then the journal's records; from here on the backup counts."""
+        self._originals.settle()
+        if records:
+            self._journal.append(records)
+        self._journal.settle()
+
+    def take_back(self) -> None:
+        """Undo everything: the journal stops naming originals before they go, and its file goes last."""
+        self._packer.stop()
+        self._journal.cut_back()
+        self._originals.cut_back()
+        self._originals.remove_if_new()
+        self._journal.remove_if_new()
+
+    def close(self) -> None:
+        """End the thread and close the files."""
+        self._packer.stop()
+        self._originals.close()
+        self._journal.close()
+
+    def _append_frame(self, frame: bytes) -> None:
+        self._journal.open()
+        self._originals.append(frame)

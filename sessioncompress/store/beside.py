@@ -1,0 +1,61 @@
+"""Where the files that belong to a session lie; pure names, nothing is opened."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+FOLDER = ".sessioncompress"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The files of one session.
+
+    `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
+    session's own file system, so that a rename and a hard link work. Without a backup folder they are the same.
+    """
+
+    folder: Path
+    originals: Path
+    journal: Path
+    work: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How many bytes of each file are committed, by the last run record; what lies behind is from a crash."""
+
+    originals: int = 0
+    journal: int = 0
+
+
+def beside(session: Path, backup_dir: Path | None = None) -> Beside:
+    """Name the files beside a session, or in a backup folder that sessions of many folders share."""
+    work = work_folder(session)
+    refs = f"{_stem(session.name)}.refs.jsonl"
+    compressed = f"{session.name}.zst"
+    if backup_dir is None:
+        return Beside(work, work / compressed, work / refs, work)
+    home = sha256(os.fsencode(session.parent.resolve())).hexdigest()[:12]
+    return Beside(backup_dir, backup_dir / f"{home}-{compressed}", backup_dir / f"{home}-{refs}", work)
+
+
+def work_folder(session: Path) -> Path:
+    """Name the folder beside the session that takes temp files and late links."""
+    return session.parent / FOLDER
+
+
+def _stem(name: str) -> str:
+    """Cut `.jsonl`, unless what remains could be a session of its own beside this one."""
+    stem = name.removesuffix(".jsonl")
+    return name if stem == "" or stem.endswith(".json") else stem
+
+
+def originals_of(journal: Path) -> Path:
+    """Name the originals that belong to a journal."""
+    stem = journal.name.removesuffix(".refs.jsonl")
+    name = stem if stem.endswith((".json", ".jsonl")) else f"{stem}.jsonl"
+    return journal.with_name(f"{name}.zst")

@@ -1,0 +1,91 @@
+"""The folder beside a session: made when the first file in it is, private, kept out of git, removed when empty."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, IsALink
+from sessioncompress.store import durable
+from sessioncompress.store.beside import FOLDER
+
+_TRIES = 5
+_IGNORE = ".gitignore"
+_IGNORE_ALL = b"*\n"
+_IGNORE_PASSING = b"*.temp-*\n*.late-*\n"
+_OURS = (_IGNORE_ALL, _IGNORE_PASSING, b"")
+"""What we write there, and what a crash in between leaves."""
+
+
+def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool | None) -> int:
+    """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
+
+    A folder in a git work tree gets a .gitignore: of everything, or of what passes if originals are to be committed;
+    with None, of everything unless there is one.
+    """
+    for _ in range(_TRIES):
+        _prepare(path.parent, commit_originals=commit_originals)
+        try:
+            return durable.create(path) if exclusive else durable.create_or_open(path)
+        except FileNotFoundError as error:
+            # Another of us, at work on another session, has just found the folder empty and removed it.
+            missing = error
+    raise missing
+
+
+def refuse_linked_folder(folder: Path) -> None:
+    """Raise IsALink if our folder is a link, which might lead what we write anywhere, or no folder at all."""
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+        raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+
+
+def tidy(folder: Path) -> None:
+    """Remove our folder if nothing but our own .gitignore is left in it."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return
+    ignore = _read_ignore(folder) if names == [_IGNORE] else None
+    if names and ignore not in _OURS:
+        return
+    durable.remove(folder / _IGNORE)
+    if not durable.remove_folder(folder) and ignore is not None:
+        _write_ignore(folder, ignore)
+
+
+def _prepare(folder: Path, *, commit_originals: bool | None) -> None:
+    ours = folder.name == FOLDER
+    if ours:
+        refuse_linked_folder(folder)
+    durable.make_folder(folder)
+    wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
+    present = _read_ignore(folder)
+    if present == wanted or (present and commit_originals is None) or not _in_work_tree(folder):
+        return
+    if present is None and (ours or not any(folder.iterdir())):
+        _write_ignore(folder, wanted)
+    elif present in _OURS:
+        durable.remove(folder / _IGNORE)
+        _write_ignore(folder, wanted)
+
+
+def _in_work_tree(folder: Path) -> bool:
+    return any(os.path.lexists(parent / ".git") for parent in folder.absolute().parents)
+
+
+def _read_ignore(folder: Path) -> bytes | None:
+    try:
+        return (folder / _IGNORE).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write_ignore(folder: Path, text: bytes) -> None:
+    try:
+        fd = durable.create(folder / _IGNORE)
+    except FileExistsError:
+        return
+    try:
+        durable.write_all(fd, text)
+    finally:
+        os.close(fd)

@@ -1,0 +1,103 @@
+"""A file of ours that only grows: what is appended counts once it has been flushed, read back and compared."""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.store import durable, reading
+from sessioncompress.store.folder import create_in_folder
+
+
+class GrowingFile:
+    """The originals or the journal of a session, of which `committed` bytes stand from earlier runs.
+
+    Nothing is opened or created before the first append. Raises Damaged where the file is shorter than what was
+    committed, or does not read back as written; OSError as the system does.
+    """
+
+    def __init__(self, path: Path, committed: int, *, commit_originals: bool) -> None:
+        self._path = path
+        self._committed = committed
+        self._commit_originals = commit_originals
+        self._fd = -1
+        self._is_new = False
+        self._hash = sha256()
+        self.size = committed
+
+    def open(self) -> None:
+        """Open the file, created if it is new, and cut off what a crash left behind its committed bytes."""
+        if self._fd >= 0:
+            return
+        self._is_new = not os.path.lexists(self._path)
+        fd = create_in_folder(self._path, exclusive=False, commit_originals=self._commit_originals)
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size < self._committed:
+            # Left as it is: cutting a file to a length that it does not have would fill it up.
+            os.close(fd)
+            raise too_short(self._path, found.st_size, self._committed)
+        self._fd = fd
+        durable.cut(self._fd, self._committed)
+
+    def append(self, data: bytes) -> None:
+        """Write the data at the end."""
+        self.open()
+        durable.write_all(self._fd, data)
+        self._hash.update(data)
+        self.size += len(data)
+
+    def settle(self) -> None:
+        """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
+        if self._fd < 0:
+            return
+        durable.flush(self._fd)
+        _forget_cached(self._fd, self._committed)
+        found = sha256()
+        with reading.reader(self._fd, self._committed, self.size) as file:
+            while piece := file.read(reading.BUFFER):
+                found.update(piece)
+        if found.digest() != self._hash.digest() or os.fstat(self._fd).st_size != self.size:
+            raise Damaged(
+                "what was written there does not read back the same",
+                where=self._path,
+                state=NOT_CHANGED,
+                remedy="Check the disk.",
+            )
+        if self._is_new:
+            durable.flush_folder(self._path.parent)
+
+    def cut_back(self) -> None:
+        """Undo the appends."""
+        if self._fd >= 0:
+            durable.cut(self._fd, self._committed)
+            durable.flush(self._fd)
+
+    def remove_if_new(self) -> None:
+        """Remove the file if this run created it."""
+        if self._is_new:
+            durable.remove(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def too_short(path: Path, size: int, committed: int) -> Damaged:
+    """Make the error for a file beside a session that has lost bytes."""
+    return Damaged(
+        f"{committed - size} of its {committed} bytes are missing",
+        where=path,
+        state=NOT_CHANGED,
+        remedy="Put back a copy of it from a backup.",
+    )
+
+
+def _forget_cached(fd: int, start: int) -> None:
+    """Ask the system to drop its copy in memory, so that the disk itself is read; some systems have no such call."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(fd, start, 0, os.POSIX_FADV_DONTNEED)

@@ -1,0 +1,291 @@
+"""The journal: one JSON object a line for each rewritten line, each replaced block, and each run, the commit point.
+
+    {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
+    {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
+    {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", ...}
+
+A block record belongs to the line record before it. What stands behind the last run record was never committed.
+This module only turns records into bytes and back; it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, BinaryIO
+
+import orjson
+
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.model import Kind, Origin, OurKey, Path
+from sessioncompress.store.beside import Lengths
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.originals import Place
+
+REF_DIGITS = 12
+_MOST_RECORD_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LineRecord:
+    """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
+
+    `place` is None where no originals are kept; then `sha256` alone says what the line was.
+    """
+
+    sha256: str
+    place: Place | None
+    rewritten: str
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        original: dict[str, Any] = {"sha256": self.sha256}
+        if self.place is not None:
+            original |= {"frame": self.place.frame, "offset": self.place.offset, "bytes": self.place.bytes}
+        return _line({"type": "line", "original": original, "rewrittenSha256": self.rewritten})
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecord:
+    """A replaced value: its reference, where it stands in the original line, and what replaced it.
+
+    `xxh3` is the XXH3-64 of the content, `replacement` the first 32 digits of the SHA-256 of the JSON text that
+    stands in its place (empty where it was taken out). `line` is the line's number when it was rewritten.
+    """
+
+    ref: str
+    line: int
+    path: Path
+    kind: Kind
+    tool: str
+    call: str
+    bytes: int
+    lines: int
+    xxh3: str
+    replacement: str = ""
+    file: str = ""
+    git_blob: str = ""
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal; what is empty is left out."""
+        record = {
+            "type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path), "kind": self.kind.value,
+            "tool": self.tool, "callId": self.call, "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3,
+            "replacement": self.replacement, "file": self.file, "gitBlob": self.git_blob,
+        }
+        return _line({key: value for key, value in record.items() if value != ""})
+
+    def keys(self) -> tuple[OurKey, ...]:
+        """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
+        if not self.replacement:
+            return ()
+        kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
+        return tuple((bytes.fromhex(self.replacement), kind, self.call) for kind in kinds)
+
+    @property
+    def origin(self) -> Origin:
+        """Return what a marker says of the original."""
+        return Origin(self.ref, self.bytes, self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then."""
+
+    at: str
+    version: str
+    policy: Mapping[str, Any]
+    original_size: int
+    compressed_size: int
+    store_size: int
+    boundary: int
+    stats: Mapping[str, Any]
+    head: str = ""
+    restored: bool = False
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        record: dict[str, Any] = {
+            "type": "run", "at": self.at, "version": self.version, "policy": dict(self.policy),
+            "originalSize": self.original_size, "compressedSize": self.compressed_size, "storeSize": self.store_size,
+            "boundary": self.boundary, "stats": dict(self.stats),
+        }
+        if self.head:
+            record["head"] = self.head
+        if self.restored:
+            record["restored"] = True
+        return _line(record)
+
+
+@dataclass(slots=True)
+class Journal:
+    """All committed records. `size` is the journal's committed length, `store_size` the originals'."""
+
+    lines: list[LineRecord] = field(default_factory=list)
+    blocks: list[tuple[LineRecord, BlockRecord]] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
+    size: int = 0
+    store_size: int = 0
+
+    def by_rewritten(self) -> dict[str, LineRecord]:
+        """Return the records by the SHA-256 of the rewritten line."""
+        return {record.rewritten: record for record in self.lines}
+
+    def ours(self) -> dict[OurKey, BlockRecord]:
+        """Return the records of our replacements, by what identifies them."""
+        return {key: block for _, block in self.blocks for key in block.keys()}
+
+    @property
+    def lengths(self) -> Lengths:
+        """Return how much of both files is committed."""
+        return Lengths(self.store_size, self.size)
+
+    @property
+    def restored(self) -> bool:
+        """Say whether the last run was a restore."""
+        return bool(self.runs) and self.runs[-1].restored
+
+
+def load(path: FilePath) -> Journal:
+    """Read the journal at a path; an empty one where there is none."""
+    with failing(path):
+        try:
+            fd = open_file(path)
+        except FileNotFoundError:
+            return Journal()
+        with open(fd, "rb", buffering=1 << 20) as file:
+            return read(file, str(path))
+
+
+def read(file: BinaryIO, where: str) -> Journal:
+    """Read a journal up to its last run record. Raises Damaged, naming the line, where a committed record is bad."""
+    journal = Journal()
+    waiting: list[LineRecord | tuple[LineRecord, BlockRecord]] = []
+    position = 0
+    for number, raw in enumerate(_records(file), 1):
+        position += len(raw)
+        try:
+            record = _decode(raw, waiting)
+        except (ValueError, KeyError, TypeError) as error:
+            _refuse_if_committed(file, raw, where, number, error)
+            return journal
+        if isinstance(record, RunRecord):
+            _commit(journal, waiting, record, position)
+            waiting = []
+        else:
+            waiting.append(record)
+    return journal
+
+
+def _commit(
+    journal: Journal, waiting: Iterable[LineRecord | tuple[LineRecord, BlockRecord]], run: RunRecord, position: int
+) -> None:
+    for record in waiting:
+        if isinstance(record, LineRecord):
+            journal.lines.append(record)
+        else:
+            journal.blocks.append(record)
+    journal.runs.append(run)
+    journal.size = position
+    journal.store_size = run.store_size
+
+
+def _refuse_if_committed(file: BinaryIO, raw: bytes, where: str, number: int, error: Exception) -> None:
+    """A bad record is a torn append only where no run record stands behind it."""
+    if any(b'"type":"run"' in rest for rest in _records(file)) or b'"type":"run"' in raw:
+        raise Damaged(
+            f"this record of the journal cannot be read ({error})", where=where, line=number, state=NOT_CHANGED,
+            remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
+        ) from error
+
+
+def _records(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")
+
+
+def _decode(
+    raw: bytes, before: list[LineRecord | tuple[LineRecord, BlockRecord]]
+) -> LineRecord | tuple[LineRecord, BlockRecord] | RunRecord:
+    record = orjson.loads(raw)
+    kind = record["type"]
+    if kind == "line":
+        return _line_record(record)
+    if kind == "block":
+        last = before[-1] if before else None
+        owner = last[0] if isinstance(last, tuple) else last
+        if owner is None:
+            raise ValueError("a block without its line")
+        return owner, _block_record(record)
+    if kind == "run" and raw.endswith(b"\n"):
+        return _run_record(record)
+    raise ValueError(f"an unknown record type {kind!r}")
+
+
+def _line_record(record: Mapping[str, Any]) -> LineRecord:
+    original = record["original"]
+    place = None
+    if "frame" in original:
+        place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
+    return LineRecord(_digest(original["sha256"]), place, _digest(record["rewrittenSha256"]))
+
+
+def _block_record(record: Mapping[str, Any]) -> BlockRecord:
+    return BlockRecord(
+        ref=_hex(record["ref"]), line=_count(record["line"]), path=_path(record["path"]), kind=Kind(record["kind"]),
+        tool=str(record.get("tool", "")), call=str(record.get("callId", "")), bytes=_count(record["bytes"]),
+        lines=_count(record["lines"]), xxh3=_hex(record["xxh3"]), replacement=_hex(record.get("replacement", "")),
+        file=str(record.get("file", "")), git_blob=_hex(record.get("gitBlob", "")),
+    )
+
+
+def _run_record(record: Mapping[str, Any]) -> RunRecord:
+    return RunRecord(
+        at=str(record["at"]), version=str(record["version"]), policy=dict(record["policy"]),
+        original_size=_count(record["originalSize"]), compressed_size=_count(record["compressedSize"]),
+        store_size=_count(record["storeSize"]), boundary=int(record["boundary"]), stats=dict(record["stats"]),
+        head=str(record.get("head", "")), restored=record.get("restored") is True,
+    )
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"not a count: {value!r}")
+    return value
+
+
+def _hex(value: Any) -> str:
+    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > 64:
+        raise ValueError(f"not a digest: {value!r}")
+    return value
+
+
+def _digest(value: Any) -> str:
+    if len(_hex(value)) != 64:
+        raise ValueError(f"not a SHA-256: {value!r}")
+    return str(value)
+
+
+def _pointer(path: Path) -> str:
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _path(pointer: Any) -> Path:
+    """Read a JSON pointer; a step of digits alone is an index (no agent names its keys so)."""
+    steps = str(pointer).split("/")[1:]
+    return tuple(
+        int(step) if step.isdecimal() and step.isascii() else step.replace("~1", "/").replace("~0", "~")
+        for step in steps
+    )
+
+
+def count_originals(path: FilePath) -> int:
+    """Return how many originals a journal names, as far as it can be read."""
+    try:
+        return len({record.sha256 for record in load(path).lines if record.place is not None})
+    except Damaged:
+        return 0

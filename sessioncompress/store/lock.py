@@ -1,0 +1,173 @@
+"""Open a session, or refuse: links, files in use, other runs of ours. Reads and locks, never writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
+from sessioncompress.store import reading
+from sessioncompress.store.beside import work_folder
+from sessioncompress.store.holders import Held, holders, wait_until_free
+from sessioncompress.store.late import late_links
+
+LOCK_SECONDS = 5.0
+"""How long to wait for another run of ours on the same session."""
+APPEND_SECONDS = 0.1
+"""How long to wait for a program that opens, appends and closes."""
+_POLL_SECONDS = 0.02
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+"""Not through a link, not into child processes, and without waiting for the writer of a pipe."""
+
+
+class OpenSession:
+    """A session as it was when it was opened: the first `size` bytes of `fd`. Made by open_session().
+
+    `stat` is that of the opening. When a run puts a new file in place, the session goes over to that one, and the
+    descriptor of the old one stays open, and locked, to the end.
+    """
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fds: list[int] = []
+        self.adopt(fd)
+
+    def adopt(self, fd: int) -> None:
+        """Go over to the file that now lies at the path; its descriptor is closed with the session."""
+        self._fds.append(fd)
+        self.fd = fd
+        self.stat = os.fstat(fd)
+        self.size = self.stat.st_size
+        self._digests: set[bytes] = set()
+
+    def reader(self) -> BinaryIO:
+        """Start a pass over the session's bytes as of its opening; passes do not disturb each other.
+
+        Before a commit at least one must have been read to the end: its digest tells an overwrite from an append.
+        """
+        return reading.reader(self.fd, 0, self.size, self._digests.add)
+
+    def appended(self) -> int:
+        """Return how many bytes were appended since the opening. Raises InUse if anything else happened to the file."""
+        now = os.fstat(self.fd)
+        if not _same_file(self.path, now):
+            raise self.in_use("another program has put a new file in its place")
+        if len(self._digests) <= 1:
+            if _state(now) == _state(self.stat):
+                return 0
+            if now.st_size >= self.size and reading.digest(self.fd, 0, self.size) in self._digests:
+                return now.st_size - self.size
+        raise self.in_use("another program has changed it, not only appended to it")
+
+    def was_linked(self) -> None:
+        """Take note that a link of ours has changed the file's ctime, which is no change of the session."""
+        now = os.fstat(self.fd)
+        if _state(now)[:2] == _state(self.stat)[:2]:
+            self.stat = now
+
+    def in_use(self, what: str, *, fd: int | None = None) -> InUse:
+        """Make the error for a session that is not ours to change now; it names who has it (or `fd`) open."""
+        known = ", ".join(f"{it.program} (process {it.pid})" for it in holders(self.fd if fd is None else fd))
+        by = f", open for writing in {known}" if known else ""
+        return InUse(f"{what}{by}", where=self.path, state=NOT_CHANGED, remedy="Run again when the agent is idle.")
+
+    def close(self) -> None:
+        """Close the files, which releases the locks."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+@contextmanager
+def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
+    """Open a session to read it, or to replace it: then locked, and refused unless it is safe to replace.
+
+    Raises IsALink for a symbolic link and, when writing, for a file with other hard links than our own; NotASession
+    for what is no regular file; InUse if another run of ours keeps it locked, a program has it open for writing, or
+    it changed within `quiet_seconds`; Unsupported where nothing may be written; FileFailed if it cannot be opened.
+    """
+    with failing(path):
+        path = path.parent.resolve() / path.name
+        session = _open_locked(path) if writing else OpenSession(path, open_file(path))
+    try:
+        if writing:
+            with failing(path):
+                _refuse_unless_replaceable(session, quiet_seconds)
+        yield session
+    finally:
+        session.close()
+
+
+def open_file(path: Path) -> int:
+    """Open a regular file to read it, never through a link; return its descriptor."""
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise IsALink("it is a symbolic link", where=path, state=NOT_CHANGED, remedy="Name its target.") from error
+        if error.errno == errno.ENXIO:
+            raise NotASession("it is not a regular file", where=path, state=NOT_CHANGED) from error
+        raise
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise NotASession("it is not a regular file", where=path, state=NOT_CHANGED)
+
+
+def lock(fd: int) -> bool:
+    """Take the lock that runs of ours hold on a session's file; return whether it was free."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _open_locked(path: Path) -> OpenSession:
+    """Open and lock the file that is at the path once the lock is held: who had it may have replaced the file."""
+    if sys.platform not in ("linux", "darwin"):
+        raise Unsupported("writing is supported on Linux and macOS only", where=path, state=NOT_CHANGED)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        fd = open_file(path)
+        try:
+            if lock(fd) and _same_file(path, os.fstat(fd)):
+                return OpenSession(path, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        if time.monotonic() > deadline:
+            raise InUse("another sessioncompress is at work on it", where=path, state=NOT_CHANGED, remedy="Run again.")
+        time.sleep(_POLL_SECONDS)
+
+
+def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
+    ours = len(late_links(work_folder(session.path), session.path).get(session.stat.st_ino, []))
+    if session.stat.st_nlink - ours > 1:
+        raise IsALink("it has other hard links, which would keep the old text", where=session.path, state=NOT_CHANGED)
+    age = time.time() - session.stat.st_mtime
+    if quiet_seconds and age < quiet_seconds:
+        raise session.in_use(f"it changed {max(age, 0):.0f} seconds ago")
+    if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
+        raise session.in_use("it is in use")
+
+
+def _same_file(path: Path, opened: os.stat_result) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _state(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,68 @@
+"""Pack the originals of replaced lines into zstd frames, in the background of the pass that replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.store import zstd
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
+from sessioncompress.store.worker import Worker
+
+_OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
+
+
+class OriginalsPacker:
+    """Packs lines into frames and hands them to `sink` in order, compressed in one background thread.
+
+    `start` is the offset of the first frame in the file. At most two frames wait; then add() waits for them. A
+    frame reaches the sink only if it decompresses to what went in.
+    """
+
+    def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
+        self._sink = sink
+        self._ends = [start]
+        self._content = bytearray()
+        self._frames = 0
+        self._lines: list[tuple[int, int, int]] = []
+        self._worker = Worker(self._pack)
+
+    def add(self, line: bytes) -> int:
+        """Keep a line; return its index in what finish() returns. Raises ValueError if it is over LONGEST_LINE."""
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line of {len(line)} bytes is not kept")
+        self._lines.append((self._frames, len(self._content), len(line)))
+        rest = memoryview(line)
+        while rest:
+            room = FRAME_BYTES - len(self._content)
+            self._content += rest[:room]
+            rest = rest[room:]
+            if len(self._content) == FRAME_BYTES:
+                self._end_frame()
+        return len(self._lines) - 1
+
+    def finish(self) -> tuple[Place, ...]:
+        """Pack what is left, wait for it, and return the place of every line, in the order of adding."""
+        self._worker.finish()
+        if self._content:
+            self._pack(bytes(self._content))
+            self._content.clear()
+        return tuple(Place(self._ends[frame], offset, size) for frame, offset, size in self._lines)
+
+    def stop(self) -> None:
+        """Stop the thread, whatever is left to do."""
+        self._worker.stop()
+
+    def _end_frame(self) -> None:
+        content = bytes(self._content)
+        self._content.clear()
+        self._frames += 1
+        self._worker.put(content)
+
+    def _pack(self, content: bytes) -> None:
+        frame = zstd.compress(content, options=_OPTIONS)
+        if zstd.decompress(frame) != content:
+            raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
+        self._sink(frame)
+        self._ends.append(self._ends[-1] + len(frame))

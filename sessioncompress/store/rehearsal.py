@@ -1,0 +1,40 @@
+"""A rewrite that stays in memory: what it would come to, for a run that must change nothing."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from sessioncompress.store.beside import Lengths
+from sessioncompress.store.commit import Finished
+from sessioncompress.store.packer import OriginalsPacker
+
+
+class Rehearsal:
+    """Takes what a Rewrite takes, counts it, and keeps nothing."""
+
+    def __init__(self, lengths: Lengths) -> None:
+        self._size = 0
+        self._originals = lengths.originals
+        self._packer = OriginalsPacker(lengths.originals, self._count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._packer.stop()
+
+    def write(self, data: bytes) -> None:
+        """Count the next bytes of the new session."""
+        self._size += len(data)
+
+    def keep(self, line: bytes) -> int:
+        """Compress an original, to know what it would take; return its index."""
+        return self._packer.add(line)
+
+    def finish(self) -> Finished:
+        """Return what the rewrite would come to."""
+        places = self._packer.finish()
+        return Finished(self._size, self._originals, places)
+
+    def _count(self, frame: bytes) -> None:
+        self._originals += len(frame)

@@ -1,0 +1,137 @@
+"""Put a new file in a session's place, with what was appended meanwhile, and keep the old one under a second name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, Unsupported
+from sessioncompress.store import durable, reading
+from sessioncompress.store.draft import Draft
+from sessioncompress.store.late import Late, current, late_links
+from sessioncompress.store.lock import OpenSession, open_file
+from sessioncompress.store.metadata import copy_metadata
+from sessioncompress.store.tail import missing
+
+_TRIES = 3
+"""How often to take and flush what was appended before the swap; what comes later is drained after it."""
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+def put_in_place(
+    session: OpenSession, draft: Draft, work: Path, *, states: dict[int, Late] | None = None, newest: int = 0
+) -> int:
+    """Put a checked draft in the session's place; return the descriptor of the old file, which the session keeps.
+
+    Bytes appended since the session was opened go to the draft's end. `states` are those of earlier late links, by
+    inode number, with the draft in place; without them what comes late there goes to its end. `newest`
+    (nanoseconds) is a time of change that the new file is to have at least. Raises InUse if the session was changed
+    otherwise; then, and with every OSError before the swap, it is not changed.
+    """
+    old, inode = session.fd, session.stat.st_ino
+    taken = _take_appended(session, draft, session.size)
+    states = states or _at_the_end(session, draft, work)
+    states[inode] = Late(inode, int(time.time()), taken, draft.size, 0)
+    states = {number: replace(state, successor=os.fstat(draft.fd).st_ino) for number, state in states.items()}
+    new = draft.open_locked()
+    try:
+        # Named before the last look at the session, so that hardly any time is left between that and the swap.
+        # What is taken in between is found in its place by whoever drains the link.
+        _name_links(session, work, states)
+        _take_the_last(session, draft, taken, newest)
+        durable.replace(draft.path, session.path)
+    except BaseException:
+        # Only the disk tells whether an interrupt came before or after the swap.
+        if not draft.is_in_place():
+            os.close(new)
+            for state in states.values():
+                durable.remove(state.path(work, session.path))
+            raise
+        session.adopt(new)
+        raise
+    session.adopt(new)
+    draft.close()
+    durable.flush_folder(session.path.parent)
+    for number, state in states.items():
+        forget_links(session, work, number, but=state)
+    return old
+
+
+def link(path: Path, name: Path) -> None:
+    """Make a hard link, or raise Unsupported where there are none: without them an appended line could get lost."""
+    try:
+        durable.link(path, name)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        what = "no hard link can be made here, which would keep lines that are appended meanwhile"
+        raise Unsupported(what, where=path, state=NOT_CHANGED) from error
+
+
+def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | None = None) -> None:
+    """Remove the late links to a replaced file, all or all but one."""
+    for state in late_links(work, session.path).get(inode, []):
+        if state != but:
+            durable.remove(state.path(work, session.path))
+
+
+def _name_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
+    """Give the old file, and those that have late links, the names of their new states."""
+    before = late_links(work, session.path)
+    for inode, state in states.items():
+        source = before[inode][0].path(work, session.path) if inode in before else session.path
+        link(source, state.path(work, session.path))
+        if state.path(work, session.path).lstat().st_ino != inode:
+            raise session.in_use("another program has put a new file in its place")
+    session.was_linked()
+    durable.flush_folder(work)
+
+
+def _take_the_last(session: OpenSession, draft: Draft, taken: int, newest: int) -> None:
+    """Bring bytes and metadata of the session to the draft, and the draft to the disk, until nothing comes any more.
+
+    With someone who appends all the time, the last bytes are taken without a flush: nor has their writer flushed
+    them, and each millisecond more before the swap is a line more to drain after it.
+    """
+    for _ in range(_TRIES):
+        taken = _take_appended(session, draft, taken)
+        copy_metadata(session.fd, draft.fd, newest=newest)
+        durable.flush(draft.fd)
+        if session.size + session.appended() == taken:
+            return
+    _take_until(session, draft, taken, os.fstat(session.fd).st_size)
+
+
+def _take_appended(session: OpenSession, draft: Draft, taken: int) -> int:
+    """Copy what was appended to the session behind its first `taken` bytes; return how many bytes are taken now."""
+    return _take_until(session, draft, taken, session.size + session.appended())
+
+
+def _take_until(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
+    if end > taken:
+        with reading.reader(session.fd, taken, end) as file:
+            while piece := file.read(reading.BUFFER):
+                draft.write(piece)
+        draft.check()
+    return end
+
+
+def _at_the_end(session: OpenSession, draft: Draft, work: Path) -> dict[int, Late]:
+    """Return the states of earlier late links if what comes late there is to go to the draft's end.
+
+    What of it the session has already is looked up now, since the draft's bytes do not tell it any more.
+    """
+    states = {}
+    for inode, found in late_links(work, session.path).items():
+        if inode != session.stat.st_ino:
+            file = open_file(found[0].path(work, session.path))
+            try:
+                state = current(found, session.stat.st_ino, session.size)
+                drained = missing(session, state, file, whole_lines=False).start
+            finally:
+                os.close(file)
+            states[inode] = replace(state, drained=drained, base=draft.size)
+    return states

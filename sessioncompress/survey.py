@@ -1,0 +1,58 @@
+"""One reading of a session: every line to what the plan must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from sessioncompress.formats.base import Entry, Format, Reader
+from sessioncompress.jsonl import Piece
+from sessioncompress.model import Line, Role, Survey
+
+
+def survey(pieces: Iterable[Piece], form: Format) -> Survey:
+    """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
+    reader = form.reader()
+    lines: list[Line] = []
+    long_line = xxh3_64()
+    long_size = size = 0
+    for number, raw, whole in pieces:
+        size += len(raw)
+        if whole:
+            lines.append(read_line(raw, reader))
+            continue
+        if number == len(lines):
+            lines.append(Line(Role.OPAQUE, 0, 0))
+            long_line, long_size = xxh3_64(), 0
+        long_line.update(raw)
+        long_size += len(raw)
+        lines[number] = Line(Role.OPAQUE, long_size, long_line.intdigest())
+    return Survey(tuple(lines), form.shape(lines), size)
+
+
+def read_line(raw: bytes, reader: Reader) -> Line:
+    """Read one whole line. A line without its LF may still be being written: it is known, but never changed."""
+    entry = parse(raw)
+    if entry is None:
+        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
+    line = reader.line(raw, entry)
+    return line if raw.endswith(b"\n") else unchangeable(line)
+
+
+def unchangeable(line: Line) -> Line:
+    """Return the line with nothing in it that could be replaced."""
+    return Line(
+        line.role, line.size, line.digest, id=line.id, parent=line.parent, calls=line.calls, answers=line.answers,
+        failed=line.failed, thinks=line.thinks, sealed=True, io=line.io, reads=line.reads, keeps=line.keeps,
+    )
+
+
+def parse(raw: bytes) -> Entry | None:
+    """Return a line's JSON object, or None where it holds none that this parser reads."""
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,58 @@
+"""The checks that every rewritten session passes before it may replace anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.model import Line, Role, Standing
+
+
+def check(
+    before: Sequence[Line], after: Sequence[Line], standing: Sequence[Standing], changed: Mapping[int, object], where: str
+) -> None:
+    """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
+
+    Raises Damaged: it means an error in this program, and the session is not changed.
+    """
+    if len(before) != len(after):
+        raise broken("the number of lines differs", where)
+    for number in changed:
+        if standing[number] is Standing.PROTECTED:
+            raise broken("a protected line would change", where, number)
+        same_line(before[number], after[number], where, number)
+    for number, line in enumerate(before):
+        if number not in changed and line.digest != after[number].digest:
+            raise broken("a line would change that the plan does not name", where, number)
+    if pairs(before) != pairs(after):
+        raise broken("calls and their results would not stay together", where)
+
+
+def same_line(before: Line, after: Line, where: str, number: int) -> None:
+    """Check one changed line: what it is, its id and parent; it must be smaller, and never lose its last visible part."""
+    if (before.role, before.id, before.parent, before.keeps) != (after.role, after.id, after.parent, after.keeps):
+        raise broken("a line's type, id or parent would change", where, number)
+    if len(before.calls) != len(after.calls) or before.failed != after.failed:
+        raise broken("a line's calls or its error flag would change", where, number)
+    if after.size >= before.size:
+        raise broken("a line would grow", where, number)
+
+
+def pairs(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Return for each result the line of its call (-1: there is none) and its own, in order."""
+    made: dict[str, int] = {}
+    found = []
+    for number, line in enumerate(lines):
+        for call in line.calls:
+            made[call.id] = number
+        if line.role is Role.RESULT:
+            found.append((made.get(line.answers, -1), number))
+    return found
+
+
+def broken(what: str, where: str, number: int | None = None) -> Damaged:
+    """Make the error for a rewrite that failed a check."""
+    return Damaged(
+        f"the rewritten session failed its check: {what}", where=where, line=None if number is None else number + 1,
+        state=NOT_CHANGED, remedy="This is an error in sessioncompress; please report it.",
+    )

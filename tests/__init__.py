@@ -1,0 +1,1 @@
+"""Tests of sessioncompress, and the synthetic sessions they run on."""

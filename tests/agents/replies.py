@@ -1,0 +1,83 @@
+"""What the stand-in answers: one short text with its usage, in the event stream of each API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+TEXT = "Understood. Here is the next step."
+
+
+def anthropic(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /v1/messages`."""
+    start = {"id": "msg_standin", "type": "message", "role": "assistant", "model": model, "content": []}
+    counts = {"input_tokens": usage, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    yield _named({"type": "message_start", "message": start | {"stop_reason": None, "usage": counts}})
+    yield _named({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
+    yield _named({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}})
+    yield _named({"type": "content_block_stop", "index": 0})
+    end = {"stop_reason": "end_turn", "stop_sequence": None}
+    yield _named({"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}})
+    yield _named({"type": "message_stop"})
+
+
+def responses(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /responses`, for OpenAI's own API and for Codex."""
+    text = {"type": "output_text", "text": TEXT, "annotations": []}
+    empty = {"id": "msg_standin", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    item = empty | {"status": "completed", "content": [text]}
+    response = {"id": "resp_standin", "object": "response", "model": model, "status": "in_progress", "output": []}
+    place = {"item_id": "msg_standin", "output_index": 0, "content_index": 0}
+    counts = {"input_tokens": usage, "output_tokens": 9, "total_tokens": usage + 9}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": response},
+        {"type": "response.output_item.added", "output_index": 0, "item": empty},
+        {"type": "response.content_part.added", **place, "part": text | {"text": ""}},
+        {"type": "response.output_text.delta", **place, "delta": TEXT},
+        {"type": "response.output_text.done", **place, "text": TEXT},
+        {"type": "response.content_part.done", **place, "part": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {
+            "type": "response.completed",
+            "response": response | {"status": "completed", "output": [item], "usage": counts | details},
+        },
+    ]
+    yield from (_named(event | {"sequence_number": number}) for number, event in enumerate(events))
+
+
+def chat(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /chat/completions`."""
+    chunk = {"id": "chatcmpl-standin", "object": "chat.completion.chunk", "created": 0, "model": model}
+    first = {"index": 0, "delta": {"role": "assistant", "content": TEXT}, "finish_reason": None}
+    yield _data(chunk | {"choices": [first]})
+    yield _data(chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    counts = {"prompt_tokens": usage, "completion_tokens": 9, "total_tokens": usage + 9}
+    yield _data(chunk | {"choices": [], "usage": counts})
+    yield b"data: [DONE]\n\n"
+
+
+def gemini(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /models/...:streamGenerateContent`."""
+    yield _data(_gemini(model, usage))
+
+
+def code_assist(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /v1internal:streamGenerateContent`, which wraps what Gemini answers."""
+    yield _data({"response": _gemini(model, usage)})
+
+
+def _gemini(model: str, usage: int) -> dict[str, Any]:
+    content = {"role": "model", "parts": [{"text": TEXT}]}
+    counts = {"promptTokenCount": usage, "candidatesTokenCount": 9, "totalTokenCount": usage + 9}
+    candidate = {"content": content, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": model, "responseId": "standin"}
+
+
+def _named(event: Mapping[str, Any]) -> bytes:
+    return f"event: {event['type']}\n".encode() + _data(event)
+
+
+def _data(event: Mapping[str, Any]) -> bytes:
+    return b"data: " + json.dumps(event).encode() + b"\n\n"

@@ -1,0 +1,130 @@
+"""A stand-in for the model APIs on loopback: records each request, judges it, and answers with a short text."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+import zstandard
+
+from tests.agents import replies
+from tests.agents.bodies import Body
+from tests.agents.rules import problems
+
+Reply = Callable[[str, int], Iterator[bytes]]
+
+_REPLIES: tuple[tuple[str, Reply], ...] = (
+    (r"/messages$", replies.anthropic),
+    (r"/chat/completions$", replies.chat),
+    (r"/responses$", replies.responses),
+    (r"/v1internal:streamGenerateContent$", replies.code_assist),
+    (r":streamGenerateContent$", replies.gemini),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One recorded request: where it went, its size as sent before any compression, and what it holds."""
+
+    path: str
+    size: int
+    body: Body
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class StandIn:
+    """A server for the length of a `with` block; it refuses, and notes in `strangers`, all that is no model request."""
+
+    usage: int = 1000
+    reasoned: frozenset[str] = frozenset()
+    requests: list[Request] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    _server: ThreadingHTTPServer | None = None
+
+    def __enter__(self) -> Self:
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Return the address, without a path."""
+        if self._server is None:
+            raise RuntimeError("the stand-in has not been started")
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def problems(self) -> list[str]:
+        """Return the broken rules of all requests."""
+        return [problem for request in self.requests for problem in request.problems]
+
+    def record(self, path: str, raw: bytes) -> Request:
+        """Keep and judge a request."""
+        body = json.loads(raw)
+        request = Request(path, len(raw), body, tuple(problems(body, self.reasoned)))
+        self.requests.append(request)
+        return request
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
+            """Say nothing."""
+
+        def do_POST(self) -> None:  # noqa: N802 - the name is the base class's
+            path = self.path.partition("?")[0]
+            reply = next((given for form, given in _REPLIES if re.search(form, path)), None)
+            raw = _unpacked(self.rfile.read(int(self.headers.get("Content-Length", 0))), self.headers)
+            if reply is None:
+                self._refuse()
+                return
+            request = stand_in.record(path, raw)
+            model = str(request.body.get("model") or path.rpartition("/")[2].partition(":")[0])
+            self._send(200, "text/event-stream", b"".join(reply(model, stand_in.usage)))
+
+        def _refuse(self) -> None:
+            stand_in.strangers.append(f"{self.command} {self.path}")
+            self.close_connection = True
+            self._send(404, "application/json", b'{"error":{"message":"not a model request"}}')
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_DELETE = do_HEAD = do_CONNECT = _refuse  # noqa: N815 - the names are the base class's
+
+    return Handler
+
+
+def _unpacked(raw: bytes, headers: Any) -> bytes:
+    match headers.get("Content-Encoding", "").lower():
+        case "gzip":
+            return gzip.decompress(raw)
+        case "zstd":
+            return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(raw)).read()
+    return raw

@@ -1,0 +1,1 @@
+"""Benchmarks, and the large sessions they run on."""

@@ -1,0 +1,58 @@
+"""Builds synthetic sessions for tests, fixtures and benchmarks: one place to import everything from."""
+
+from __future__ import annotations
+
+from tests.blocks import (
+    Block,
+    call,
+    dice,
+    hexes,
+    image,
+    number,
+    png,
+    redacted,
+    signature,
+    stringify,
+    text,
+    thinking,
+    unsigned,
+)
+from tests.session import PiSession, Use
+from tests.variants import (
+    GeminiSession,
+    OmpAnthropicSession,
+    OmpGeminiSession,
+    OmpSession,
+    OpenClawSession,
+    ResponsesSession,
+    blob,
+    shown,
+    title_slot,
+)
+
+__all__ = [
+    "Block",
+    "GeminiSession",
+    "OmpAnthropicSession",
+    "OmpGeminiSession",
+    "OmpSession",
+    "OpenClawSession",
+    "PiSession",
+    "ResponsesSession",
+    "Use",
+    "blob",
+    "call",
+    "dice",
+    "hexes",
+    "image",
+    "number",
+    "png",
+    "redacted",
+    "shown",
+    "signature",
+    "stringify",
+    "text",
+    "thinking",
+    "title_slot",
+    "unsigned",
+]

@@ -1,0 +1,43 @@
+"""Where the files beside a session lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.store.beside import beside
+
+
+@pytest.mark.parametrize(
+    ("name", "originals", "journal"),
+    [
+        ("session.jsonl", "session.jsonl.zst", "session.refs.jsonl"),
+        ("x.json", "x.json.zst", "x.json.refs.jsonl"),
+        ("x.json.jsonl", "x.json.jsonl.zst", "x.json.jsonl.refs.jsonl"),
+        ("plain", "plain.zst", "plain.refs.jsonl"),
+        (".jsonl", ".jsonl.zst", ".jsonl.refs.jsonl"),
+    ],
+)
+def test_names(name: str, originals: str, journal: str) -> None:
+    """The files are named after the session, in one folder beside it."""
+    files = beside(Path("/folder") / name)
+    assert files.folder == files.work == Path("/folder/.sessioncompress")
+    assert (files.originals, files.journal) == (files.folder / originals, files.folder / journal)
+
+
+def test_backup_folder_keeps_namesakes_apart(tmp_path: Path) -> None:
+    """Two sessions of one name from two folders do not meet in a backup folder; temp files stay beside the session."""
+    one, other = (beside(tmp_path / folder / "s.jsonl", tmp_path / "backup") for folder in ("a", "b"))
+    assert one.folder == other.folder == tmp_path / "backup"
+    assert one.originals != other.originals
+    assert one.journal != other.journal
+    assert one.work == tmp_path / "a" / ".sessioncompress"
+
+
+def test_backup_folder_names_do_not_depend_on_the_way_there(tmp_path: Path) -> None:
+    """A session reached through a linked folder has the same files."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    ways = {beside(tmp_path / way / "s.jsonl", tmp_path / "backup").originals for way in ("a", "link")}
+    assert len(ways) == 1

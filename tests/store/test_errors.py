@@ -1,0 +1,73 @@
+"""Errors say what, where, in which state and what to do, and nothing in them reaches the terminal as a command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.errors import (
+    Damaged,
+    FileFailed,
+    InUse,
+    IsALink,
+    NotASession,
+    Refused,
+    SessionCompressError,
+    Unsupported,
+    UsageError,
+    failing,
+)
+from sessioncompress.printable import printable
+
+
+def test_rendering() -> None:
+    """All parts make one or two sentences."""
+    error = FileFailed("disk full", where="a/s.jsonl", line=7, state="The session is not changed.", remedy="Free some.")
+    assert str(error) == "a/s.jsonl:7: disk full. The session is not changed. Free some."
+    assert str(UsageError("no such key")) == "no such key."
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (UsageError, 2),
+        (FileFailed, 3),
+        (Refused, 4),
+        (InUse, 4),
+        (NotASession, 4),
+        (IsALink, 4),
+        (Unsupported, 4),
+        (Damaged, 5),
+    ],
+)
+def test_exit_codes(kind: type[SessionCompressError], code: int) -> None:
+    """Each kind of error leads to the exit code of the contract."""
+    assert kind("x").exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 漢", "plain é 漢"),
+        ("\x1b[31m\r\n\x07", "\\x1b[31m\\x0d\\x0a\\x07"),
+        ("\x9b1m", "\\x9b1m"),
+        ("\u202eabc\u2066", "\\u202eabc\\u2066"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\ud800", "\\ud800"),
+        (os.fsdecode(b"caf\xe9.jsonl"), "caf\\xe9.jsonl"),
+    ],
+)
+def test_printable(text: str, shown: str) -> None:
+    """What does not simply print is escaped, and nothing else."""
+    assert printable(text) == shown
+    assert str(FileFailed("failed", where=text)) == f"{shown}: failed."
+
+
+def test_failing_names_the_file_that_the_system_named() -> None:
+    """An OSError becomes an error of ours with the more exact place."""
+    with pytest.raises(FileFailed, match=r"^/nowhere/x: no such file.* The session is not changed\."), failing("s"):
+        Path("/nowhere/x").stat()
+    with pytest.raises(FileFailed, match=r"^s: input/output error"), failing("s"):
+        raise OSError(5, "Input/output error")

@@ -1,0 +1,150 @@
+"""Our folder is private, out of git, never a link, and gone when it is empty."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.errors import IsALink
+from sessioncompress.store import durable
+from sessioncompress.store.folder import create_in_folder, tidy
+from tests.store.tools import CALLS, disk
+
+
+def create(path: Path, *, commit_originals: bool | None = False) -> None:
+    """Create a file of ours."""
+    os.close(create_in_folder(path, exclusive=False, commit_originals=commit_originals))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Name a folder of ours that does not exist."""
+    return tmp_path / "project" / ".sessioncompress"
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_modes(folder: Path, umask: int) -> None:
+    """Folder 0700 and files 0600 from the moment they exist, whatever the umask."""
+    before = os.umask(umask)
+    try:
+        create(folder / "file")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "file").stat().st_mode) == 0o600
+
+
+def test_outside_git_there_is_no_gitignore(folder: Path) -> None:
+    """Nothing is written that serves nobody."""
+    create(folder / "file")
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("git", ["folder", "file"])
+def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
+    """Originals stay out of commits; on request only what passes does. A user's own file stays."""
+    (tmp_path / ".git").mkdir() if git == "folder" else (tmp_path / ".git").write_text("gitdir: elsewhere")
+    ignore = folder / ".gitignore"
+    create(folder / "file")
+    assert ignore.read_bytes() == b"*\n"
+    create(folder / "file", commit_originals=True)
+    assert ignore.read_bytes() == b"*.temp-*\n*.late-*\n"
+    create(folder / "file", commit_originals=None)
+    assert ignore.read_bytes() == b"*.temp-*\n*.late-*\n"
+    ignore.write_bytes(b"")
+    create(folder / "file")
+    assert ignore.read_bytes() == b"*\n"
+    ignore.write_bytes(b"mine\n")
+    create(folder / "file", commit_originals=True)
+    assert ignore.read_bytes() == b"mine\n"
+
+
+def test_a_backup_folder_that_is_in_use_gets_no_gitignore(tmp_path: Path) -> None:
+    """Somebody else's files are not hidden from git; a backup folder of our own is."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "text").write_text("")
+    create(tmp_path / "docs" / "file")
+    assert not (tmp_path / "docs" / ".gitignore").exists()
+    create(tmp_path / "backup" / "deep" / "file")
+    assert (tmp_path / "backup" / "deep" / ".gitignore").exists()
+
+
+def test_linked_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    """What belongs beside a session is not written elsewhere because someone put a link there."""
+    (tmp_path / "elsewhere").mkdir()
+    folder.parent.mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(IsALink):
+        create(folder / "file")
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_linked_file_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Nor does a linked file lead anywhere."""
+    create(folder / "file")
+    (folder / "link").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic links"):
+        create(folder / "link")
+    assert not (tmp_path / "target").exists()
+
+
+def test_tidy(folder: Path, tmp_path: Path) -> None:
+    """The folder goes when it is empty but for our .gitignore; not with anything else in it."""
+    (tmp_path / ".git").mkdir()
+    create(folder / "file")
+    tidy(folder)
+    assert folder.exists()
+    (folder / "file").unlink()
+    (folder / ".gitignore").write_bytes(b"mine\n")
+    tidy(folder)
+    assert folder.exists()
+    (folder / ".gitignore").write_bytes(b"*\n")
+    tidy(folder)
+    assert not folder.exists()
+    tidy(folder)
+
+
+def test_a_folder_removed_by_another_run_is_made_again(folder: Path) -> None:
+    """Two runs on two sessions of one folder do not trip over each other's tidying."""
+    removed: list[int] = []
+
+    def remove_once(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "open" and not removed:
+            removed.append(number)
+            folder.rmdir()
+
+    with disk(remove_once):
+        create(folder / "file")
+    assert removed
+    assert (folder / "file").exists()
+
+
+def test_tidy_meets_a_new_file(folder: Path, tmp_path: Path) -> None:
+    """If another run puts a file there at that moment, the folder keeps its .gitignore."""
+    (tmp_path / ".git").mkdir()
+    create(folder / "file")
+    (folder / "file").unlink()
+
+    def fill(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "rmdir":
+            (folder / "other").write_text("")
+
+    with disk(fill):
+        tidy(folder)
+    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "other"]
+
+
+def test_only_durable_changes_the_disk() -> None:
+    """No module of the package but durable.py calls anything that changes the disk."""
+    package = Path(durable.__file__).parent.parent
+    changing = [*CALLS, "ftruncate", "makedirs", "symlink", "rename", "remove", "fchmod", "fchown"]
+    changing.remove("open")
+    for module in package.rglob("*.py"):
+        if module != Path(durable.__file__):
+            text = module.read_text()
+            assert not [name for name in changing if f" os.{name}(" in text or f"=os.{name}(" in text], module
+            assert not any(call in text for call in (".write_bytes(", ".write_text(", ".touch(", "shutil.")), module

@@ -1,0 +1,131 @@
+"""Who has a file open for writing is known, whoever it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.store import holders
+from sessioncompress.store.holders import Held, held, wait_until_free
+
+HOLDER = "import sys, os; fd = os.open(sys.argv[1], int(sys.argv[2])); print(flush=True); sys.stdin.read()"
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
+
+
+@contextmanager
+def holding(path: Path, flags: int) -> Iterator[int]:
+    """Let another process have the file open for a block; give its id."""
+    command = [sys.executable, "-c", HOLDER, str(path), str(flags)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.communicate()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Create a file."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"{}\n")
+    return path
+
+
+@pytest.fixture(params=["lease", "proc"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask in each of the two ways."""
+    if request.param == "proc":
+        monkeypatch.setattr(holders, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+
+
+@linux
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    ("flags", "answer"),
+    [(os.O_RDONLY, Held.NO), (os.O_WRONLY, Held.YES), (os.O_RDWR, Held.YES), (os.O_WRONLY | os.O_APPEND, Held.YES)],
+)
+def test_another_process(file: Path, flags: int, answer: Held) -> None:
+    """A reader does not count, every kind of writer does, until it closes."""
+    fd = os.open(file, os.O_RDONLY)
+    with holding(file, flags) as pid:
+        assert held(fd) is answer
+        assert ([holder.pid for holder in holders.holders(fd)] == [pid]) is (answer is Held.YES)
+    assert held(fd) is Held.NO
+    os.close(fd)
+
+
+@linux
+@pytest.mark.usefixtures("way")
+def test_a_replaced_file_is_still_known(file: Path) -> None:
+    """The file counts, not its name: a writer to the old file is seen after a replace, one to the new file is not."""
+    fd = os.open(file, os.O_RDONLY)
+    with holding(file, os.O_WRONLY):
+        other = file.with_name("other")
+        other.write_bytes(b"")
+        other.replace(file)
+        assert held(fd) is Held.YES
+        new = os.open(file, os.O_RDONLY)
+        assert held(new) is Held.NO
+        os.close(new)
+    os.close(fd)
+
+
+@linux
+def test_waiting(file: Path) -> None:
+    """A short append is waited for, a long one not longer than asked."""
+    fd = os.open(file, os.O_RDONLY)
+    started = time.monotonic()
+    with holding(file, os.O_WRONLY):
+        assert wait_until_free(fd, 0.05) is Held.YES
+    assert wait_until_free(fd, 5) is Held.NO
+    assert time.monotonic() - started < 2
+    os.close(fd)
+
+
+@linux
+def test_asking_costs_little(file: Path) -> None:
+    """Asking does not take the time of a look through /proc, however many processes there are."""
+    fd = os.open(file, os.O_RDONLY)
+    started = time.perf_counter()
+    for _ in range(100):
+        held(fd)
+    assert time.perf_counter() - started < 0.1
+    os.close(fd)
+
+
+def test_without_any_way_the_answer_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system tells nothing, nothing is assumed."""
+    monkeypatch.setattr(holders, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+    listdir = os.listdir
+
+    def no_proc(path: str) -> list[str]:
+        if str(path) == "/proc":
+            raise FileNotFoundError(2, "No such file or directory")
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", no_proc)
+    fd = os.open(file, os.O_RDONLY)
+    assert held(fd) is Held.UNKNOWN
+    assert holders.holders(fd) == []
+    os.close(fd)
+
+
+@linux
+def test_a_writer_that_meets_the_lease_goes_on(file: Path) -> None:
+    """Asking again and again neither stops a program that appends nor us."""
+    script = "import sys\nfor n in range(2000):\n with open(sys.argv[1], 'ab') as f: f.write(b'x\\n')"
+    fd = os.open(file, os.O_RDONLY)
+    with subprocess.Popen([sys.executable, "-c", script, str(file)]) as process:
+        while process.poll() is None:
+            held(fd)
+    assert process.returncode == 0
+    assert file.read_bytes() == b"{}\n" + b"x\n" * 2000
+    os.close(fd)

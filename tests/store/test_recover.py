@@ -1,0 +1,183 @@
+"""A run begins from the state of the last commit, whatever was left behind; forgetting leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.errors import Damaged, FileFailed, IsALink
+from sessioncompress.store.beside import Lengths, beside
+from sessioncompress.store.lock import open_session
+from sessioncompress.store.recover import forget, recover
+from tests.store.tools import (
+    APPENDED,
+    OLD,
+    compress,
+    disk,
+    everything,
+    failing_at,
+    left_over,
+    make_session,
+    read_lengths,
+    restore,
+    shortened,
+)
+
+NEW = shortened(OLD)
+
+
+def recovered(path: Path) -> int:
+    """Recover a session; return how many bytes were carried over."""
+    with open_session(path, writing=True) as session:
+        files = beside(session.path)
+        return recover(session, files, read_lengths(files))
+
+
+def test_nothing_left_over(tmp_path: Path) -> None:
+    """Nothing is written, and no folder made, where there is nothing to recover."""
+    path = make_session(tmp_path)
+    with disk() as seam:
+        assert recovered(path) == 0
+    assert seam.calls == []
+    assert [path.name for path in tmp_path.iterdir()] == ["session.jsonl"]
+
+
+def test_torn_appends_are_cut(tmp_path: Path) -> None:
+    """What stands behind the last run record was never committed; a later run's records do not hide behind it."""
+    path = make_session(tmp_path)
+    compress(path)
+    before = everything(tmp_path)
+    files = beside(path)
+    for file in (files.originals, files.journal):
+        with file.open("ab") as torn:
+            torn.write(b'{"type": "li')
+    assert recovered(path) == 0
+    assert everything(tmp_path) == before
+
+
+def test_first_run_killed(tmp_path: Path) -> None:
+    """What a first run left without a commit goes away, and the folder with it."""
+    path = make_session(tmp_path)
+    files = beside(path)
+    files.folder.mkdir()
+    files.originals.write_bytes(b"frames")
+    files.journal.write_bytes(b"")
+    (files.work / "session.jsonl.temp-01234567").write_bytes(b"new")
+    recovered(path)
+    assert everything(tmp_path) == {"session.jsonl": OLD}
+
+
+def test_only_our_own_temp_files_go(tmp_path: Path) -> None:
+    """Temp files of other sessions may be in use by another run; other files are not ours."""
+    path = make_session(tmp_path)
+    files = beside(path)
+    files.folder.mkdir()
+    others = ["other.jsonl.temp-01234567", "session.jsonl.temp-", "session.jsonl.temp-0123456x", "notes"]
+    for name in [*others, "session.jsonl.temp-89abcdef"]:
+        (files.work / name).write_bytes(b"")
+    recovered(path)
+    assert sorted(path.name for path in files.work.iterdir()) == sorted(others)
+
+
+def test_originals_without_a_journal(tmp_path: Path) -> None:
+    """Originals whose journal someone removed are not taken for the trace of a crash: they are all there is."""
+    path = make_session(tmp_path)
+    compress(path)
+    beside(path).journal.unlink()
+    before = everything(tmp_path)
+    with pytest.raises(Damaged, match="journal of these originals is missing"):
+        recovered(path)
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("which", ["originals", "journal"])
+def test_lost_bytes(tmp_path: Path, which: str) -> None:
+    """A file beside that is shorter than committed, or gone, is damage; nothing is touched."""
+    path = make_session(tmp_path)
+    compress(path)
+    files = beside(path)
+    lengths = read_lengths(files)
+    file: Path = getattr(files, which)
+    os.truncate(file, file.stat().st_size - 1)
+    before = everything(tmp_path)
+    with open_session(path, writing=True) as session, pytest.raises(Damaged, match="1 of its"):
+        recover(session, files, lengths)
+    assert everything(tmp_path) == before
+    if which == "originals":
+        file.unlink()
+        with open_session(path, writing=True) as session, pytest.raises(Damaged, match="missing"):
+            recover(session, files, lengths)
+
+
+def test_a_linked_folder(tmp_path: Path) -> None:
+    """Nothing is looked for, or removed, behind a link."""
+    path = make_session(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "session.jsonl.temp-01234567").write_bytes(b"")
+    (tmp_path / ".sessioncompress").symlink_to("elsewhere")
+    with pytest.raises(IsALink):
+        recovered(path)
+    assert (tmp_path / "elsewhere" / "session.jsonl.temp-01234567").exists()
+
+
+def test_a_killed_drain_is_finished(tmp_path: Path) -> None:
+    """A tail that a killed run left in a link is carried over, once, and the link goes."""
+    path = make_session(tmp_path)
+    old = tmp_path / "old"
+    os.link(path, old)
+    (tmp_path / "new").write_bytes(NEW)
+    (tmp_path / "new").replace(path)
+    with old.open("ab") as file:
+        file.write(APPENDED + APPENDED)
+    with path.open("ab") as file:
+        file.write(APPENDED + b"later\n")
+    work = beside(path).work
+    work.mkdir()
+    inode, successor = old.stat().st_ino, path.stat().st_ino
+    old.rename(work / f"session.jsonl.late-{inode}-1-{len(OLD)}-{len(NEW)}-{successor}")
+    os.link(next(work.iterdir()), work / f"session.jsonl.late-{inode}-1-{len(OLD + APPENDED)}-{len(NEW)}-1")
+    assert recovered(path) == len(APPENDED)
+    assert path.read_bytes() == NEW + APPENDED + APPENDED + b"later\n"
+    assert not work.exists()
+    assert recovered(path) == 0
+
+
+def test_forget(tmp_path: Path) -> None:
+    """Everything beside the session goes, the session stays."""
+    path = make_session(tmp_path)
+    compress(path)
+    restore(path)
+    with open_session(path, writing=True) as session:
+        recover(session, beside(path), read_lengths(beside(path)))
+        forget(session, beside(path))
+    assert everything(tmp_path) == {"session.jsonl": OLD}
+
+
+def test_forget_fails_half_way(tmp_path: Path) -> None:
+    """Whatever is left of it, the next run is not misled by it."""
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = make_session(folder)
+        compress(path)
+        restore(path)
+        with disk(failing_at(number, 5)), open_session(path, writing=True) as session, pytest.raises(FileFailed):
+            forget(session, beside(path))
+        compress(path)
+        restore(path)
+        assert path.read_bytes() == OLD
+        assert left_over(folder) == []
+
+
+def test_forget_keeps_the_folder_of_others(tmp_path: Path) -> None:
+    """Other sessions' files stay."""
+    path, other = make_session(tmp_path), make_session(tmp_path, name="other.jsonl")
+    compress(path)
+    compress(other)
+    with open_session(path, writing=True) as session:
+        forget(session, beside(path))
+    left = sorted(path.name for path in (tmp_path / ".sessioncompress").iterdir())
+    assert left == ["other.jsonl.zst", "other.refs.jsonl"]
+    assert read_lengths(beside(path)) == Lengths()

@@ -1,0 +1,194 @@
+"""What the tests of the store share: a session to rewrite, a small journal, and a disk that fails on demand."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.store import durable
+from sessioncompress.store.beside import Beside, Lengths, beside
+from sessioncompress.store.commit import Committed, Rewrite
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.recover import recover
+
+OLD = b"".join(b'{"id":"%d","text":"%s"}\n' % (number, b"much text " * 40) for number in range(6))
+MTIME = 1_600_000_000_123_456_789
+APPENDED = b'{"id":"new"}\n'
+
+
+def make_session(folder: Path, content: bytes = OLD, name: str = "session.jsonl") -> Path:
+    """Write a session with a mode and a time of its own."""
+    path = folder / name
+    path.write_bytes(content)
+    path.chmod(0o640)
+    os.utime(path, ns=(MTIME, MTIME))
+    return path
+
+
+def shorter(line: bytes) -> bytes:
+    """Return what stands for a line after a rewrite; lines with little text stay."""
+    return line.replace(b"much text " * 40, b"[%s]" % sha256(line).hexdigest()[:12].encode())
+
+
+def shortened(content: bytes) -> bytes:
+    """Return a whole session after a rewrite."""
+    return b"".join(map(shorter, content.splitlines(keepends=True)))
+
+
+def compress(
+    path: Path, *, before_commit: Callable[[], None] = lambda: None, backup_dir: Path | None = None
+) -> Committed | None:
+    """Run the whole of what a compressing run does to the disk; None if there was nothing to do."""
+    with open_session(path, writing=True) as session:
+        files = beside(session.path, backup_dir)
+        lengths = read_lengths(files)
+        recover(session, files, lengths)
+        return _compress(session, files, lengths, before_commit)
+
+
+def _compress(
+    session: OpenSession, files: Beside, lengths: Lengths, before_commit: Callable[[], None]
+) -> Committed | None:
+    with session.reader() as file:
+        lines = list(file)
+    if all(shorter(line) == line for line in lines):
+        return None
+    with Rewrite(session, files, lengths) as rewrite:
+        kept = []
+        for line in lines:
+            new = shorter(line)
+            rewrite.write(new)
+            if new != line:
+                rewrite.keep(line)
+                kept.append((line, new))
+        finished = rewrite.finish()
+        records = [
+            _record("line", new=digest(new), old=digest(line), place=[place.frame, place.offset, place.bytes])
+            for (line, new), place in zip(kept, finished.places, strict=True)
+        ]
+        before_commit()
+        return rewrite.commit(b"".join([*records, _record("run", originals=finished.originals_size)]))
+
+
+def restore(path: Path) -> Committed:
+    """Put the original of every known line back."""
+    with open_session(path, writing=True) as session:
+        files = beside(session.path)
+        lengths = read_lengths(files)
+        recover(session, files, lengths)
+        with session.reader() as file, Rewrite(session, files, lengths) as rewrite:
+            for line in originals_of(path, list(file)):
+                rewrite.write(line)
+            rewrite.finish()
+            return rewrite.commit(_record("run", originals=lengths.originals))
+
+
+def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
+    """Return the lines with every one that the journal knows as its original."""
+    files = beside(path)
+    records = committed_records(files)
+    known = {record["new"]: record for record in records if record["type"] == "line"}
+    if not known:
+        return lines
+    with OriginalsReader(files.originals) as reader:
+        return [
+            reader.line(Place(*known[digest(line)]["place"]), known[digest(line)]["old"])
+            if digest(line) in known
+            else line
+            for line in lines
+        ]
+
+
+def read_lengths(files: Beside) -> Lengths:
+    """Return the lengths in the last run record."""
+    records = committed_records(files)
+    size = sum(len(json.dumps(record)) + 1 for record in records)
+    return Lengths(records[-1]["originals"], size) if records else Lengths()
+
+
+def committed_records(files: Beside) -> list[dict[str, Any]]:
+    """Return the journal's records up to the last run record."""
+    if not files.journal.exists():
+        return []
+    lines = files.journal.read_bytes().splitlines(keepends=True)
+    records = [json.loads(line) for line in lines if line.endswith(b"}\n")]
+    last = max((number for number, record in enumerate(records) if record["type"] == "run"), default=-1)
+    return records[: last + 1]
+
+
+def _record(kind: str, **values: object) -> bytes:
+    return json.dumps({"type": kind, **values}).encode() + b"\n"
+
+
+def digest(line: bytes) -> str:
+    """Return a line's SHA-256 in hex."""
+    return sha256(line).hexdigest()
+
+
+def everything(folder: Path) -> dict[str, bytes | None]:
+    """Return the names under a folder, with the content of files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def left_over(folder: Path) -> list[str]:
+    """Return the names of temp files and late links under a folder."""
+    return [path.name for path in folder.rglob("*") if ".temp-" in path.name or ".late-" in path.name]
+
+
+CALLS = [name for name, value in vars(durable.System).items() if isinstance(value, staticmethod)]
+
+
+@dataclass
+class Seam(durable.System):
+    """A disk that calls `before(number, name, arguments)` before each change and records the names."""
+
+    before: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
+    calls: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in CALLS:
+            setattr(self, name, self._watched(name, getattr(durable.System, name)))
+
+    def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any, **options: Any) -> Any:
+            self.calls.append(name)
+            self.before(len(self.calls) - 1, name, arguments)
+            return call(*arguments, **options)
+
+        return watched
+
+
+@contextmanager
+def disk(before: Callable[[int, str, tuple[Any, ...]], None] | None = None) -> Iterator[Seam]:
+    """Put a watched disk under the package for a block."""
+    seam = Seam(before) if before else Seam()
+    system, durable.system = durable.system, seam
+    try:
+        yield seam
+    finally:
+        durable.system = system
+
+
+def failing_at(number: int, code: int, *, ever_after: bool = False) -> Callable[[int, str, tuple[Any, ...]], None]:
+    """Make a `before` that raises at one call, or at that and all later ones."""
+
+    def fail(found: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if found == number or (ever_after and found > number):
+            raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+ERRNOS = (errno.ENOSPC, errno.EIO, errno.EACCES)

@@ -1,0 +1,146 @@
+"""The fixtures on disk are what their stories make, and the sessions among them are sound."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.generate import generate
+from tests.stories import NOT_SESSIONS, STORIES
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+SESSIONS = sorted(name for name in STORIES if name.endswith(".jsonl") and name not in NOT_SESSIONS)
+MOST_BYTES = 1_600_000
+
+
+@pytest.mark.parametrize("name", sorted(STORIES))
+def test_the_fixture_on_disk_is_what_its_story_makes(name: str) -> None:
+    """A difference means that someone edited a fixture by hand, or a story without running fixtures/make.py."""
+    assert (FIXTURES / name).read_bytes() == STORIES[name]()
+
+
+def test_make_check_agrees() -> None:
+    """`fixtures/make.py --check` exits 0."""
+    done = subprocess.run([sys.executable, str(FIXTURES / "make.py"), "--check"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_no_other_fixture_lies_there() -> None:
+    """Every session beside make.py has a story, and all together stay small."""
+    found = {str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*")}
+    assert found == set(STORIES)
+    assert sum((FIXTURES / name).stat().st_size for name in found) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_session_has_a_header_in_tmp(name: str) -> None:
+    """The real agent refuses a session whose working folder is not there."""
+    header = next(entry for entry in entries(name) if entry["type"] == "session")
+    assert header["cwd"] == "/tmp"
+    assert isinstance(header["id"], str)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_every_parent_was_written_before(name: str) -> None:
+    """The chain of parents is unbroken, ids occur once, references point to entries; version 1 has none of this."""
+    seen: set[str | None] = {None}
+    for entry in body(name):
+        if "id" not in entry:
+            assert name == "pi-v1.jsonl"
+            continue
+        assert entry["parentId"] in seen
+        assert entry["id"] not in seen
+        for key in ("firstKeptEntryId", "targetId", "fromId"):
+            assert entry.get(key) in seen, f"{key} of {entry['id']}"
+        seen.add(entry["id"])
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_each_call_has_one_result(name: str) -> None:
+    """Calls and results come in pairs, with ids in a form that the APIs accept."""
+    calls: list[str] = []
+    results: list[str] = []
+    for message in messages(name):
+        if message["role"] == "assistant":
+            made = [part["id"] for part in message["content"] if part["type"] == "toolCall"]
+            assert (message["stopReason"] == "toolUse") == bool(made)
+            calls += made
+        elif message["role"] == "toolResult":
+            results.append(message["toolCallId"])
+            assert isinstance(message["content"], list)
+            assert message["isError"] == any("exited with code" in part.get("text", "") for part in message["content"])
+    assert calls
+    assert sorted(calls) == sorted(results) == sorted(set(calls))
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]+(\|fc_[0-9a-f]+)?", call) for call in calls)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_every_answer_says_what_it_cost(name: str) -> None:
+    """The agents read `usage.cost.total` unguarded."""
+    for message in messages(name):
+        if message["role"] == "assistant":
+            assert message["usage"]["cost"]["total"] > 0
+            assert message["usage"]["output"] > 0
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_times_rise(name: str) -> None:
+    """Entries are written one after the other."""
+    stamps = [entry["timestamp"] for entry in body(name)]
+    assert stamps == sorted(stamps)
+
+
+def test_the_title_slot_is_256_bytes() -> None:
+    """oh-my-pi writes titles over its first line."""
+    for name in ("omp.jsonl", "omp-gemini.jsonl"):
+        assert len((FIXTURES / name).read_bytes().split(b"\n", 1)[0]) == 255
+
+
+def test_small_numbers_are_written_as_javascript_does() -> None:
+    """The fixtures hold numbers that a Python writer would change."""
+    written = (FIXTURES / "pi-anthropic.jsonl").read_bytes()
+    assert b'"input":0.00000' in written
+    assert not re.search(rb":\d[.\d]*e-0", written)
+
+
+def test_a_generated_session_is_sound(tmp_path: Path) -> None:
+    """The large sessions for benchmarks parse, chain and have the size that was asked for."""
+    path = tmp_path / "big.jsonl"
+    size = generate(path, 2)
+    assert size == path.stat().st_size
+    assert 2_000_000 <= size < 2_500_000
+    parent: str | None = None
+    for line in path.read_bytes().splitlines()[1:]:
+        entry = json.loads(line)
+        assert entry["parentId"] == parent
+        parent = entry["id"]
+
+
+def test_the_same_seed_generates_the_same_session(tmp_path: Path) -> None:
+    """Benchmarks compare like with like."""
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        generate(tmp_path / name, 0.3, seed)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
+
+
+def entries(name: str) -> list[Any]:
+    """Return the entries of a fixture, the title slot and the header too."""
+    return [json.loads(line) for line in (FIXTURES / name).read_bytes().split(b"\n") if line]
+
+
+def body(name: str) -> Iterator[Any]:
+    """Yield the entries behind the header."""
+    yield from (entry for entry in entries(name) if entry["type"] not in ("session", "title"))
+
+
+def messages(name: str) -> Iterator[Any]:
+    """Yield the messages."""
+    yield from (entry["message"] for entry in body(name) if entry["type"] == "message")
