@@ -15,10 +15,10 @@ from sessioncompress.jsonl import Piece
 from sessioncompress.model import Change, Kind, Line, Origin, OurKey, Path, Purpose, Replacement, Survey
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
-from sessioncompress.rewrite import Rewritten, rewrite
+from sessioncompress.rewrite import MustStay, Rewritten, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
-from sessioncompress.store.originals import Place
+from sessioncompress.store.pending import PendingRecords
 from sessioncompress.survey import parse
 from sessioncompress.verify import broken
 
@@ -44,27 +44,11 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Pending:
-    """A rewritten line whose original has an index, but no place yet (`known`: it was stored by an earlier run)."""
-
-    sha256: str
-    index: int
-    known: Place | None
-    rewritten: str
-    blocks: bytes
-
-    def encode(self, places: tuple[Place, ...]) -> bytes:
-        """Return the line's records."""
-        place = self.known if self.index < 0 else places[self.index]
-        return LineRecord(self.sha256, place, self.rewritten).encode() + self.blocks
-
-
-@dataclass(slots=True)
 class Applied:
     """What one pass did: the changed lines as they are now, their records, and the lines that bore no change."""
 
     changed: dict[int, Line] = field(default_factory=dict)
-    pending: list[Pending] = field(default_factory=list)
+    records: PendingRecords = field(default_factory=PendingRecords)
     ours: dict[OurKey, Origin] = field(default_factory=dict)
     left_alone: set[int] = field(default_factory=set)
     again: bool = False
@@ -100,46 +84,44 @@ class Applier:
         entry = parse(raw)
         if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
-        kept = self._view.form.kept(entry)
         try:
-            new = rewrite(raw, entry, changes, self._view, self._refer if self._keeps else _no_reference)
+            new = rewrite(raw, entry, changes, self._view, self._refer)
+        except MustStay as error:
+            raise broken(str(error), self._where, number) from error
         except CannotSplice:
             new = None
         if new is None:
             self.done.left_alone.add(number)
             self.done.again |= any(change.group for change in changes)
             return raw
-        if self._view.form.kept(new.entry) != kept:
-            raise broken("something that must stay would change", self._where, number)
         self._record(number, raw, new)
         return new.raw
 
     def _refer(self, content: bytes) -> str | None:
-        return self._references.refer(content)
+        return self._references.refer(content) if self._keeps else None
 
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
-        rewritten = sha256(new.raw).hexdigest()
+        rewritten = sha256(new.raw)
         known = self._known.get(number)
-        original = known.sha256 if known else sha256(raw).hexdigest()
+        original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
         records = [record for each in new.replacements if (record := self._block(number, each)) is not None]
         for record in records:
             self.done.ours.update(dict.fromkeys(record.keys(), record.origin))
-        before = self._by_rewritten.get(rewritten)
-        if before is not None and before.sha256 != original:
+        before = self._by_rewritten.get(rewritten.hexdigest())
+        if before is None:
+            self._add(raw, original, rewritten.digest(), b"".join([record.encode() for record in records]))
+        elif before.sha256 != original.hex():
             self.done.left_alone.add(number)
             self.done.again = True
-        if before is None:
-            blocks = b"".join(record.encode() for record in records)
-            self.done.pending.append(self._pending(raw, original, rewritten, blocks))
         self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
         self._count(number, new.replacements)
 
-    def _pending(self, raw: bytes, original: str, rewritten: str, blocks: bytes) -> Pending:
-        """Keep the original, unless an earlier run did."""
-        stored = self._stored.get(original)
-        if stored is not None and (stored.place is not None or not self._keeps):
-            return Pending(original, -1, stored.place, rewritten, blocks)
-        return Pending(original, self._sink.keep(raw) if self._keeps else -1, None, rewritten, blocks)
+    def _add(self, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
+        """Add the line's records; keep its original, unless an earlier run did."""
+        stored = self._stored.get(original.hex())
+        place = stored.place if stored and self._keeps else None
+        index = self._sink.keep(raw) if self._keeps and place is None else None
+        self.done.records.add(original, rewritten, index, place, blocks)
 
     def _block(self, number: int, each: Replacement) -> BlockRecord | None:
         block = each.change.block
@@ -180,8 +162,7 @@ class Applier:
                 tally.counts[block.kind] += 1
             tally.redundancies += bool(each.change.note)
             if each.origin is None and each.content is not None and counts(block, self._view.policy):
-                old = len(literal(each.content.decode())) if block.kind in (Kind.ARGUMENT, Kind.RESULT) else block.size
-                tally.removed += old - (0 if each.value is REMOVED else len(literal(each.value)))
+                tally.removed += each.was - (0 if each.value is REMOVED else len(literal(each.value)))
 
     def _leave_doubles(self) -> None:
         """A rewritten line must be no other line's original or rewriting: restore could not tell them apart."""
@@ -202,11 +183,6 @@ def after(found: Survey, applied: Applied) -> Survey:
         lines[number] = line
     size = sum(line.size for line in lines)
     return Survey(tuple(lines), found.shape, size)
-
-
-def _no_reference(content: bytes) -> str | None:
-    del content
-    return None
 
 
 def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:

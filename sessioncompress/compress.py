@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,7 +65,12 @@ class _Attempt:
     plan: Plan
     applied: Applied
     finished: Finished
-    journal: bytes
+    run: RunRecord
+
+    def journal(self) -> Iterator[bytes]:
+        """Yield what the run appends to the journal; its own record comes last, and commits the others."""
+        yield from self.applied.records.encode(self.finished.places)
+        yield self.run.encode()
 
 
 class _Run:
@@ -112,7 +118,7 @@ class _Run:
                 if not applied.changed:
                     return self._unchanged(view, planned, 0)
                 finished = sink.finish()
-                attempt = _Attempt(view, planned, applied, finished, self._records(view, applied, finished))
+                attempt = _Attempt(view, planned, applied, finished, self._run_record(view, applied, finished))
                 return self._decide(attempt, sink)
 
     def _sink(self) -> Rewrite | Rehearsal:
@@ -126,7 +132,8 @@ class _Run:
         return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where)
 
     def _decide(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
-        added = attempt.finished.originals_size - self._journal.store_size + len(attempt.journal)
+        journal_size = sum(map(len, attempt.journal()))
+        added = attempt.finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - attempt.finished.size - added
         if gain <= 0 or gain < self._least:
             return self._unchanged(attempt.view, attempt.plan, max(gain, 0))
@@ -134,10 +141,10 @@ class _Run:
         stats = replace(
             self._stats(attempt.view, attempt), status=Status.COMPRESSED, backup_added=added,
             reason=_advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
-            backup_size=attempt.finished.originals_size + self._journal.size + len(attempt.journal),
+            backup_size=attempt.finished.originals_size + self._journal.size + journal_size,
         )
         if isinstance(sink, Rewrite):
-            committed = sink.commit(attempt.journal)
+            committed = sink.commit(attempt.journal())
             stats = replace(stats, compressed_size=committed.size)
         return stats
 
@@ -162,17 +169,14 @@ class _Run:
                 if changes and entry is not None and _changes(raw, entry, changes, view):
                     raise verify.broken("a second run would change it again", self._where, number)
 
-    def _records(self, view: View, applied: Applied, finished: Finished) -> bytes:
-        """Return what this run appends to the journal."""
-        stats = self._stats(view)
-        run = RunRecord(
+    def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
+        return RunRecord(
             at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), version=VERSION,
             policy=config.differences(self._policy), original_size=self._session.size, compressed_size=finished.size,
             store_size=finished.originals_size, boundary=_boundary(view),
-            stats={"turns": stats.turns, "linesChanged": len(applied.changed), "removedBytes": applied.tally.removed},
+            stats={"turns": turns_of(view.survey), "linesChanged": len(applied.changed), "removedBytes": applied.tally.removed},
             head=head(self._session.path.parent),
         )
-        return b"".join(each.encode(finished.places) for each in applied.pending) + run.encode()
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:
         stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)

@@ -101,13 +101,33 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What only some lines have, apart so that the others take no memory for it.
+
+    `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
+    only together with the ties. `repeats` names the calls whose results the line's text repeats. `keeps` is a
+    checkpoint's first kept entry.
+    """
+
+    ties: tuple[Tie, ...] = ()
+    failed: bool = False
+    thinks: bool = False
+    sealed: bool = False
+    bound: bool = False
+    repeats: tuple[str, ...] = ()
+    keeps: str | int = ""
+
+
+PLAIN = Facts()
+"""Most lines have nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """What the plan knows of one line. Sizes are bytes, `io` and `reads` are characters.
 
-    `io` counts the line's tool calls and results; `reads` all that a model reads of it. `sealed` lines carry data
-    that binds their calls to bytes we must not touch; in `bound` lines calls may change only together with the
-    ties. `repeats` names the calls whose results the line's text repeats. `keeps` is a checkpoint's first kept
-    entry. `digest` is the XXH3 of the bytes, to see that two passes read the same line.
+    `io` counts the line's tool calls and results; `reads` all that a model reads of it. `digest` is the XXH3 of
+    the bytes, to see that two passes read the same line. `answers` is the call whose result the line is.
     """
 
     role: Role
@@ -116,17 +136,11 @@ class Line:
     id: str = ""
     parent: str = ""
     blocks: tuple[Block, ...] = ()
-    ties: tuple[Tie, ...] = ()
     calls: tuple[Call, ...] = ()
     answers: str = ""
-    failed: bool = False
-    thinks: bool = False
-    sealed: bool = False
-    bound: bool = False
     io: int = 0
     reads: int = 0
-    repeats: tuple[str, ...] = ()
-    keeps: str | int = ""
+    facts: Facts = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +194,14 @@ OurKey = tuple[bytes, Kind, str]
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One value of a line as it is to be written. `content` is what the reference names; None: there is none."""
+    """One value of a line as it is to be written, in the place of JSON text of `was` bytes.
+
+    `content` is what the reference names; None: there is none. `origin` is set where our own preview shrinks.
+    """
 
     path: Path
     value: Any
     change: Change
+    was: int
     content: bytes | None = None
     origin: Origin | None = None

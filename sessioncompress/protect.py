@@ -33,7 +33,7 @@ def boundary(lines: Sequence[Line], shape: Shape, policy: Policy) -> int:
 
 def latest_thinking(lines: Sequence[Line], shape: Shape) -> int | None:
     """Return the last line on the live path that holds thinking: its thinking is never taken out."""
-    return next((number for number in reversed(shape.live) if lines[number].thinks), None)
+    return next((number for number in reversed(shape.live) if lines[number].facts.thinks), None)
 
 
 def _by_tokens(path: Sequence[Line], most: int) -> int:

@@ -111,7 +111,7 @@ class _Restore:
                     reason = "no marker of ours stands there" + swapper.left()
                     return self._stats(Status.UNCHANGED, reason)
             finished = rewrite.finish()
-            committed = rewrite.commit(self._record(finished.size) if self.journal.runs else b"")
+            committed = rewrite.commit([self._record(finished.size)] if self.journal.runs else [])
             stats = self._stats(Status.RESTORED, swapper.left().removeprefix("; ") if swapper else "")
             return replace(stats, size_after=committed.size, lines_restored=changed)
 

@@ -21,16 +21,23 @@ class Rewritten:
     replacements: tuple[Replacement, ...]
 
 
+class MustStay(ValueError):
+    """A change would touch what its format does not allow to change: an error in this program."""
+
+
 def rewrite(
     raw: bytes, entry: Entry, changes: Sequence[Change], view: View, refer: Callable[[bytes], str | None]
 ) -> Rewritten | None:
     """Return the line with the changes made, or None where nothing of it becomes smaller.
 
-    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made.
+    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay where it must not.
     """
     replacements = [each for change in changes for each in _rendered(entry, change, view, refer)]
     if not replacements:
         return None
+    for each in replacements:
+        if not view.form.may_change(entry, each.path, each.value):
+            raise MustStay(f"the value at {each.path} must stay")
     new, parsed = splice(raw, entry, {each.path: each.value for each in replacements})
     if len(new) >= len(raw):
         return None
@@ -42,19 +49,13 @@ def _rendered(
 ) -> list[Replacement]:
     value = value_at(entry, change.path)
     if change.treatment is Treatment.SET:
-        return [Replacement(change.path, change.value, change)]
+        return [Replacement(change.path, change.value, change, change.saves)]
     if change.block is None:
-        return [Replacement(change.path, REMOVED, change)]
+        return [Replacement(change.path, REMOVED, change, change.saves)]
     origin = view.origin(change.block)
-    context = Context(view.policy, view.form, refer, view.lines[change.line].failed, origin)
+    context = Context(view.policy, view.form, refer, view.lines[change.line].facts.failed, origin)
     rendered = RENDERERS[change.block.kind](change, value, context)
-    return [each for each in rendered if _shrinks(each, entry)]
-
-
-def _shrinks(replacement: Replacement, entry: Entry) -> bool:
-    if replacement.value is REMOVED:
-        return True
-    return len(literal(replacement.value)) < len(literal(value_at(entry, replacement.path)))
+    return [each for each in rendered if each.value is REMOVED or len(literal(each.value)) < each.was]
 
 
 def value_at(entry: Entry, path: Path) -> Any:

@@ -1,14 +1,15 @@
 """Put new values into a line's bytes: everything outside a replaced value stays the original bytes.
 
-The line is walked together with its parsed document, in document order, so that a value is found by where it
-stands and never by what it looks like. The result is parsed and compared with the intended document; where
-anything differs (duplicate keys, a number that does not survive parsing) the line is left alone.
+An old value that stands in the line exactly once is found by its bytes. Any other is found by where it stands: the
+line is walked together with its parsed document, in document order. Either way the result is parsed and compared
+with the intended document; where anything differs (duplicate keys, a number that does not survive parsing) the line
+is left alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,8 @@ _OPEN = (b"[", b"{")
 _CLOSE = b"]}"
 _COMMA = ord(",")
 _LAST_SPACE = 0x20
+_NEEDLE = 48
+"""Bytes of a value that are searched for; where they stand, the whole value is compared."""
 
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
@@ -50,13 +53,17 @@ def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes
     `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
     """
     try:
-        new = _spliced(raw, document, values)
+        cuts = _unique(raw, document, values)
+        new = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
-        parsed = orjson.loads(new)
-        if parsed != document:
-            raise CannotSplice("the spliced line does not parse to what was intended")
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError, KeyError, IndexError) as error:
+        parsed = _parsed(new)
+        if parsed != document and cuts is not None:
+            new = _cut(raw, _walked(raw, orjson.loads(raw), values))
+            parsed = _parsed(new)
+    except (ValueError, TypeError, RecursionError, KeyError, IndexError) as error:
         raise CannotSplice(str(error)) from error
+    if parsed != document:
+        raise CannotSplice("the spliced line does not parse to what was intended")
     return new, parsed
 
 
@@ -65,15 +72,7 @@ def literal(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-def _spliced(raw: bytes, document: Any, values: Mapping[Path, Any]) -> bytes:
-    wanted: dict[str | int, Any] = {}
-    for path, value in values.items():
-        node = wanted
-        for step in path[:-1]:
-            node = node.setdefault(step, {})
-        node[path[-1]] = _New(value)
-    cuts: list[Cut] = []
-    _walk(raw, _after_space(raw, 0), document, wanted, cuts, to_end=False)
+def _cut(raw: bytes, cuts: list[Cut]) -> bytes:
     parts = []
     position = 0
     for start, end, new in sorted(cuts):
@@ -82,6 +81,71 @@ def _spliced(raw: bytes, document: Any, values: Mapping[Path, Any]) -> bytes:
         position = end
     parts.append(raw[position:])
     return b"".join(parts)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _walked(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut]:
+    """Return the cuts that walking through the line finds."""
+    cuts: list[Cut] = []
+    _walk(raw, _after_space(raw, 0), document, _tree(values), cuts, to_end=False)
+    return cuts
+
+
+def _unique(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut] | None:
+    """Return the cuts where each old value, written as orjson writes it, stands in the line exactly once.
+
+    It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
+    """
+    cuts: list[Cut] = []
+    for path, value in values.items():
+        parent = _parent(document, path)
+        step = path[-1]
+        old = orjson.dumps(parent[step])
+        if isinstance(step, str):
+            old = _written_key(step) + old
+        found = _only(raw, old)
+        if found < 0:
+            return None
+        end = found + len(old)
+        if value is not REMOVED:
+            cuts.append((found, end, (_written_key(step) if isinstance(step, str) else b"") + literal(value)))
+        elif raw[end] == _COMMA:
+            cuts.append((found, end + 1, b""))
+        elif raw[found - 1] == _COMMA:
+            cuts.append((found - 1, end, b""))
+        else:
+            return None
+    return cuts
+
+
+def _only(raw: bytes, old: bytes) -> int:
+    """Return where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole."""
+    start = old[:_NEEDLE]
+    only = -1
+    found = raw.find(start)
+    while found >= 0:
+        if raw.startswith(old, found):
+            if only >= 0:
+                return -1
+            only = found
+        found = raw.find(start, found + 1)
+    return only
+
+
+def _tree(values: Mapping[Path, Any]) -> dict[str | int, Any]:
+    wanted: dict[str | int, Any] = {}
+    for path, value in values.items():
+        node = wanted
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+        node[path[-1]] = _New(value)
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +162,11 @@ def _walk(raw: bytes, position: int, container: Any, wanted: dict[str | int, Any
     """
     keyed = isinstance(container, dict)
     left = len(wanted)
-    kept_before = False
-    previous_end = -1
     begin = _after_space(raw, position + 1)
-    for step, child in container.items() if keyed else enumerate(container):
+    previous_end = -1
+    kept_before = False
+    children: Iterable[tuple[Any, Any]] = container.items() if keyed else enumerate(container)
+    for step, child in children:
         start = _after_key(raw, begin, step) if keyed else begin
         node = wanted.get(step)
         left -= node is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -43,10 +44,7 @@ def read_line(raw: bytes, reader: Reader) -> Line:
 
 def unchangeable(line: Line) -> Line:
     """Return the line with nothing in it that could be replaced."""
-    return Line(
-        line.role, line.size, line.digest, id=line.id, parent=line.parent, calls=line.calls, answers=line.answers,
-        failed=line.failed, thinks=line.thinks, sealed=True, io=line.io, reads=line.reads, keeps=line.keeps,
-    )
+    return replace(line, blocks=(), facts=replace(line.facts, ties=(), sealed=True))
 
 
 def parse(raw: bytes) -> Entry | None:

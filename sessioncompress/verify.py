@@ -30,9 +30,9 @@ def check(
 
 def same_line(before: Line, after: Line, where: str, number: int) -> None:
     """Check one changed line: what it is, its id and parent; it must be smaller, and never lose its last visible part."""
-    if (before.role, before.id, before.parent, before.keeps) != (after.role, after.id, after.parent, after.keeps):
+    if (before.role, before.id, before.parent, before.facts.keeps) != (after.role, after.id, after.parent, after.facts.keeps):
         raise broken("a line's type, id or parent would change", where, number)
-    if len(before.calls) != len(after.calls) or before.failed != after.failed:
+    if len(before.calls) != len(after.calls) or before.facts.failed != after.facts.failed:
         raise broken("a line's calls or its error flag would change", where, number)
     if after.size >= before.size:
         raise broken("a line would grow", where, number)

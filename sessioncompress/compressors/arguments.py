@@ -20,7 +20,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
     loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.ARGUMENT):
-        bound = view.lines[number].bound
+        bound = view.lines[number].facts.bound
         if block.marked:
             yield from _dead_preview(view, number, block)
             continue
@@ -42,27 +42,27 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     """Give a replacement for each long text at any depth; paths and short values stay."""
     if context.origin is not None:
         text = shrunk(context.origin, change.note, in_arguments=True)
-        yield Replacement(change.path, text, change, origin=context.origin)
+        yield Replacement(change.path, text, change, context.size(arguments), origin=context.origin)
         return
     for path, text in _leaves(arguments, change.path):
-        if context.size(text) > context.policy.leaf_limit:
+        was = context.size(text)
+        if was > context.policy.leaf_limit:
             content = text.encode()
             new = _shortened(change, text, context, Wording(context.refer(content), in_arguments=True))
             if context.size(new) <= context.policy.leaf_limit:
-                yield Replacement(path, new, change, content)
+                yield Replacement(path, new, change, was, content)
 
 
 def _shortened(change: Change, text: str, context: Context, wording: Wording) -> str:
-    bare = reference(text, wording, change.note)
-    if change.treatment is not Treatment.PREVIEW:
-        return bare
     limit = context.policy.leaf_limit
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
-    if room < _SMALLEST_PREVIEW // 2:
-        return bare
-    share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
-    tries = (preview(text, size, wording) for size in (share, share // 2))
-    return next((new for new in tries if context.size(new) <= limit), bare)
+    if change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2:
+        share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
+        for size in (share, share // 2):
+            new = preview(text, size, wording)
+            if context.size(new) <= limit:
+                return new
+    return reference(text, wording, change.note)
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

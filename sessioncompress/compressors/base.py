@@ -41,9 +41,9 @@ class View:
         return protect.latest_thinking(self.survey.lines, self.survey.shape)
 
     @cached_property
-    def made(self) -> Mapping[str, tuple[int, Call]]:
-        """Each call by its id, with the line that makes it; of two with one id, the last."""
-        return {call.id: (number, call) for number, line in enumerate(self.lines) for call in line.calls}
+    def made(self) -> Mapping[str, Call]:
+        """Each call by its id; of two with one id, the last."""
+        return {call.id: call for line in self.lines for call in line.calls}
 
     @cached_property
     def answers(self) -> Mapping[str, tuple[int, ...]]:
@@ -54,25 +54,33 @@ class View:
                 found.setdefault(line.answers, []).append(number)
         return {call: tuple(numbers) for call, numbers in found.items()}
 
+    @property
     def free(self) -> Iterator[tuple[int, Line]]:
-        """Yield the lines that may change."""
-        for number, line in enumerate(self.lines):
-            if self.standing[number] is not Standing.PROTECTED and not line.sealed:
+        """The lines that may change, with their numbers."""
+        for number, standing in enumerate(self.standing):
+            line = self.lines[number]
+            if standing is not Standing.PROTECTED and not line.facts.sealed:
                 yield number, line
 
-    def blocks(self, kind: Kind) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of one kind that may change, in the order of the lines."""
-        for number, line in self.free():
+    @cached_property
+    def _blocks(self) -> Mapping[Kind, Sequence[tuple[int, Block]]]:
+        """The blocks that may change, by their kind."""
+        found: dict[Kind, list[tuple[int, Block]]] = {kind: [] for kind in Kind}
+        for number, line in self.free:
             for block in line.blocks:
-                if block.kind is kind and not self.stays(number, block):
-                    yield number, block
+                if not self.stays(number, block):
+                    found[block.kind].append((number, block))
+        return found
+
+    def blocks(self, kind: Kind) -> Sequence[tuple[int, Block]]:
+        """Return the blocks of one kind that may change, in the order of the lines."""
+        return self._blocks[kind]
 
     def call(self, number: int, block: Block) -> Call | None:
         """Return the call that a block of this line belongs to."""
         line = self.lines[number]
         if line.answers:
-            made = self.made.get(line.answers)
-            return made[1] if made else None
+            return self.made.get(line.answers)
         return next((call for call in line.calls if call.name == block.call), None)
 
     def stays(self, number: int, block: Block) -> bool:
@@ -80,7 +88,7 @@ class View:
         if block.tool in self.policy.protect_tools:
             return True
         made = self.made.get(self.lines[number].answers)
-        return made is not None and made[1].file.endswith(_SKILL_FILE)
+        return made is not None and made.file.endswith(_SKILL_FILE)
 
     def origin(self, block: Block) -> Origin | None:
         """Return the original of a block that holds our own replacement."""

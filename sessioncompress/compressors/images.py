@@ -25,4 +25,5 @@ def render(change: Change, part: Any, context: Context) -> Iterator[Replacement]
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
     text = marker.marker(what, context.refer(content))
-    yield Replacement(change.path, context.form.text_part(text), change, content)
+    size = change.block.size if change.block else 0
+    yield Replacement(change.path, context.form.text_part(text), change, size, content)

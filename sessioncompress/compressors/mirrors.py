@@ -16,7 +16,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
     newest = _newest_of_unknown(view)
     for number, block in view.blocks(Kind.MIRROR):
-        bound = view.lines[number].bound
+        bound = view.lines[number].facts.bound
         if not bound and (number, block.path) not in newest:
             treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
             yield Change(number, block.path, treatment, block.size, block)
@@ -25,7 +25,9 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
     """Take the mirror out, or leave an empty value of its type."""
     del context
-    yield Replacement(change.path, REMOVED if change.treatment is Treatment.REMOVE else type(value)(), change, literal(value))
+    content = literal(value)
+    new = REMOVED if change.treatment is Treatment.REMOVE else type(value)()
+    yield Replacement(change.path, new, change, len(content), content)
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:

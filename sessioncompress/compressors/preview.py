@@ -30,8 +30,7 @@ class Wording:
 
 def reference(text: str, wording: Wording, note: str = "") -> str:
     """Return the marker alone, for a text that is left out whole."""
-    lines, size = text.count("\n") + 1, len(text.encode())
-    return wording.marker(whole(lines, size, note))
+    return wording.marker(whole(text.count("\n") + 1, _size(text), note))
 
 
 def shrunk(origin: Origin, note: str, *, in_arguments: bool = False) -> str:
@@ -52,40 +51,34 @@ def preview(text: str, budget: int, wording: Wording, *, failures: bool = False)
     """
     head_budget = int(budget * _HEAD_SHARE)
     head = _head(text, head_budget)
-    tail = _tail(text, len(head), budget - head_budget)
+    tail = _tail(text, len(head), budget - _size(head))
     middle = text[len(head) : len(text) - len(tail)]
-    if not middle.strip():
+    if not middle or middle.isspace():
         return text
     kept = _failures(middle) if failures else []
     of_lines = text.count("\n") + 1
     return head + _gaps(middle, kept, of_lines, wording) + tail
 
 
+def _size(text: str) -> int:
+    """Return the text's bytes in UTF-8; Python knows at once of most texts that each character is one."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def _head(text: str, budget: int) -> str:
     """Whole lines while they fit; of a first line that does not fit, as much as does."""
-    end = 0
-    size = 0
-    while (cut := text.find("\n", end)) >= 0:
-        size += len(text[end : cut + 1].encode())
-        if size > budget:
-            break
-        end = cut + 1
+    end = text.rfind("\n", 0, budget) + 1
+    while end and _size(text[:end]) > budget:
+        end = text.rfind("\n", 0, end - 1) + 1
     return text[:end] if end else _fitting(text[: budget + 1], budget)
 
 
 def _tail(text: str, head: int, budget: int) -> str:
     """Whole lines from the end while they fit; of a last line that does not fit, its end."""
-    start = len(text)
-    size = 0
-    while start > head:
-        cut = text.rfind("\n", head, start - 1)
-        size += len(text[cut + 1 : start].encode())
-        if size > budget or cut < 0:
-            break
-        start = cut + 1
-    if start < len(text):
-        return text[start:]
-    return _fitting(text[max(head, len(text) - budget) :], budget, from_end=True)
+    start = text.find("\n", max(head, len(text) - budget - 1), len(text) - 1) + 1
+    while start and _size(text[start:]) > budget:
+        start = text.find("\n", start, len(text) - 1) + 1
+    return text[start:] if start else _fitting(text[max(head, len(text) - budget) :], budget, from_end=True)
 
 
 def _fitting(text: str, budget: int, *, from_end: bool = False) -> str:
@@ -104,7 +97,7 @@ def _failures(middle: str) -> list[tuple[int, int]]:
     while match := _FAILURE.search(middle, position):
         start = middle.rfind("\n", 0, match.start()) + 1
         end = middle.find("\n", match.end()) + 1 or len(middle)
-        size = len(middle[start:end].encode())
+        size = _size(middle[start:end])
         if size <= left:
             found.append((start, end))
             left -= size
@@ -118,7 +111,7 @@ def _gaps(middle: str, kept: list[tuple[int, int]], of_lines: int, wording: Word
     position = 0
     speaks = wording
     for start, end in [*kept, (len(middle), len(middle))]:
-        if middle[position:start].strip():
+        if position < start and not middle[position:start].isspace():
             parts.append(_gap(middle[position:start], of_lines, speaks, ends=start == len(middle)))
             speaks = Wording(None)
         parts.append(middle[start:end])
@@ -128,5 +121,5 @@ def _gaps(middle: str, kept: list[tuple[int, int]], of_lines: int, wording: Word
 
 def _gap(left: str, of_lines: int, wording: Wording, *, ends: bool) -> str:
     lines = left.count("\n") + (0 if left.endswith("\n") else 1)
-    note = wording.marker(marker.left_out(lines, of_lines, len(left.encode())))
+    note = wording.marker(marker.left_out(lines, of_lines, _size(left)))
     return note if ends and not left.endswith("\n") else note + "\n"

@@ -36,7 +36,7 @@ class _Repeats:
         self._quoted: set[str] = set()
         for position, number in enumerate(view.survey.shape.live):
             line = view.lines[number]
-            self._quoted.update(line.repeats)
+            self._quoted.update(line.facts.repeats)
             if line.role is Role.RESULT:
                 self._add(position, number)
 
@@ -46,7 +46,7 @@ class _Repeats:
             if block.kind is Kind.RESULT and not block.marked:
                 self._last_with[block.digest] = (position, block, line.answers)
         call = self._call(line.answers)
-        if call and call.file and not line.failed:
+        if call and call.file and not line.facts.failed:
             if call.purpose is Purpose.READ:
                 self._last_of[call.file, call.part] = position
             elif call.purpose is Purpose.WRITE:
@@ -80,5 +80,4 @@ class _Repeats:
         return f"{marker.name(block.tool) or 'tool'} result{of_file}"
 
     def _call(self, call_id: str) -> Call | None:
-        made = self._view.made.get(call_id)
-        return made[1] if made else None
+        return self._view.made.get(call_id)

@@ -28,7 +28,7 @@ def propose(view: View) -> Iterator[Change]:
             continue
         keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
         if block.size > keeps:
-            failures = view.lines[number].failed or _is_command(view, number)
+            failures = view.lines[number].facts.failed or _is_command(view, number)
             yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
 
 
@@ -41,17 +41,21 @@ def budget(size: int, view: View) -> int:
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
     """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone."""
     if context.origin is not None:
-        yield Replacement(change.path, shrunk(context.origin, change.note), change, origin=context.origin)
+        text = shrunk(context.origin, change.note)
+        yield Replacement(change.path, text, change, _size_of(change), origin=context.origin)
         return
     content = text.encode()
     wording = Wording(context.refer(content))
-    new = reference(text, wording, change.note)
-    if change.treatment is Treatment.PREVIEW:
-        new = next(
-            (each for each in _previews(change, text, wording, context) if context.size(each) <= context.policy.result_limit),
-            new,
-        )
-    yield Replacement(change.path, new, change, content)
+    limit = context.policy.result_limit
+    tries = _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ()
+    new = next((each for each in tries if context.size(each) <= limit), None)
+    yield Replacement(
+        change.path, reference(text, wording, change.note) if new is None else new, change, _size_of(change), content
+    )
+
+
+def _size_of(change: Change) -> int:
+    return change.block.size if change.block else 0
 
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
@@ -71,4 +75,4 @@ def failed(text: str, flagged: bool) -> bool:
 
 def _is_command(view: View, number: int) -> bool:
     made = view.made.get(view.lines[number].answers)
-    return made is not None and made[1].purpose is Purpose.COMMAND
+    return made is not None and made.purpose is Purpose.COMMAND

@@ -15,8 +15,10 @@ def propose(view: View) -> Iterator[Change]:
     if not view.policy.strip_thinking:
         return
     loosened = ties.loosened(view)
-    for number, line in view.free():
-        tied = bool(line.ties) or line.bound
+    for number, line in view.free:
+        tied = bool(line.facts.ties) or line.facts.bound
+        if not tied and not line.facts.thinks:
+            continue
         if number == view.latest_thinking or (tied and number not in loosened):
             continue
         group = ties.group_of(number) if tied else 0
@@ -30,4 +32,5 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:
     """Take the block out."""
     del context
-    yield Replacement(change.path, REMOVED, change, literal(value))
+    content = literal(value)
+    yield Replacement(change.path, REMOVED, change, len(content), content)

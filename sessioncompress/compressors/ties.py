@@ -18,11 +18,10 @@ def loosened(view: View) -> frozenset[int]:
     """Return the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
     if not view.policy.strip_thinking:
         return frozenset()
-    names = _names(view)
+    tied = [(number, line) for number, line in view.free if line.facts.ties or line.facts.bound]
+    names = _names(view) if tied else Counter()
     return frozenset(
-        number
-        for number, line in view.free()
-        if (line.ties or line.bound) and number != view.latest_thinking and _all_free(view, line, names)
+        number for number, line in tied if number != view.latest_thinking and _all_free(view, line, names)
     )
 
 
@@ -36,7 +35,7 @@ def changes(view: View, number: int) -> Iterator[Change]:
 
 
 def _own(number: int, line: Line, group: int) -> Iterator[Change]:
-    for tie in line.ties:
+    for tie in line.facts.ties:
         treatment = Treatment.REMOVE if tie.value is None else Treatment.SET
         block = next((block for block in line.blocks if block.path == tie.path), None)
         saves = block.size if block else tie.size
@@ -45,7 +44,7 @@ def _own(number: int, line: Line, group: int) -> Iterator[Change]:
 
 def _names(view: View) -> Counter[str]:
     """Count the call ids of the session as they would be with every item id cut."""
-    cut = {tie.value for line in view.lines for tie in line.ties if tie.value}
+    cut = {tie.value for line in view.lines for tie in line.facts.ties if tie.value}
     short = {name: name for name in cut}
     return Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
 
@@ -56,11 +55,11 @@ def _cut(call: str, short: dict[str, str]) -> str:
 
 def _all_free(view: View, line: Line, names: Counter[str]) -> bool:
     """Say whether every line of the group may change and the message keeps no thinking."""
-    if line.thinks and not any(block.kind is Kind.THINKING for block in line.blocks):
+    if line.facts.thinks and not any(block.kind is Kind.THINKING for block in line.blocks):
         return False
-    if not line.thinks and not line.bound:
+    if not line.facts.thinks and not line.facts.bound:
         return False
-    if any(names[tie.value] > 1 for tie in line.ties if tie.value):
+    if any(names[tie.value] > 1 for tie in line.facts.ties if tie.value):
         return False
     answers = [answer for call in line.calls for answer in view.answers.get(call.id, ())]
-    return all(view.standing[answer] is not Standing.PROTECTED and not view.lines[answer].sealed for answer in answers)
+    return all(view.standing[answer] is not Standing.PROTECTED and not view.lines[answer].facts.sealed for answer in answers)

@@ -1,4 +1,4 @@
-"""What every format gives the other stages: recognise, read a line, hang the lines together, say what must survive."""
+"""What every format gives the other stages: recognise, read a line, hang the lines together, say what may change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sessioncompress.model import Line, Shape
+from sessioncompress.model import Line, Path, Shape
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
@@ -49,8 +49,11 @@ class Format(Protocol):
     def shape(self, lines: Sequence[Line]) -> Shape:
         """Find the live path and the dead history."""
 
-    def kept(self, entry: Entry) -> Any:
-        """Return all of an entry that no rewrite may change, in a form that compares."""
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of an entry may become that one (or be REMOVED).
+
+        It is asked for every single change, whoever proposed it: what it does not name stays as it is.
+        """
 
     def text_part(self, text: str) -> Any:
         """Return a content part that is this text, for an image's place."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from sys import intern
 from typing import Any
 
 import orjson
@@ -12,8 +14,9 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress import marker
 from sessioncompress.formats import tree
 from sessioncompress.formats.base import Entry, Head
-from sessioncompress.model import Block, Call, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
+from sessioncompress.splice import REMOVED
 
 SMALLEST_BLOCK = 256
 """Bytes. Smaller values are never replaced, so they are not looked at."""
@@ -22,8 +25,10 @@ _LONGEST_COMPARED = 32 * 1024
 _FILE_KEYS = ("path", "file_path", "filePath")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
+_DETAILS: Path = ("message", "details")
 
-Found = tuple[list[Block], list[Tie]]
+_COMMON = {facts: facts for facts in (PLAIN, Facts(thinks=True))}
+"""The facts that nearly all messages have, held once."""
 
 
 def header_of(head: Head) -> Entry | None:
@@ -67,7 +72,6 @@ class FamilyReader:
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
-    _names: dict[str, str] = field(default_factory=dict)
     _unanswered: dict[str, str] = field(default_factory=dict)
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -90,7 +94,8 @@ class FamilyReader:
         elif kind == "reset_boundary":
             role = Role.CHECKPOINT
         blocks = self.entry_blocks(entry)
-        return self._line(raw, entry, role, blocks=tuple(blocks), keeps=keeps, reads=self._entry_reads(entry))
+        facts = Facts(keeps=keeps) if role is Role.CHECKPOINT else PLAIN
+        return self._line(raw, entry, role, blocks=tuple(blocks), reads=self._entry_reads(entry), facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
         """Return the blocks of an entry that is no message; most agents have none."""
@@ -102,12 +107,8 @@ class FamilyReader:
         return len(_text(entry.get("summary"))) + _characters(entry.get("content"))
 
     def _line(self, raw: bytes, entry: Entry, role: Role, **facts: Any) -> Line:
-        own = _text(entry.get("id"))
-        parent = _text(entry.get("parentId"))
-        self._names[own] = own
-        return Line(
-            role, len(raw), xxh3_64_intdigest(raw), id=own, parent=self._names.get(parent, parent), **facts
-        )
+        own, parent = intern(_text(entry.get("id"))), intern(_text(entry.get("parentId")))
+        return Line(role, len(raw), xxh3_64_intdigest(raw), own, parent, **facts)
 
     def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         role = message.get("role")
@@ -125,8 +126,8 @@ class FamilyReader:
         )
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        tool = _text(message.get("toolName"))
-        answers = _text(message.get("toolCallId"))
+        tool = intern(_text(message.get("toolName")))
+        answers = intern(_text(message.get("toolCallId")))
         call = _name(answers)
         blocks: list[Block] = []
         characters = 0
@@ -134,17 +135,18 @@ class FamilyReader:
             text = _text(_fields(part).get("text"))
             if text:
                 characters += len(text)
-                blocks += _result_text(("message", "content", index, "text"), text, tool, call, raw)
+                blocks += _result_text(_text_path(index), text, tool, call, raw)
                 self._remember(answers, text)
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
         if isinstance(details, (dict, list)) and details:
-            blocks += _whole(Kind.MIRROR, ("message", "details"), details, tool, call)
+            blocks += _whole(Kind.MIRROR, _DETAILS, details, tool, call)
         ties = _id_tie(("message", "toolCallId"), answers)
+        failed = message.get("isError") is True
+        facts = Facts(ties=tuple(ties), failed=failed) if ties or failed else PLAIN
         return self._line(
-            raw, entry, Role.RESULT, blocks=tuple(blocks), ties=tuple(ties), answers=answers,
-            failed=message.get("isError") is True, io=characters, reads=characters,
+            raw, entry, Role.RESULT, blocks=tuple(blocks), answers=answers, io=characters, reads=characters, facts=facts
         )
 
     def _remember(self, call: str, text: str) -> None:
@@ -163,7 +165,7 @@ class FamilyReader:
         characters = io = 0
         thinks = False
         for index, part in enumerate(parts):
-            path: Path = ("message", "content", index)
+            path = _part_path(index)
             kind = _fields(part).get("type")
             if kind == "text":
                 texts.append(_text(part.get("text")))
@@ -174,7 +176,7 @@ class FamilyReader:
                 characters += len(_text(part.get("thinking")))
                 blocks += _thinking(path, part) if stays else ()
             elif kind == "toolCall":
-                found, size = self._call(path, part, raw)
+                found, size = self._call(index, part, raw)
                 blocks += found
                 io += size
                 calls.append(self._made(part))
@@ -184,33 +186,34 @@ class FamilyReader:
         if payload is not None and not sealed:
             blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
+        facts = Facts(tuple(ties), False, thinks, sealed, payload is not None, self._repeated(texts))
         return self._line(
-            raw, entry, Role.ASSISTANT, blocks=tuple(blocks), ties=tuple(ties), calls=tuple(calls), thinks=thinks,
-            sealed=sealed, bound=payload is not None, io=io, reads=characters + io, repeats=self._repeated(texts),
+            raw, entry, Role.ASSISTANT, blocks=tuple(blocks), calls=tuple(calls), io=io, reads=characters + io,
+            facts=_COMMON.get(facts, facts),
         )
 
-    def _call(self, path: Path, part: Mapping[str, Any], raw: bytes) -> tuple[list[Block], int]:
+    def _call(self, index: int, part: Mapping[str, Any], raw: bytes) -> tuple[list[Block], int]:
         """Return the blocks of one call, and how many characters its arguments are."""
-        tool, call = _text(part.get("name")), _name(_text(part.get("id")))
+        tool, call = intern(_text(part.get("name"))), _name(intern(_text(part.get("id"))))
         blocks: list[Block] = []
         arguments = part.get("arguments")
         written = literal(arguments)
         if isinstance(arguments, dict) and len(written) >= SMALLEST_BLOCK:
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(long_leaves(arguments))
-            blocks.append(Block(Kind.ARGUMENT, (*path, "arguments"), len(written), bulk, tool, call))
+            blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
         if marker.PREFIX_BYTES in raw:
-            blocks += _marked_leaves((*path, "arguments"), arguments, tool, call)
+            blocks += _marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
-            blocks += _whole(Kind.MIRROR, (*path, "partialJson"), part["partialJson"], tool, call)
+            blocks += _whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
         return blocks, len(written)
 
     def _made(self, part: Mapping[str, Any]) -> Call:
-        tool = _text(part.get("name"))
+        tool = intern(_text(part.get("name")))
         arguments = _fields(part.get("arguments"))
-        file = next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), "")
+        file = intern(next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), ""))
         named = [f"{key}={arguments[key]}" for key in _PART_KEYS if key in arguments] if file else []
-        made = _text(part.get("id"))
+        made = intern(_text(part.get("id")))
         return Call(
             made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named)
         )
@@ -228,9 +231,18 @@ class FamilyFormat:
         """Return the live path and the dead history."""
         return tree.shape(lines)
 
-    def kept(self, entry: Entry) -> Any:
-        """Return what no rewrite may change: everything but blocks, ties and thinking."""
-        return _kept_entry(entry)
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
+        message = _fields(entry.get("message"))
+        match path:
+            case ("message", "details") | ("message", "providerPayload"):
+                return value is REMOVED
+            case ("message", "toolCallId"):
+                return bool(value) and value == _name(_text(message.get("toolCallId")))
+            case ("message", "content", int(index), *rest):
+                part = message["content"][index]
+                return _may_change_part(part, tuple(rest), value, message.get("role") == "toolResult")
+        return False
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""
@@ -248,6 +260,21 @@ class FamilyFormat:
 def _name(call: str) -> str:
     """Return the part of a call's id that stays: behind a bar stands an item id that may have to go."""
     return call.partition("|")[0]
+
+
+@cache
+def _part_path(index: int) -> Path:
+    return ("message", "content", index)
+
+
+@cache
+def _text_path(index: int) -> Path:
+    return ("message", "content", index, "text")
+
+
+@cache
+def _arguments_path(index: int) -> Path:
+    return ("message", "content", index, "arguments")
 
 
 def _characters(content: Any) -> int:
@@ -335,43 +362,18 @@ def long_leaves(value: Any) -> list[int]:
     return [size for child in children for size in long_leaves(child)]
 
 
-def _kept_entry(entry: Entry) -> Any:
-    rest = {key: value for key, value in entry.items() if key != "message"}
-    message = entry.get("message")
-    if not isinstance(message, dict):
-        return rest, message
-    outside = {
-        key: value
-        for key, value in message.items()
-        if key not in ("content", "details", "providerPayload", "toolCallId")
-    }
-    result = message.get("role") == "toolResult"
-    content = message.get("content")
-    parts = [_kept_part(part, result) for part in content] if isinstance(content, list) else content
-    outside["content"] = [part for part in parts if part is not None] if isinstance(parts, list) else parts
-    outside["toolCallId"] = _name(_text(message.get("toolCallId")))
-    return rest, outside
-
-
-def _kept_part(part: Any, in_result: bool) -> Any:
-    if not isinstance(part, dict):
-        return part
-    kind = part.get("type")
-    if kind == "thinking":
-        return None
-    if kind == "image" or (kind == "text" and (in_result or marker.occurs_in(_text(part.get("text"))))):
-        return "text or image"
-    rest = {key: value for key, value in part.items() if key not in ("textSignature", "partialJson")}
-    if kind == "toolCall":
-        rest["id"] = _name(_text(part.get("id")))
-        rest["arguments"] = _outline(part.get("arguments"))
-    return rest
-
-
-def _outline(value: Any, key: str = "") -> Any:
-    """Return arguments without their long texts: same keys, same types, paths and everything short as they are."""
-    if isinstance(value, dict):
-        return {name: _outline(child, name) for name, child in value.items()}
-    if isinstance(value, list):
-        return [_outline(child) for child in value]
-    return "string" if isinstance(value, str) and key not in _FILE_KEYS else value
+def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool:
+    """Say whether this value inside a content part may become that one."""
+    kind = _fields(part).get("type")
+    match rest:
+        case ():
+            return kind == "thinking" if value is REMOVED else kind == "image"
+        case ("text",):
+            return kind == "text" and in_result and isinstance(value, str)
+        case ("textSignature",) | ("partialJson",):
+            return value is REMOVED
+        case ("id",):
+            return kind == "toolCall" and bool(value) and value == _name(_text(part.get("id")))
+        case ("arguments", *_, step):
+            return kind == "toolCall" and isinstance(value, str) and step not in _FILE_KEYS
+    return False

@@ -6,9 +6,10 @@ from typing import Any
 
 from sessioncompress.formats import family
 from sessioncompress.formats.base import Entry, Head, Reader
-from sessioncompress.model import Block, Kind, Purpose
+from sessioncompress.model import Block, Kind, Path, Purpose
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
+_ARGUMENTS: Path = ("data", "args")
 _OWN_ENTRIES = frozenset(
     {"title", "title_change", "session_init", "model_usage", "service_tier_change", "ttsr_injection",
      "mode_change", "credential_pin", "reset_boundary"}
@@ -31,11 +32,9 @@ class OhMyPi(family.FamilyFormat):
         """Return a reader for one session."""
         return OhMyPiReader(_PURPOSES)
 
-    def kept(self, entry: Entry) -> Any:
-        """Return what no rewrite may change."""
-        if _is_start(entry):
-            return {**entry, "data": {key: value for key, value in entry["data"].items() if key != "args"}}
-        return super().kept(entry)
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path may become that one; the arguments of a start are emptied, never dropped."""
+        return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
 
 class OhMyPiReader(family.FamilyReader):
@@ -49,7 +48,7 @@ class OhMyPiReader(family.FamilyReader):
         if size < family.SMALLEST_BLOCK:
             return []
         tool, call = entry["data"].get("toolName"), entry["data"].get("toolCallId")
-        return [Block(Kind.MIRROR, ("data", "args"), size, size, str(tool), str(call))]
+        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, str(tool), str(call))]
 
 
 def _is_start(entry: Entry) -> bool:

@@ -38,7 +38,7 @@ def _dead(lines: Sequence[Line], live: Sequence[int]) -> set[int]:
     for position in range(len(live) - 1, -1, -1):
         checkpoint = lines[live[position]]
         if checkpoint.role is Role.CHECKPOINT:
-            return _before(lines, live[:position], checkpoint.keeps)
+            return _before(lines, live[:position], checkpoint.facts.keeps)
     return set()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from sessioncompress.store import reading
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.growing import GrowingFile
 from sessioncompress.store.originals import Place
@@ -24,7 +26,7 @@ class Backup:
         """Add an original; return its index in what finish() returns."""
         return self._packer.add(line)
 
-    def finish(self) -> tuple[Place, ...]:
+    def finish(self) -> Sequence[Place]:
         """Bring all originals into the file; return their places."""
         return self._packer.finish()
 
@@ -33,11 +35,17 @@ class Backup:
         """Bytes of the originals file, after finish()."""
         return self._originals.size
 
-    def commit(self, records: bytes) -> None:
+    def commit(self, records: Iterable[bytes]) -> None:
         """Make the originals certain on disk, then the journal's records; from here on the backup counts."""
         self._originals.settle()
-        if records:
-            self._journal.append(records)
+        waiting = bytearray()
+        for record in records:
+            waiting += record
+            if len(waiting) >= reading.BUFFER:
+                self._journal.append(waiting)
+                waiting = bytearray()
+        if waiting:
+            self._journal.append(waiting)
         self._journal.settle()
 
     def take_back(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ class Finished:
 
     size: int
     originals_size: int
-    places: tuple[Place, ...]
+    places: Sequence[Place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,10 @@ class Rewrite:
         """Start a pass over the finished new file."""
         return self._draft.reader()
 
-    def commit(self, journal: bytes) -> Committed:
+    def commit(self, journal: Iterable[bytes]) -> Committed:
         """Make the backup certain, then put the new file in the session's place.
 
-        `journal` is what is appended to the journal: nothing if it is empty. Raises InUse if the session was
+        `journal` yields what is appended to the journal: nothing if it is empty. Raises InUse if the session was
         changed other than by appending, or someone keeps writing to it: it is then as they left it. Damaged if the
         originals or the journal do not read back as written.
         """

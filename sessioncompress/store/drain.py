@@ -12,7 +12,14 @@ from sessioncompress.store.draft import Draft
 from sessioncompress.store.holders import Held, wait_until_free
 from sessioncompress.store.late import Late, current, late_links
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.swap import forget_links, link, put_in_place
+from sessioncompress.store.swap import (
+    forget_links,
+    forget_other_links,
+    link,
+    name_links,
+    put_in_place,
+    states_at_the_end,
+)
 from sessioncompress.store.tail import Tail, ends_line, missing, write_with_tail
 
 HOLD_SECONDS = 0.25
@@ -20,40 +27,44 @@ HOLD_SECONDS = 0.25
 UNSEEN_SECONDS = 0.01
 """How long to wait for a last append where the system does not tell who has a file open."""
 _ROUNDS = 20
-_GROWTHS = 1
 
 
 def settle(session: OpenSession, work: Path, old: int) -> None:
-    """Drain the file that was just replaced (a descriptor), and those that are replaced by doing so.
+    """After a commit: drain the file that was replaced (a descriptor), or put it back and raise InUse.
 
-    A file that nobody can write to any more loses its link. If someone keeps the old file open, or it keeps
-    growing, it is put back and InUse is raised. What cannot be known or done now waits in its link for the next run.
+    It is put back if someone keeps it open to write, or it keeps growing: only now, before anything was drained,
+    does the new file differ from it by the rewrite and what was appended, and by nothing else.
+    """
+    if _is_kept_open(old):
+        in_use = session.in_use("a program keeps writing to it", fd=old)
+        put_back(session, work, old)
+        raise in_use
+    drain(session, work, old)
+
+
+def drain(session: OpenSession, work: Path, old: int) -> None:
+    """Bring what was still appended to a replaced file (a descriptor), and to those that this replaces, to the session.
+
+    A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
+    the next run.
     """
     waiting = [old]
-    growths = 0
     for _ in range(_ROUNDS):
         if not waiting:
             return
-        file = waiting[0]
-        holding = wait_until_free(file, HOLD_SECONDS)
+        holding = wait_until_free(waiting[0], HOLD_SECONDS)
         if holding is Held.UNKNOWN:
             time.sleep(UNSEEN_SECONDS)
-        if holding is Held.YES or growths > _GROWTHS:
-            if file == old:
-                in_use = session.in_use("a program keeps writing to it", fd=old)
-                put_back(session, work, old)
-                raise in_use
-            return
         # Looked for only now: if nobody has it open any more, this is all that will ever come.
-        tail = missing(session, state_of(session, work, file), file, whole_lines=holding is Held.UNKNOWN)
+        state = state_of(session, work, waiting[0])
+        tail = missing(session, state, waiting[0], whole_lines=holding is not Held.NO)
         if not tail:
             if holding is Held.NO:
-                forget_links(session, work, os.fstat(file).st_ino)
+                forget_links(session, work, state.inode)
             waiting.pop(0)
         elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
             return
         else:
-            growths += holding is Held.UNKNOWN
             waiting.append(carry(session, work, tail))
 
 
@@ -72,25 +83,38 @@ def carry(session: OpenSession, work: Path, tail: Tail) -> int:
 
 
 def put_back(session: OpenSession, work: Path, old: int) -> None:
-    """Put an old file (a descriptor) back over the session; lines that reached the new one go to its end.
+    """Put the file that was just replaced (a descriptor) back; lines that reached the new one go to its end.
 
     The new file keeps a late link until it is certain that nobody appends to it any more.
     """
     new, found = session.fd, os.fstat(old)
     links = late_links(work, session.path)[found.st_ino]
     reached = missing(session, state_of(session, work, old), old, whole_lines=False).at
+    states = states_at_the_end(session, work, found.st_size)
+    del states[found.st_ino]
+    states = {inode: replace(state, successor=found.st_ino) for inode, state in states.items()}
     back = Late(session.stat.st_ino, int(time.time()), drained=reached, base=found.st_size, successor=found.st_ino)
-    link(session.path, back.path(work, session.path))
-    if back.path(work, session.path).lstat().st_ino != os.fstat(new).st_ino:
-        # Another program has put its own file there: that one stays, and the old file keeps its link.
-        durable.remove(back.path(work, session.path))
-        return
-    durable.flush_folder(work)
+    states[back.inode] = back
+    # If another program has put its own file there, that one stays, and the old file keeps its link.
+    name_links(session, work, states)
     durable.replace(links[0].path(work, session.path), session.path)
     durable.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
     forget_links(session, work, found.st_ino)
+    forget_other_links(session, work, states)
     _bring_back(session, work, new, back)
+
+
+def _is_kept_open(old: int) -> bool:
+    """Say whether someone keeps a file open to write; where the system does not tell, whether it grows and grows."""
+    holding = wait_until_free(old, HOLD_SECONDS)
+    if holding is not Held.UNKNOWN:
+        return holding is Held.YES
+    sizes = []
+    for _ in range(3):
+        sizes.append(os.fstat(old).st_size)
+        time.sleep(UNSEEN_SECONDS)
+    return sizes[0] < sizes[1] < sizes[2]
 
 
 def state_of(session: OpenSession, work: Path, late: int) -> Late:

@@ -42,7 +42,7 @@ class GrowingFile:
         self._fd = fd
         durable.cut(self._fd, self._committed)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         """Write the data at the end."""
         self.open()
         durable.write_all(self._fd, data)

@@ -23,7 +23,9 @@ from sessioncompress.store.beside import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import Place
 
-REF_DIGITS = 12
+Bytes = bytes
+"""The type, where a record has a field of that name."""
+
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
@@ -67,14 +69,19 @@ class BlockRecord:
     file: str = ""
     git_blob: str = ""
 
-    def encode(self) -> bytes:
-        """Return the record as a line of the journal; what is empty is left out."""
-        record = {
+    def encode(self) -> Bytes:
+        """Return the record as a line of the journal; what is not known is left out."""
+        record: dict[str, Any] = {
             "type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path), "kind": self.kind.value,
-            "tool": self.tool, "callId": self.call, "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3,
-            "replacement": self.replacement, "file": self.file, "gitBlob": self.git_blob,
+            "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3,
         }
-        return _line({key: value for key, value in record.items() if value != ""})
+        if self.tool or self.call:
+            record |= {"tool": self.tool, "callId": self.call}
+        if self.replacement:
+            record["replacement"] = self.replacement
+        if self.file:
+            record |= {"file": self.file, "gitBlob": self.git_blob}
+        return _line(record)
 
     def keys(self) -> tuple[OurKey, ...]:
         """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
@@ -271,6 +278,9 @@ def _digest(value: Any) -> str:
 
 
 def _pointer(path: Path) -> str:
+    pointer = "/".join(["", *map(str, path)])
+    if pointer.count("/") == len(path) and "~" not in pointer:
+        return pointer
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 

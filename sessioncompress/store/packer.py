@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Final, overload
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import zstd
@@ -11,6 +12,31 @@ from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
 from sessioncompress.store.worker import Worker
 
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
+
+
+class Places(Sequence[Place]):
+    """The places of many lines in few bytes each: `lines` holds frame number, offset and length, one after another."""
+
+    def __init__(self, lines: array[int], ends: list[int]) -> None:
+        self._lines = lines
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._lines) // 3
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Place]: ...
+
+    def __getitem__(self, index: int | slice) -> Place | list[Place]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        frame, offset, size = self._lines[3 * index : 3 * index + 3]
+        return Place(self._ends[frame], offset, size)
 
 
 class OriginalsPacker:
@@ -25,14 +51,14 @@ class OriginalsPacker:
         self._ends = [start]
         self._content = bytearray()
         self._frames = 0
-        self._lines: list[tuple[int, int, int]] = []
+        self._lines = array("Q")
         self._worker = Worker(self._pack)
 
     def add(self, line: bytes) -> int:
         """Keep a line; return its index in what finish() returns. Raises ValueError if it is over LONGEST_LINE."""
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
-        self._lines.append((self._frames, len(self._content), len(line)))
+        self._lines.extend((self._frames, len(self._content), len(line)))
         rest = memoryview(line)
         while rest:
             room = FRAME_BYTES - len(self._content)
@@ -40,15 +66,15 @@ class OriginalsPacker:
             rest = rest[room:]
             if len(self._content) == FRAME_BYTES:
                 self._end_frame()
-        return len(self._lines) - 1
+        return len(self._lines) // 3 - 1
 
-    def finish(self) -> tuple[Place, ...]:
+    def finish(self) -> Places:
         """Pack what is left, wait for it, and return the place of every line, in the order of adding."""
         self._worker.finish()
         if self._content:
             self._pack(bytes(self._content))
             self._content.clear()
-        return tuple(Place(self._ends[frame], offset, size) for frame, offset, size in self._lines)
+        return Places(self._lines, self._ends)
 
     def stop(self) -> None:
         """Stop the thread, whatever is left to do."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths
-from sessioncompress.store.drain import carry, settle, state_of
+from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.growing import too_short
 from sessioncompress.store.holders import Held, held
@@ -116,7 +116,7 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
         state = state_of(session, work, late)
         tail = missing(session, state, late, whole_lines=holding is not Held.NO)
         if tail:
-            settle(session, work, carry(session, work, tail))
+            drain(session, work, carry(session, work, tail))
         quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
         if holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS):
             forget_links(session, work, inode)

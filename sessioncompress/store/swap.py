@@ -33,14 +33,14 @@ def put_in_place(
     """
     old, inode = session.fd, session.stat.st_ino
     taken = _take_appended(session, draft, session.size)
-    states = states or _at_the_end(session, draft, work)
+    states = states or states_at_the_end(session, work, draft.size)
     states[inode] = Late(inode, int(time.time()), taken, draft.size, 0)
     states = {number: replace(state, successor=os.fstat(draft.fd).st_ino) for number, state in states.items()}
     new = draft.open_locked()
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.
         # What is taken in between is found in its place by whoever drains the link.
-        _name_links(session, work, states)
+        name_links(session, work, states)
         _take_the_last(session, draft, taken, newest)
         durable.replace(draft.path, session.path)
     except BaseException:
@@ -55,8 +55,7 @@ def put_in_place(
     session.adopt(new)
     draft.close()
     durable.flush_folder(session.path.parent)
-    for number, state in states.items():
-        forget_links(session, work, number, but=state)
+    forget_other_links(session, work, states)
     return old
 
 
@@ -71,6 +70,22 @@ def link(path: Path, name: Path) -> None:
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 
+def name_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
+    """Give the file at the session's path, and those that have late links, the names of their new states.
+
+    Raises InUse if the file at the path is another one by then.
+    """
+    before = late_links(work, session.path)
+    for inode, state in states.items():
+        source = before[inode][0].path(work, session.path) if inode in before else session.path
+        link(source, state.path(work, session.path))
+        if state.path(work, session.path).lstat().st_ino != inode:
+            durable.remove(state.path(work, session.path))
+            raise session.in_use("another program has put a new file in its place")
+    session.was_linked()
+    durable.flush_folder(work)
+
+
 def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | None = None) -> None:
     """Remove the late links to a replaced file, all or all but one."""
     for state in late_links(work, session.path).get(inode, []):
@@ -78,16 +93,28 @@ def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | No
             durable.remove(state.path(work, session.path))
 
 
-def _name_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
-    """Give the old file, and those that have late links, the names of their new states."""
-    before = late_links(work, session.path)
+def forget_other_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
+    """Remove the names of all states but these, by inode number."""
     for inode, state in states.items():
-        source = before[inode][0].path(work, session.path) if inode in before else session.path
-        link(source, state.path(work, session.path))
-        if state.path(work, session.path).lstat().st_ino != inode:
-            raise session.in_use("another program has put a new file in its place")
-    session.was_linked()
-    durable.flush_folder(work)
+        forget_links(session, work, inode, but=state)
+
+
+def states_at_the_end(session: OpenSession, work: Path, end: int) -> dict[int, Late]:
+    """Return the states of earlier late links if what comes late there is to go to the end of a file of that size.
+
+    What of it the session has already is looked up now, since that other file's bytes do not tell it.
+    """
+    states = {}
+    for inode, found in late_links(work, session.path).items():
+        if inode != session.stat.st_ino:
+            file = open_file(found[0].path(work, session.path))
+            try:
+                state = current(found, session.stat.st_ino, session.size)
+                drained = missing(session, state, file, whole_lines=False).start
+            finally:
+                os.close(file)
+            states[inode] = replace(state, drained=drained, base=end)
+    return states
 
 
 def _take_the_last(session: OpenSession, draft: Draft, taken: int, newest: int) -> None:
@@ -117,21 +144,3 @@ def _take_until(session: OpenSession, draft: Draft, taken: int, end: int) -> int
                 draft.write(piece)
         draft.check()
     return end
-
-
-def _at_the_end(session: OpenSession, draft: Draft, work: Path) -> dict[int, Late]:
-    """Return the states of earlier late links if what comes late there is to go to the draft's end.
-
-    What of it the session has already is looked up now, since the draft's bytes do not tell it any more.
-    """
-    states = {}
-    for inode, found in late_links(work, session.path).items():
-        if inode != session.stat.st_ino:
-            file = open_file(found[0].path(work, session.path))
-            try:
-                state = current(found, session.stat.st_ino, session.size)
-                drained = missing(session, state, file, whole_lines=False).start
-            finally:
-                os.close(file)
-            states[inode] = replace(state, drained=drained, base=draft.size)
-    return states

@@ -163,7 +163,7 @@ def test_finish_comes_before_commit(tmp_path: Path) -> None:
         Rewrite(session, beside(path), Lengths()) as rewrite,
         pytest.raises(RuntimeError),
     ):
-        rewrite.commit(b"")
+        rewrite.commit([])
 
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -219,23 +220,15 @@ def test_a_link_after_the_agent_put_its_own_file_there(tmp_path: Path) -> None:
 def test_an_unseen_writer_that_keeps_writing(tmp_path: Path) -> None:
     """If the old file keeps growing it is put back, though nobody tells who writes to it."""
     path = make_session(tmp_path)
-    writer = os.open(path, os.O_WRONLY | os.O_APPEND)
-    written = []
-
-    def write(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name in ("link", "replace"):
-            written.append(b'{"n":%d}\n' % number)
-            os.write(writer, written[-1])
-
-    with disk(write), pytest.raises(InUse, match="keeps writing"):
-        compress(path)
-    assert path.stat().st_ino == os.fstat(writer).st_ino
-    os.close(writer)
+    with appending(BY_DESCRIPTOR, path, 400) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        inode = path.stat().st_ino
+        with pytest.raises(InUse, match="keeps writing"):
+            compress(path)
+        assert path.stat().st_ino == inode
     compress(path)
-    content = path.read_bytes()
-    assert content.startswith(NEW)
-    assert all(content.count(line) == 1 for line in written)
-    assert len(content) == len(NEW) + sum(map(len, written))
+    assert path.read_bytes() == NEW + b"".join(b'{"fd":%d}\n' % number for number in range(400))
 
 
 def test_errors_while_draining(tmp_path: Path) -> None:
@@ -264,12 +257,41 @@ def test_errors_while_draining(tmp_path: Path) -> None:
         assert path.read_bytes() == OLD + APPENDED
 
 
+def test_kills_while_draining(tmp_path: Path) -> None:
+    """A run killed anywhere while lines reach the old file loses none of them; the next run brings each once."""
+    path = make_session(tmp_path)
+    lines = [APPENDED, LATER]
+    with disk(at_swaps(*(lambda line=line: append(path, line) for line in lines))) as seam:
+        compress(path)
+    first_swap = seam.calls.index("replace")
+    for number in range(first_swap, len(seam.calls)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = make_session(folder)
+        if os.fork() == 0:
+            late = at_swaps(*(lambda path=path, line=line: append(path, line) for line in lines))
+
+            def kill(found: int, name: str, arguments: tuple[Any, ...], number: int = number, late: Any = late) -> None:
+                late(found, name, arguments)
+                if found == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with disk(kill):
+                compress(path)
+            os._exit(0)
+        assert os.wait()[1] == signal.SIGKILL
+        compress(path)
+        appended = path.read_bytes().removeprefix(NEW)
+        assert appended in (APPENDED, APPENDED + LATER)
+        assert left_over(folder) == []
+
+
 LINES = 800
 BY_PATH = """
 import sys, time
 for number in range(int(sys.argv[2])):
     with open(sys.argv[1], "ab") as file:
-        file.write(b'{"number":%d}\\n' % number)
+        file.write(b'{"path":%d}\\n' % number)
     time.sleep(0.0002)
 """
 BY_DESCRIPTOR = """
@@ -277,7 +299,7 @@ import sys, time
 with open(sys.argv[1], "ab", buffering=0) as file:
     print(flush=True)
     for number in range(int(sys.argv[2])):
-        file.write(b'{"number":%d}\\n' % number)
+        file.write(b'{"fd":%d}\\n' % number)
         time.sleep(0.0002)
 """
 
@@ -291,34 +313,33 @@ def appending(script: str, path: Path, count: int) -> Iterator[subprocess.Popen[
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("script", [BY_PATH, BY_DESCRIPTOR], ids=["by path", "by descriptor"])
+@pytest.mark.parametrize("scripts", [[BY_PATH], [BY_DESCRIPTOR], [BY_PATH, BY_DESCRIPTOR]], ids=["path", "fd", "both"])
 @pytest.mark.parametrize("seen", [pytest.param(True, marks=linux), False], ids=["seen", "unseen"])
-def test_a_live_appender(tmp_path: Path, script: str, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compressing and restoring again and again while a program appends loses and doubles no line of it."""
+def test_live_appenders(tmp_path: Path, scripts: list[str], seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressing and restoring again and again while programs append loses and doubles no line of theirs."""
     if not seen:
         monkeypatch.setattr(holders, "held", lambda fd: Held.UNKNOWN)
         monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
     monkeypatch.setattr(drain, "HOLD_SECONDS", 0.02)
     path = make_session(tmp_path)
     rounds = 0
-    with appending(script, path, LINES) as process:
-        while process.poll() is None:
-            try:
+    with ExitStack() as stack:
+        processes = [stack.enter_context(appending(script, path, LINES)) for script in scripts]
+        while any(process.poll() is None for process in processes):
+            with suppress(InUse):
                 compress(path)
                 restore(path)
                 rounds += 1
-            except InUse:
-                pass
     for _ in range(2):
         restore(path)
     lines = path.read_bytes().removeprefix(OLD).splitlines(keepends=True)
-    assert sorted(lines) == sorted(b'{"number":%d}\n' % number for number in range(LINES))
-    if script == BY_PATH:
+    kinds = [b"path" if script == BY_PATH else b"fd" for script in scripts]
+    wanted = [b'{"%s":%d}\n' % (kind, number) for number in range(LINES) for kind in kinds]
+    assert sorted(lines) == sorted(wanted)
+    if scripts == [BY_PATH]:
         assert rounds
-        if seen:
-            assert lines == [b'{"number":%d}\n' % number for number in range(LINES)]
-    if seen:
-        assert left_over(tmp_path) == []
+        assert not seen or lines == wanted
+    assert not seen or left_over(tmp_path) == []
 
 
 def test_everything_beside_counts(tmp_path: Path) -> None:

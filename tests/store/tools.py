@@ -76,7 +76,7 @@ def _compress(
             for (line, new), place in zip(kept, finished.places, strict=True)
         ]
         before_commit()
-        return rewrite.commit(b"".join([*records, _record("run", originals=finished.originals_size)]))
+        return rewrite.commit([*records, _record("run", originals=finished.originals_size)])
 
 
 def restore(path: Path) -> Committed:
@@ -89,7 +89,7 @@ def restore(path: Path) -> Committed:
             for line in originals_of(path, list(file)):
                 rewrite.write(line)
             rewrite.finish()
-            return rewrite.commit(_record("run", originals=lengths.originals))
+            return rewrite.commit([_record("run", originals=lengths.originals)])
 
 
 def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:

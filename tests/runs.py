@@ -1,0 +1,213 @@
+"""What the tests of the core share: surveys, plans and rewritings of built sessions, and runs over files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.compress import compress_session
+from sessioncompress.compressors import View
+from sessioncompress.formats import detect, head_of
+from sessioncompress.formats.base import Format
+from sessioncompress.jsonl import pieces
+from sessioncompress.model import Line, Origin, OurKey, Survey
+from sessioncompress.plan import Plan, plan
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.references import References
+from sessioncompress.restore import restore_session
+from sessioncompress.rewrite import Rewritten, rewrite
+from sessioncompress.splice import CannotSplice
+from sessioncompress.stats import CompressionStats, RestoreStats, Status
+from sessioncompress.store.beside import beside
+from sessioncompress.survey import parse, survey
+from tests.session import PiSession
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=1)
+"""Takes everything before the last turn, however little it saves."""
+
+GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
+"""Protects nothing and has the lowest limits there are."""
+
+MTIME = 1_700_000_000_123_456_789
+
+
+def fixture(name: str) -> bytes:
+    """Return the bytes of a fixture."""
+    return (FIXTURES / name).read_bytes()
+
+
+def data_of(session: PiSession | bytes) -> bytes:
+    """Return a session's bytes."""
+    return session if isinstance(session, bytes) else session.bytes()
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the lines with their LF."""
+    return list(io.BytesIO(data))
+
+
+def entries(data: bytes) -> list[Any]:
+    """Return the parsed lines; None for what is none."""
+    return [_loaded(line) for line in split(data)]
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def form_of(data: bytes) -> Format:
+    """Return the format of a session's bytes."""
+    form = detect(head_of(split(data)))
+    assert form is not None
+    return form
+
+
+def survey_of(session: PiSession | bytes) -> Survey:
+    """Read a session."""
+    data = data_of(session)
+    return survey(pieces(io.BytesIO(data), len(data)), form_of(data))
+
+
+def view_of(
+    session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None
+) -> View:
+    """Return a session as the compressors see it."""
+    data = data_of(session)
+    return View(survey_of(data), policy, form_of(data), ours or {})
+
+
+def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:
+    """Plan a first run."""
+    return plan(view_of(session, policy))
+
+
+def rewritten(
+    session: PiSession | bytes, policy: Policy = EAGER, refer: Callable[[bytes], str | None] | None = None
+) -> dict[int, Rewritten]:
+    """Return the lines that a first run rewrites, without any file."""
+    view = view_of(session, policy)
+    lines = split(data_of(session))
+    refer = refer or References().refer
+    done: dict[int, Rewritten] = {}
+    for number, changes in plan(view).changes.items():
+        entry = parse(lines[number])
+        assert entry is not None
+        try:
+            new = rewrite(lines[number], entry, changes, view, refer)
+        except CannotSplice:
+            continue
+        if new is not None:
+            done[number] = new
+    return done
+
+
+def after(session: PiSession | bytes, policy: Policy = EAGER) -> list[Any]:
+    """Return a session's entries as a first run leaves them, without any file."""
+    done = rewritten(session, policy)
+    return [done[number].entry if number in done else entry for number, entry in enumerate(entries(data_of(session)))]
+
+
+def result_texts(lines: Iterable[Any]) -> list[str]:
+    """Return the texts of all results among the entries."""
+    return [
+        part.get("text", "")
+        for entry in lines
+        if isinstance(entry, dict) and (entry.get("message") or {}).get("role") == "toolResult"
+        for part in entry["message"]["content"]
+    ]
+
+
+def calls(lines: Iterable[Any]) -> list[Any]:
+    """Return all tool calls among the entries."""
+    return [
+        part
+        for entry in lines
+        if isinstance(entry, dict) and (entry.get("message") or {}).get("role") == "assistant"
+        for part in entry["message"]["content"]
+        if part["type"] == "toolCall"
+    ]
+
+
+def turn(session: PiSession, times: int = 1) -> PiSession:
+    """Add short turns, behind which all before is old."""
+    for number in range(times):
+        session.user(f"And now part {number}?")
+        session.assistant(f"Part {number} is done.")
+    return session
+
+
+def old(session: PiSession) -> bytes:
+    """Return the session with one more short turn, so that all of it is old to the eager policy."""
+    return turn(session).bytes()
+
+
+def write(folder: Path, session: PiSession | bytes, name: str = "session.jsonl") -> Path:
+    """Write a session with a mode and a time of its own."""
+    path = folder / name
+    path.write_bytes(data_of(session))
+    path.chmod(0o640)
+    os.utime(path, ns=(MTIME, MTIME))
+    return path
+
+
+def append(path: Path, session: PiSession) -> None:
+    """Append the lines of a continued session that the file does not hold yet, as an agent does."""
+    count = len(split(path.read_bytes()))
+    with path.open("ab") as file:
+        file.write(b"".join(session.lines()[count:]))
+
+
+def compress(path: Path, policy: Policy = EAGER, **options: bool) -> CompressionStats:
+    """Run once; it must write."""
+    stats = compress_session(path, policy, **options)
+    assert stats.status is Status.COMPRESSED, stats.reason
+    return stats
+
+
+def compress_again(path: Path, policy: Policy = EAGER) -> CompressionStats:
+    """Run once more; nothing may be written, beside the session either."""
+    before = snapshot(path)
+    stats = compress_session(path, policy)
+    assert stats.status is Status.UNCHANGED, stats
+    assert snapshot(path) == before
+    return stats
+
+
+def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
+    """Restore; it must write."""
+    stats = restore_session(path, policy)
+    assert stats.status is Status.RESTORED, stats.reason
+    return stats
+
+
+def snapshot(path: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return all that lies in a session's folder: contents, inodes and times."""
+    return {
+        str(each.relative_to(path.parent)): (each.read_bytes(), each.stat().st_ino, each.stat().st_mtime_ns)
+        for each in sorted(path.parent.rglob("*"))
+        if each.is_file()
+    }
+
+
+def disk(path: Path) -> int:
+    """Return the bytes of a session and all that lies beside it."""
+    return sum(each.stat().st_size for each in path.parent.rglob("*") if each.is_file())
+
+
+def journal_of(path: Path) -> list[Any]:
+    """Return the records of a session's journal."""
+    return [json.loads(line) for line in split(beside(path).journal.read_bytes())]
+
+
+def line(role: Any, **facts: Any) -> Line:
+    """Return a line for tests that need no bytes."""
+    return Line(role, facts.pop("size", 100), facts.pop("digest", 0), **facts)

@@ -1,0 +1,214 @@
+"""compression.json: every key is checked, and an error names the file, the key, and what helps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import config
+from sessioncompress.errors import UsageError
+from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
+
+GOOD: list[tuple[str, Any, Any]] = [
+    ("enabled", False, False),
+    ("sizeThresholdKB", 0, 0),
+    ("everyTurns", 3, 3),
+    ("everyTurns", None, None),
+    ("turnThresholdBeforeCompress", 0, 0),
+    ("protectMode", "turns", ProtectMode.TURNS),
+    ("protectMode", "turns-and-tokens", ProtectMode.TURNS_AND_TOKENS),
+    ("protectTokens", 1, 1),
+    ("protectTools", [], ()),
+    ("protectTools", ["skill", "ask"], ("skill", "ask")),
+    ("toolCallMaxBytes", 0, 0),
+    ("toolResultMaxBytes", 99, 99),
+    ("minSavedKB", 0, 0),
+    ("stripThinking", False, False),
+    ("eliminateRedundancy", False, False),
+    ("keepBackup", False, False),
+    ("backupDir", "../kept", "../kept"),
+    ("backupDir", None, None),
+    ("commitOriginals", True, True),
+    ("quietSeconds", 1.5, 1.5),
+]
+
+BAD: list[tuple[str, Any, str]] = [
+    ("enabled", "yes", "true or false"),
+    ("enabled", 1, "true or false"),
+    ("sizeThresholdKB", -1, "0 or more"),
+    ("sizeThresholdKB", 1.5, "whole number"),
+    ("sizeThresholdKB", "100", "whole number"),
+    ("sizeThresholdKB", True, "whole number"),
+    ("everyTurns", 0, "1 or more, or null"),
+    ("turnThresholdBeforeCompress", None, "whole number"),
+    ("protectMode", "tokens", '"turns-or-tokens" or "turns" or "turns-and-tokens"'),
+    ("protectMode", ["turns"], '"turns"'),
+    ("protectTools", "skill", "list of tool names"),
+    ("protectTools", ["skill", 1], "list of tool names"),
+    ("backupDir", "", "folder's path or null"),
+    ("backupDir", 1, "folder's path or null"),
+    ("backupDir", "a\0b", "folder's path or null"),
+    ("quietSeconds", -1, "0 or more"),
+    ("quietSeconds", False, "number of seconds"),
+]
+
+TYPOS = [
+    ("sizeThresholdKb", "sizeThresholdKB"),
+    ("size_threshold_kb", "sizeThresholdKB"),
+    ("protectTool", "protectTools"),
+    ("turnThreshold", "turnThresholdBeforeCompress"),
+    ("keepbackup", "keepBackup"),
+]
+
+NO_POLICY = [
+    ("no JSON", b"{", "is no JSON"),
+    ("empty", b"", "is no JSON"),
+    ("a byte order mark", b'\xef\xbb\xbf{"session":{}}', "is no JSON"),
+    ("a list", b"[]", 'no object "session"'),
+    ("no section", b'{"sessions":{}}', 'no object "session"'),
+    ("a section that is no object", b'{"session":[]}', 'no object "session"'),
+]
+
+
+def policy_file(folder: Path, section: Any) -> Path:
+    """Write a policy."""
+    path = folder / "compression.json"
+    path.write_text(json.dumps({"session": section, "another tool": {"enabled": "whatever"}}))
+    return path
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), GOOD)
+def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: Any) -> None:
+    """And nothing else; other tools' sections are theirs."""
+    policy = config.load(policy_file(tmp_path, {key: value}))
+    name = config.KEYS[key][0]
+    assert getattr(policy, name) == expected
+    assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {name}
+
+
+@pytest.mark.parametrize(("key", "value", "must_be"), BAD)
+def test_a_wrong_value_is_an_error_that_says_what_it_must_be(tmp_path: Path, key: str, value: Any, must_be: str) -> None:
+    """It names the file, the key and the value."""
+    file = policy_file(tmp_path, {key: value})
+    with pytest.raises(UsageError) as caught:
+        config.load(file)
+    said = str(caught.value)
+    assert str(file) in said
+    assert f'"session.{key}"' in said
+    assert must_be in said
+    assert "No session is changed." in said
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("typo", "meant"), TYPOS)
+def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, typo: str, meant: str) -> None:
+    """A key that is silently ignored protects nothing."""
+    with pytest.raises(UsageError, match=f'did you mean "{meant}"') as caught:
+        config.load(policy_file(tmp_path, {typo: 1}))
+    assert f'"session.{typo}"' in str(caught.value)
+
+
+def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
+    """A far-fetched guess helps nobody."""
+    with pytest.raises(UsageError) as caught:
+        config.load(policy_file(tmp_path, {"zzz\u202e": 1}))
+    assert "did you mean" not in str(caught.value)
+    assert "\u202e" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("data", "said"), [case[1:] for case in NO_POLICY], ids=[case[0] for case in NO_POLICY])
+def test_a_file_that_is_no_policy(tmp_path: Path, data: bytes, said: str) -> None:
+    """Says so."""
+    path = tmp_path / "compression.json"
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=said):
+        config.load(path)
+
+
+def test_a_value_nested_beyond_measure_is_an_error_like_others(tmp_path: Path) -> None:
+    """The parser reads deeper than the writer writes."""
+    path = tmp_path / "compression.json"
+    path.write_text('{"session":{"enabled":' + "[" * 300 + "]" * 300 + "}}")
+    with pytest.raises(UsageError):
+        config.load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Is an error where it was named."""
+    with pytest.raises(UsageError, match="cannot be read"):
+        config.load(tmp_path / "no.json")
+
+
+def test_every_field_but_the_preview_sizes_has_a_key() -> None:
+    """What a user may choose, the file may say."""
+    assert {name for name, _ in config.KEYS.values()} == {
+        each.name for each in fields(Policy) if not each.name.startswith("preview_")
+    }
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
+    """All keys, in the types of JSON."""
+    policy = PRESETS[preset]
+    written = config.to_mapping(policy)
+    assert config.load(policy_file(tmp_path, written), policy) == policy
+    assert set(written) == set(config.KEYS)
+
+
+def test_differences_are_what_is_not_the_default() -> None:
+    """The journal says with what policy a run was made."""
+    assert config.differences(BALANCED) == {}
+    assert config.differences(PRESETS["high-quality"]) == {
+        "protectMode": "turns", "toolResultMaxBytes": 2000, "stripThinking": False
+    }
+
+
+def test_the_nearest_policy_above_a_session_counts(tmp_path: Path) -> None:
+    """Beside the session, else in the nearest folder above it."""
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    policy_file(tmp_path, {"protectTokens": 1})
+    assert config.policy_for(deep / "s.jsonl", None, None).protect_tokens == 1
+    policy_file(tmp_path / "a", {"protectTokens": 2})
+    assert config.policy_for(deep / "s.jsonl", None, None).protect_tokens == 2
+    own = tmp_path / "own"
+    own.mkdir()
+    assert config.policy_for(deep / "s.jsonl", policy_file(own, {"protectTokens": 3}), None).protect_tokens == 3
+
+
+def test_a_file_of_that_name_that_is_another_tools_is_passed_over(tmp_path: Path) -> None:
+    """One without our section is theirs."""
+    (tmp_path / "a").mkdir()
+    policy_file(tmp_path, {"protectTokens": 1})
+    (tmp_path / "a" / "compression.json").write_text('{"level": 9}')
+    assert config.policy_for(tmp_path / "a" / "s.jsonl", None, None).protect_tokens == 1
+
+
+def test_a_preset_is_the_base_that_the_file_changes(tmp_path: Path) -> None:
+    """The file's keys win."""
+    policy_file(tmp_path, {"protectTokens": 7})
+    policy = config.policy_for(tmp_path / "s.jsonl", None, "low-cost")
+    assert policy.protect_tokens == 7
+    assert policy.tool_result_max_bytes == PRESETS["low-cost"].tool_result_max_bytes
+
+
+def test_options_of_the_command_line_change_what_they_name() -> None:
+    """Those that were not given change nothing."""
+    assert with_options(BALANCED, {"keep_turns": None, "no_backup": False}) == BALANCED
+    changed = with_options(BALANCED, {"keep_turns": 0, "protect_mode": "turns", "no_backup": True, "min_size": 1})
+    assert changed.turn_threshold_before_compress == 0
+    assert changed.protect_mode is ProtectMode.TURNS
+    assert not changed.keep_backup
+    assert changed.size_threshold_kb == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1, 255, 256, 300, 10_000])
+def test_limits_never_offer_our_own_markers_again(limit: int) -> None:
+    """However low the policy sets them."""
+    policy = Policy(tool_call_max_bytes=limit, tool_result_max_bytes=limit)
+    assert policy.call_limit == policy.result_limit == max(limit, 256)
+    assert policy.leaf_limit == min(max(limit, 256), 400)

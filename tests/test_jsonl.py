@@ -1,0 +1,50 @@
+"""Lines are split at LF alone, and a line over the cap comes in pieces that nobody takes for a line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from sessioncompress.jsonl import LINE_CAP, Piece, pieces
+
+CASES: list[tuple[str, bytes, list[Piece]]] = [
+    ("an empty file has no line", b"", []),
+    ("a line", b"ab\n", [(0, b"ab\n", True)]),
+    ("a last line without LF", b"a\nb", [(0, b"a\n", True), (1, b"b", True)]),
+    ("blank lines are lines", b"\n\n", [(0, b"\n", True), (1, b"\n", True)]),
+    ("CRLF stays", b"a\r\nb\r\n", [(0, b"a\r\n", True), (1, b"b\r\n", True)]),
+    ("CR alone ends nothing", b"a\rb\n", [(0, b"a\rb\n", True)]),
+    ("other line ends are text", "a\u2028b\x0b\x0c\x85\n".encode(), [(0, b"a\xe2\x80\xa8b\x0b", False), (0, b"\x0c\xc2\x85\n", False)]),
+    ("NUL is text", b"\0\0\n", [(0, b"\0\0\n", True)]),
+    ("a line of exactly the cap", b"abcde\nx\n", [(0, b"abcde\n", True), (1, b"x\n", True)]),
+    ("one byte over the cap", b"abcdef\nx\n", [(0, b"abcdef", False), (0, b"\n", False), (1, b"x\n", True)]),
+    ("far over the cap", b"a" * 14 + b"\nx\n", [(0, b"a" * 6, False), (0, b"a" * 6, False), (0, b"aa\n", False), (1, b"x\n", True)]),
+    ("over the cap at the end", b"x\n" + b"a" * 8, [(0, b"x\n", True), (1, b"a" * 6, False), (1, b"aa", False)]),
+    ("of the cap at the end", b"abcdef", [(0, b"abcdef", True)]),
+]
+
+
+@pytest.mark.parametrize(("data", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_lines(data: bytes, expected: list[Piece]) -> None:
+    """With a cap of six bytes."""
+    assert list(pieces(io.BytesIO(data), len(data), 6)) == expected
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_what_was_appended_later_is_not_looked_at(size: int) -> None:
+    """Only the first bytes are read, as many as the session had when it was opened."""
+    data = b"ab\ncd\nefg\n\n"
+    assert b"".join(raw for _, raw, _ in pieces(io.BytesIO(data), size)) == data[:size]
+
+
+def test_a_file_that_became_shorter_ends() -> None:
+    """There is nothing to wait for."""
+    assert list(pieces(io.BytesIO(b"a\n"), 100)) == [(0, b"a\n", True)]
+
+
+def test_the_cap_is_what_the_store_holds() -> None:
+    """A longer line could be kept, but not read back."""
+    from sessioncompress.store.originals import LONGEST_LINE  # noqa: PLC0415
+
+    assert LINE_CAP <= LONGEST_LINE

@@ -1,0 +1,117 @@
+"""The marker: one grammar, ASCII, on one line, that no outside name can leave and no content can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessioncompress import marker
+
+REF = "7f3a91c2e05b"
+WHOLE = f"[[sessioncompress: 398 of 404 lines, 18.6 KB, kept on disk: sessioncompress show {REF}]]"
+
+NO_MARKERS = [
+    ("nothing", ""),
+    ("the prefix alone", "[[sessioncompress: "),
+    ("no end", "[[sessioncompress: 3 lines"),
+    ("one bracket", "[sessioncompress: 3 lines]"),
+    ("an end on the next line", "[[sessioncompress: 3 lines\n]]"),
+    ("another prefix", "[[sessioncompress 3 lines]]"),
+    ("capitals", "[[SessionCompress: 3 lines]]"),
+    ("a bracket inside", "[[sessioncompress: a[0] ]]"),
+    ("the grammar in code", 'f"[[sessioncompress: " + what'),
+]
+
+NAMES = [
+    ("a path stays", "src/a b.py", "src/a b.py"),
+    ("brackets", "a[0]]].py", "a?0???.py"),
+    ("line ends and escapes", "a\n\r\t\x1b[31m", "a????31m"),
+    ("a backslash", "a\\b", "a?b"),
+    ("other scripts", "naïve/漢.py", "na?ve/?.py"),
+    ("as long as may be", "x" * 80, "x" * 80),
+    ("too long keeps its end", "x" * 60 + "y" * 30, "?" + "x" * 49 + "y" * 30),
+    ("nothing", "", ""),
+]
+
+AMOUNTS = [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KB"), (19_046, "18.6 KB"), (1024 * 1024, "1.0 MB")]
+
+LEFT_OUT = [
+    ("one line has no count", (1, 1, 900), "900 bytes"),
+    ("a part of one line neither", (1, 1, 2048), "2.0 KB"),
+    ("a part", (398, 404, 19_046), "398 of 404 lines, 18.6 KB"),
+    ("all", (404, 404, 19_046), "404 lines, 18.6 KB"),
+    ("thousands", (12_345, 67_890, 9), "12,345 of 67,890 lines, 9 bytes"),
+]
+
+
+@pytest.mark.parametrize("text", [case[1] for case in NO_MARKERS], ids=[case[0] for case in NO_MARKERS])
+def test_what_has_not_the_whole_form_is_no_marker(text: str) -> None:
+    """Only the whole grammar counts."""
+    assert not marker.occurs_in(text)
+    assert not marker.is_one(text)
+    assert marker.references(text) == []
+
+
+def test_a_marker_says_how_much_and_names_the_command() -> None:
+    """The form that the README shows, to the letter."""
+    assert marker.marker(marker.left_out(398, 404, 19_046), REF) == WHOLE
+
+
+def test_without_an_original_no_way_back_is_named() -> None:
+    """A marker never names a way back that did not exist when it was written."""
+    made = marker.marker("3 lines", None)
+    assert made == "[[sessioncompress: 3 lines]]"
+    assert marker.references(made) == []
+
+
+def test_in_arguments_it_says_that_the_tool_received_all() -> None:
+    """Models copy what their own old calls hold."""
+    made = marker.marker("3 lines", REF, in_arguments=True)
+    assert made.endswith("; the tool received all of it; do not copy this line]]")
+    assert marker.references(made) == [REF]
+    assert marker.marker("3 lines", None, in_arguments=True).endswith("3 lines; the tool received all of it; do not copy this line]]")
+
+
+@pytest.mark.parametrize("around", ["{}", "x {} y", "a\n{}\nb", "[{}]", "[[{}]]"])
+def test_a_marker_is_found_in_a_text(around: str) -> None:
+    """Wherever it stands."""
+    text = around.format(WHOLE)
+    assert marker.occurs_in(text)
+    assert marker.references(text) == [REF]
+    assert marker.is_one(text) == (around == "{}")
+
+
+def test_references_keep_their_order() -> None:
+    """Also of several markers on one line, and longer ones."""
+    longer = "0123456789abcdef"
+    text = marker.marker("a", longer) + marker.marker("b", None) + "\n" + marker.marker("c", REF)
+    assert marker.references(text) == [longer, REF]
+
+
+def test_a_reference_outside_a_marker_is_none() -> None:
+    """The command in prose is prose."""
+    assert marker.references(f"run sessioncompress show {REF}") == []
+
+
+@pytest.mark.parametrize(("text", "expected"), [case[1:] for case in NAMES], ids=[case[0] for case in NAMES])
+def test_a_name_cannot_leave_the_marker(text: str, expected: str) -> None:
+    """Tools and files are named by others."""
+    assert marker.name(text) == expected
+    assert marker.is_one(marker.marker(f"older content of {marker.name(text)}", REF))
+
+
+@pytest.mark.parametrize(("size", "expected"), AMOUNTS)
+def test_amounts(size: int, expected: str) -> None:
+    """Bytes as a reader takes them in."""
+    assert marker.amount(size) == expected
+
+
+@pytest.mark.parametrize(("counts", "expected"), [case[1:] for case in LEFT_OUT], ids=[case[0] for case in LEFT_OUT])
+def test_how_much_was_left_out(counts: tuple[int, int, int], expected: str) -> None:
+    """Lines only where there are several."""
+    assert marker.left_out(*counts) == expected
+
+
+def test_a_marker_is_ascii_and_one_line() -> None:
+    """No terminal, no tokenizer and no JSON writer changes it."""
+    assert WHOLE.isascii()
+    assert WHOLE.isprintable()

@@ -1,0 +1,53 @@
+"""References: at least twelve digits, unique in a session, the same for the same content."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_64_hexdigest
+
+from sessioncompress.references import FEWEST_DIGITS, References, digest_of, git_blob
+
+CONTENT = b"some content"
+DIGEST = xxh3_64_hexdigest(CONTENT)
+
+
+def test_a_reference_is_twelve_digits_of_the_hash() -> None:
+    """Short enough to type, long enough to be unique."""
+    assert References().refer(CONTENT) == DIGEST[:FEWEST_DIGITS]
+    assert FEWEST_DIGITS == 12
+
+
+def test_the_same_content_has_the_same_reference() -> None:
+    """Also in a later run, which knows the earlier ones from the journal."""
+    first = References()
+    assert first.refer(CONTENT) == first.refer(CONTENT)
+    assert References([(DIGEST[:12], DIGEST)]).refer(CONTENT) == DIGEST[:12]
+
+
+@pytest.mark.parametrize("length", [13, 14, 15, 16])
+def test_a_taken_prefix_makes_it_longer(length: int) -> None:
+    """As long as another content of the session has the prefix."""
+    taken = [(DIGEST[:digits], "f" * 16) for digits in range(12, length)]
+    assert References(taken).refer(CONTENT) == DIGEST[:length]
+
+
+def test_a_content_with_the_same_hash_ends() -> None:
+    """XXH3 collisions can be made on demand; there is no longer prefix then."""
+    taken = [(DIGEST[:digits], "f" * 16) for digits in range(12, 17)]
+    assert len(References(taken).refer(CONTENT)) <= 16
+
+
+def test_a_git_blob_is_what_git_says(tmp_path: Path) -> None:
+    """`git cat-file -p ID` prints a file wherever it was committed."""
+    file = tmp_path / "file"
+    file.write_bytes(CONTENT)
+    said = subprocess.run(["git", "hash-object", str(file)], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert git_blob(CONTENT) == said.stdout.strip()
+
+
+def test_the_identity_of_a_content_is_sha_256() -> None:
+    """XXH3 is a reference, never an identity."""
+    assert digest_of(b"").hex() == "e3b0c44298fc1c149afbf4c8996fb924"
