@@ -28,9 +28,11 @@ IN_USE = "it changed while it was being read"
 class Sink(Protocol):
     """Where the new session and the originals go."""
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the new session."""
 
-    def keep(self, line: bytes) -> int: ...
+    def keep(self, line: bytes) -> int:
+        """Keep an original; return its index."""
 
 
 @dataclass(slots=True)
@@ -106,7 +108,7 @@ class Applier:
         original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
         records = [record for each in new.replacements if (record := self._block(number, each)) is not None]
         for record in records:
-            self.done.ours.update(dict.fromkeys(record.keys(), record.origin))
+            self.done.ours.update(dict.fromkeys(record.identities(), record.origin))
         before = self._by_rewritten.get(rewritten.hexdigest())
         if before is None:
             self._add(raw, original, rewritten.digest(), b"".join([record.encode() for record in records]))
@@ -130,17 +132,38 @@ class Applier:
         digest = self._digest(each, block.kind)
         if each.origin is not None or each.content is None:
             origin = each.origin
-            return None if origin is None else BlockRecord(
-                origin.ref, number, each.path, block.kind, block.tool, block.call, origin.bytes, origin.lines,
-                origin.ref, digest,
+            return (
+                None
+                if origin is None
+                else BlockRecord(
+                    origin.ref,
+                    number,
+                    each.path,
+                    block.kind,
+                    block.tool,
+                    block.call,
+                    origin.bytes,
+                    origin.lines,
+                    origin.ref,
+                    digest,
+                )
             )
         made = self._view.call(number, block)
         file = made.file if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
         whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, each.path)
         return BlockRecord(
-            self._references.refer(each.content), number, each.path, block.kind, block.tool, block.call,
-            len(each.content), each.content.count(b"\n") + 1, xxh3_64_hexdigest(each.content), digest,
-            file if whole else "", git_blob(each.content) if whole else "",
+            self._references.refer(each.content),
+            number,
+            each.path,
+            block.kind,
+            block.tool,
+            block.call,
+            len(each.content),
+            each.content.count(b"\n") + 1,
+            xxh3_64_hexdigest(each.content),
+            digest,
+            file if whole else "",
+            git_blob(each.content) if whole else "",
         )
 
     def _digest(self, each: Replacement, kind: Kind) -> str:

@@ -1,4 +1,4 @@
-"""`verify`: is the session one, and is every rewritten line's original there and right?"""
+"""Check a session: is it one, and is the original of every rewritten line there and right."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
         if missing:
             raise Damaged(
                 f"{missing:,} rewritten lines are not in the session as they were written, so it cannot be restored "
-                "exactly", where=session.path, state=NOT_CHANGED,
+                "exactly",
+                where=session.path,
+                state=NOT_CHANGED,
                 remedy="'sessioncompress restore --from-markers' puts back what its markers still name.",
             )
         lines = known.survey.lines
@@ -77,8 +79,10 @@ def _check_blocks(original: bytes, blocks: list[BlockRecord], beside: Beside) ->
             content = b""
         if xxh3_64_hexdigest(content)[: len(block.xxh3)] != block.xxh3:
             raise Damaged(
-                f"the original of reference {block.ref} is not what the journal says", where=beside.journal,
-                state=NOT_CHANGED, remedy="Put the journal and the originals back from a backup.",
+                f"the original of reference {block.ref} is not what the journal says",
+                where=beside.journal,
+                state=NOT_CHANGED,
+                remedy="Put the journal and the originals back from a backup.",
             )
 
 
@@ -87,4 +91,3 @@ def content_of(value: object, kind: Kind) -> bytes:
     if kind is Kind.IMAGE and isinstance(value, dict):
         return str(value.get("data", "")).encode()
     return value.encode() if isinstance(value, str) else literal(value)
-

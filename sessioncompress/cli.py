@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 _SHOWN_BYTES = 20 * 1024
-_PATHS = click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, readable=False)
-)
+_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, readable=False))
 _CONFIG = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Policy file; else the nearest compression.json beside or above the session.",
 )
 _PRESET = click.option(
-    "--preset", type=click.Choice(["balanced", "low-cost", "high-quality"]), help="Base policy that a file then changes."
+    "--preset", type=click.Choice(["balanced", "low-cost", "high-quality"]), help="Base policy; a file changes it."
 )
 _BACKUP_DIR = click.option(
     "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
@@ -68,10 +67,11 @@ def main() -> None:
 @_PRESET
 @click.option("--keep-turns", type=click.IntRange(0), help="User turns that stay whole.")
 @click.option(
-    "--protect-mode", type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
+    "--protect-mode",
+    type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
     help="How the recent context is measured.",
 )
-@click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool calls and results that stay whole.")
+@click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole.")
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @_BACKUP_DIR
@@ -80,10 +80,16 @@ def main() -> None:
 @_JSON
 @_errors_end_it
 def compress(
-    paths: Sequence[Path], dry_run: bool, check: bool, config: Path | None, preset: str | None, as_json: bool,
-    force: bool, **overrides: Any,
+    paths: Sequence[Path],
+    dry_run: bool,
+    check: bool,
+    config: Path | None,
+    preset: str | None,
+    as_json: bool,
+    force: bool,
+    **overrides: Any,
 ) -> None:
-    """Make sessions smaller, in place.
+    r"""Make sessions smaller, in place.
 
     \b
     Example: sessioncompress compress ~/.pi/agent/sessions
@@ -133,7 +139,7 @@ def compress(
 def stats(
     paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
 ) -> None:
-    """Show where the bytes of sessions are and what would be saved; change nothing.
+    r"""Show where the bytes of sessions are and what would be saved; change nothing.
 
     \b
     Example: sessioncompress stats session.jsonl
@@ -165,7 +171,7 @@ def stats(
 def restore(
     paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    """Give sessions their original bytes back; what was appended since stays.
+    r"""Give sessions their original bytes back; what was appended since stays.
 
     \b
     Example: sessioncompress restore session.jsonl
@@ -199,7 +205,7 @@ def restore(
 def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    """Print the original that a marker's reference names.
+    r"""Print the original that a marker's reference names.
 
     \b
     Example: sessioncompress show 7f3a91c2e05b --lines 1:80
@@ -226,7 +232,7 @@ def show(
 @_BACKUP_DIR
 @_errors_end_it
 def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) -> None:
-    """Check sessions and that every original is there and right; exit 5 if not.
+    r"""Check sessions and that every original is there and right; exit 5 if not.
 
     \b
     Example: sessioncompress verify session.jsonl
@@ -250,7 +256,7 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) 
 @_BACKUP_DIR
 @_errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete what lies beside sessions, after saying what can then not be restored.
+    r"""Delete what lies beside sessions, after saying what can then not be restored.
 
     \b
     Example: sessioncompress forget session.jsonl

@@ -8,28 +8,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress import config, files, gate, verify
+from sessioncompress.account import advice, boundary_of, counted, turns_of, why, with_changes
 from sessioncompress.apply import Applied, Applier, after
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
+from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.jsonl import pieces
-from sessioncompress.model import Kind, Role, Standing, Survey
+from sessioncompress.model import Change
 from sessioncompress.plan import Plan, plan
-from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
 from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
-from sessioncompress.store.journal import Journal, RunRecord
+from sessioncompress.store.journal import RunRecord
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
-from sessioncompress.tokens import estimate
 from sessioncompress.version import VERSION
-
 
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""
@@ -94,7 +95,7 @@ class _Run:
         small = gate.is_small(self._session.size, self._policy, force=self._force)
         if small and not self._is_due(turns_of(self._known.survey)):
             reason = gate.too_small(self._session.size, self._policy)
-            return replace(self._stats(None), status=Status.SKIPPED, reason=reason)
+            return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
         return self._attempt()
 
     def _is_due(self, turns: int) -> bool:
@@ -105,7 +106,7 @@ class _Run:
         """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
         left_alone: set[int] = set()
         while True:
-            view = View(self._known.survey, self._policy, self._known.form, self._ours)
+            view = self._view()
             planned = plan(view, frozenset(self._known.rewritten), frozenset(left_alone))
             if not planned.changes:
                 return self._unchanged(view, planned, 0)
@@ -120,6 +121,9 @@ class _Run:
                 finished = sink.finish()
                 attempt = _Attempt(view, planned, applied, finished, self._run_record(view, applied, finished))
                 return self._decide(attempt, sink)
+
+    def _view(self) -> View:
+        return View(self._known.survey, self._policy, self._known.form, self._ours)
 
     def _sink(self) -> Rewrite | Rehearsal:
         if self._dry_run:
@@ -139,8 +143,11 @@ class _Run:
             return self._unchanged(attempt.view, attempt.plan, max(gain, 0))
         self._verify(attempt, sink)
         stats = replace(
-            self._stats(attempt.view, attempt), status=Status.COMPRESSED, backup_added=added,
-            reason=_advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
+            with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
+            compressed_size=attempt.finished.size,
+            status=Status.COMPRESSED,
+            backup_added=added,
+            reason=advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
             backup_size=attempt.finished.originals_size + self._journal.size + journal_size,
         )
         if isinstance(sink, Rewrite):
@@ -171,97 +178,31 @@ class _Run:
 
     def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
         return RunRecord(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), version=VERSION,
-            policy=config.differences(self._policy), original_size=self._session.size, compressed_size=finished.size,
-            store_size=finished.originals_size, boundary=_boundary(view),
-            stats={"turns": turns_of(view.survey), "linesChanged": len(applied.changed), "removedBytes": applied.tally.removed},
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            version=VERSION,
+            policy=config.differences(self._policy),
+            original_size=self._session.size,
+            compressed_size=finished.size,
+            store_size=finished.originals_size,
+            boundary=boundary_of(view),
+            stats={
+                "turns": turns_of(view.survey),
+                "linesChanged": len(applied.changed),
+                "removedBytes": applied.tally.removed,
+            },
             head=head(self._session.path.parent),
         )
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:
         stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
-        return replace(stats, reason=_why(view, planned, gain))
+        return replace(stats, reason=why(view, planned, gain))
 
-    def _stats(self, view: View | None, attempt: _Attempt | None = None) -> CompressionStats:
-        found = self._known.survey
-        view = view or View(found, self._policy, self._known.form, self._ours)
-        imitated, in_calls = _imitated(view)
-        stats = CompressionStats(
-            self._where, format=self._known.form.name, original_size=self._session.size,
-            compressed_size=self._session.size, backup_size=self._journal.size + self._journal.store_size, lines=len(found.lines),
-            lines_not_understood=sum(line.role is Role.OPAQUE for line in found.lines), imitated_markers=imitated,
-            imitated_in_calls=in_calls, turns=turns_of(found), tokens_before=_tokens(found), tokens_after=_tokens(found),
-        )
-        if attempt is None:
-            return stats
-        tally = attempt.applied.tally
-        return replace(
-            stats, compressed_size=attempt.finished.size, lines_changed=len(attempt.applied.changed),
-            tool_calls_compressed=len(tally.calls), tool_results_compressed=tally.counts[Kind.RESULT],
-            thinking_blocks_removed=tally.counts[Kind.THINKING], images_replaced=tally.counts[Kind.IMAGE],
-            mirrors_replaced=tally.counts[Kind.MIRROR], redundancies_eliminated=tally.redundancies,
-            removable_bytes=attempt.plan.removable, removed_bytes=tally.removed, protected_bytes=attempt.plan.protected,
-            tokens_after=_tokens(after(found, attempt.applied)),
-        )
+    def _stats(self, view: View) -> CompressionStats:
+        return counted(view, self._where, self._journal.size + self._journal.store_size)
 
 
-def _changes(raw: bytes, entry: dict[str, object], changes: tuple[object, ...], view: View) -> bool:
+def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:
     try:
-        return rewrite(raw, entry, changes, view, lambda content: "0" * 12) is not None  # type: ignore[arg-type]
+        return rewrite(raw, entry, changes, view, References().refer) is not None
     except CannotSplice:
         return False
-
-
-def turns_of(found: Survey) -> int:
-    """Return the user turns on the live path."""
-    return sum(found.lines[number].role is Role.USER for number in found.shape.live)
-
-
-def _tokens(found: Survey) -> int:
-    """Estimate what the model reads of the live path."""
-    return estimate(sum(found.lines[number].reads for number in found.shape.live if number not in found.shape.dead))
-
-
-def _boundary(view: View) -> int:
-    """Return the first protected line, or the number of lines."""
-    return next(
-        (number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED), len(view.lines)
-    )
-
-
-def _imitated(view: View) -> tuple[int, int]:
-    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
-    kinds = [
-        block.kind
-        for line in view.lines
-        for block in line.blocks
-        if block.marked and block.kind is not Kind.IMAGE and view.origin(block) is None
-    ]
-    return len(kinds), kinds.count(Kind.ARGUMENT)
-
-
-def _why(view: View, planned: Plan, gain: int) -> str:
-    """Say in one sentence why nothing was written, and what would help."""
-    why = "nothing to remove that would pay"
-    if gain:
-        why = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb}"
-    return "; ".join(part for part in (why, _advice(view, planned)) if part)
-
-
-def _advice(view: View, planned: Plan) -> str:
-    """Say how much the recent context holds, and how much of it the preset low-cost would take."""
-    if planned.protected < KB:
-        return ""
-    low = plan(View(view.survey, PRESETS["low-cost"], view.form, view.ours)).removable
-    low = min(low - planned.removable, planned.protected)
-    more = f"; --preset low-cost would take {low / KB:,.0f} KB of it" if low >= KB else ""
-    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{more}"
-
-
-def _recent(view: View) -> str:
-    """Name the recent context as it was measured for this session."""
-    turns = view.policy.turn_threshold_before_compress
-    by_turns = view.policy.protect_mode is ProtectMode.TURNS or (
-        view.policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns_of(view.survey) > turns
-    )
-    return f"the last {turns} turns" if by_turns else f"the newest {view.policy.protect_tokens:,} tokens of tool I/O"

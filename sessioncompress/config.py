@@ -15,7 +15,6 @@ from sessioncompress.find import SECTION, policy_file
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
 
 
-
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number, 0 or more")

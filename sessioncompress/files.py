@@ -51,9 +51,7 @@ def format_of(session: OpenSession) -> Format:
         head = head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
     form = detect(head)
     if form is None:
-        raise NotASession(
-            f"this is no session of a known agent ({seen(head)})", where=session.path, state=NOT_CHANGED
-        )
+        raise NotASession(f"this is no session of a known agent ({seen(head)})", where=session.path, state=NOT_CHANGED)
     return form
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.compress import compress_open, turns_of
+from sessioncompress.account import turns_of
+from sessioncompress.compress import compress_open
 from sessioncompress.compressors import View
 from sessioncompress.model import Block, Standing
 from sessioncompress.policy import BALANCED, Policy
@@ -23,8 +24,14 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats
         view = View(known.survey, policy, known.form, {})
         would = compress_open(session, policy, dry_run=True)
         return SessionStats(
-            str(session.path), known.form.name, session.size, files.size_beside(beside), len(known.survey.lines),
-            turns_of(known.survey), _shares(view), would,
+            str(session.path),
+            known.form.name,
+            session.size,
+            files.size_beside(beside),
+            len(known.survey.lines),
+            turns_of(known.survey),
+            _shares(view),
+            would,
         )
 
 

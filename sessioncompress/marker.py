@@ -18,6 +18,7 @@ _OUTSIDE = re.compile(r"[^ -Z^-~]")
 _FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
 _LONGEST_NAME = 80
+_KB = 1024
 
 
 def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
@@ -45,16 +46,17 @@ def left_out(lines: int, of_lines: int, size: int) -> str:
     """Say how much was left out: `398 of 404 lines, 18.6 KB`, without lines where the text has only one."""
     if of_lines <= 1:
         return amount(size)
-    return f"{lines:,} of {of_lines:,} lines, {amount(size)}" if lines < of_lines else f"{lines:,} lines, {amount(size)}"
+    counted = f"{lines:,} of {of_lines:,} lines" if lines < of_lines else f"{lines:,} lines"
+    return f"{counted}, {amount(size)}"
 
 
 def amount(size: int) -> str:
     """Return bytes as a reader takes them in: `812 bytes`, `18.6 KB`, `3.4 MB`."""
-    if size < 1024:
+    if size < _KB:
         return f"{size} bytes"
-    if size < 1024 * 1024:
-        return f"{size / 1024:.1f} KB"
-    return f"{size / (1024 * 1024):.1f} MB"
+    if size < _KB * _KB:
+        return f"{size / _KB:.1f} KB"
+    return f"{size / (_KB * _KB):.1f} MB"
 
 
 def name(text: str) -> str:

@@ -51,7 +51,7 @@ class Purpose(StrEnum):
 
 
 class Treatment(StrEnum):
-    """What happens to a value: shortened, named only, taken out, emptied (same type), or set to a given text."""
+    """What happens to a value: shortened, named only, taken out, emptied, or set to a given text."""
 
     PREVIEW = "preview"
     REFERENCE = "reference"
@@ -64,9 +64,9 @@ class Treatment(StrEnum):
 class Block:
     """One replaceable value of a line.
 
-    `size` is the length in bytes of its JSON text, `bulk` the part of it in strings long enough to be replaced.
-    `call` is the name of its call. `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are compared: results, and
-    text that holds something in the marker's form (`marked`).
+    `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
+    long enough to be replaced. `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are
+    compared: results, and text that holds something in the marker's form (`marked`).
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call: its id, the part of the id that no change cuts, its tool, and the file (or part of it) it is about."""
+    """A tool call: its id, the part of the id that no change cuts, its tool, and what file, or part, it is about."""
 
     id: str
     name: str

@@ -14,10 +14,25 @@ from sessioncompress.stats import CompressionStats, SessionStats, Status
 SCHEMA = "sessioncompress.compress/1"
 
 _FIELDS = (
-    "original_size", "compressed_size", "backup_size", "ratio", "tool_calls_compressed", "tool_results_compressed",
-    "thinking_blocks_removed", "images_replaced", "mirrors_replaced", "redundancies_eliminated", "tokens_before",
-    "tokens_after", "removable_bytes", "removed_bytes", "protected_bytes", "lines", "lines_changed",
-    "lines_not_understood", "imitated_markers",
+    "original_size",
+    "compressed_size",
+    "backup_size",
+    "ratio",
+    "tool_calls_compressed",
+    "tool_results_compressed",
+    "thinking_blocks_removed",
+    "images_replaced",
+    "mirrors_replaced",
+    "redundancies_eliminated",
+    "tokens_before",
+    "tokens_after",
+    "removable_bytes",
+    "removed_bytes",
+    "protected_bytes",
+    "lines",
+    "lines_changed",
+    "lines_not_understood",
+    "imitated_markers",
 )
 _PARTS = (
     ("tool_calls_compressed", "call"),
@@ -147,7 +162,7 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
         yield "  no blocks of 256 bytes or more"
     would = stats.would
     if would.status is Status.COMPRESSED:
-        yield f"  a run would make it {change(would, dry_run=True)}"
+        yield f"  a run would do: {change(would)}"
         yield f"  tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
     else:
         yield f"  a run would leave it: {would.reason}"
@@ -158,12 +173,20 @@ def session_document(stats: SessionStats) -> dict[str, Any]:
     """Return the `--json` form of `stats` for one session."""
     shares = [
         {
-            **json_safe({"kind": share.kind, "tool": share.tool}), "blocks": share.blocks,
-            "protectedBytes": share.protected, "oldBytes": share.old, "deadBytes": share.dead,
+            **json_safe({"kind": share.kind, "tool": share.tool}),
+            "blocks": share.blocks,
+            "protectedBytes": share.protected,
+            "oldBytes": share.old,
+            "deadBytes": share.dead,
         }
         for share in stats.shares
     ]
     return {
-        **json_safe({"path": stats.path, "format": stats.format}), "size": stats.size, "backupSize": stats.backup_size,
-        "lines": stats.lines, "turns": stats.turns, "shares": shares, "would": _file(stats.would),
+        **json_safe({"path": stats.path, "format": stats.format}),
+        "size": stats.size,
+        "backupSize": stats.backup_size,
+        "lines": stats.lines,
+        "turns": stats.turns,
+        "shares": shares,
+        "would": _file(stats.would),
     }

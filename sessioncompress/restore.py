@@ -1,4 +1,4 @@
-"""Put the originals back: exactly, line by line, with what was appended since kept; or wherever a marker of ours stands."""
+"""Put the originals back: exactly, line by line, or wherever a marker of ours stands."""
 
 from __future__ import annotations
 
@@ -75,11 +75,14 @@ class _Restore:
         if missing:
             raise Refused(
                 f"it cannot be restored exactly: {missing:,} rewritten lines are no longer there as they were written",
-                where=where, state=NOT_CHANGED, remedy=_WAY_OUT,
+                where=where,
+                state=NOT_CHANGED,
+                remedy=_WAY_OUT,
             )
         if any(record.place is None for record in self.journal.lines):
             raise Refused(
-                "it cannot be restored: it was compressed without keeping originals (keepBackup: false)", where=where,
+                "it cannot be restored: it was compressed without keeping originals (keepBackup: false)",
+                where=where,
                 state=NOT_CHANGED,
             )
 
@@ -93,7 +96,7 @@ class _Restore:
         form = files.format_of(self.session)
         by_key: dict[OurKey, list[tuple[LineRecord, BlockRecord]]] = {}
         for line, block in journal.blocks:
-            for key in block.keys():
+            for key in block.identities():
                 by_key.setdefault(key, []).append((line, block))
         if not by_key:
             return self._stats(Status.UNCHANGED, "no original is stored that a marker could name")
@@ -117,9 +120,15 @@ class _Restore:
 
     def _record(self, size: int) -> bytes:
         return RunRecord(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), version=VERSION, policy={},
-            original_size=self.session.size, compressed_size=size, store_size=self.journal.store_size, boundary=0,
-            stats={}, restored=True,
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            version=VERSION,
+            policy={},
+            original_size=self.session.size,
+            compressed_size=size,
+            store_size=self.journal.store_size,
+            boundary=0,
+            stats={},
+            restored=True,
         ).encode()
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:

@@ -30,7 +30,8 @@ def rewrite(
 ) -> Rewritten | None:
     """Return the line with the changes made, or None where nothing of it becomes smaller.
 
-    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay where it must not.
+    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay
+    where it must not.
     """
     replacements = [each for change in changes for each in _rendered(entry, change, view, refer)]
     if not replacements:
@@ -44,9 +45,7 @@ def rewrite(
     return Rewritten(new, parsed, tuple(replacements))
 
 
-def _rendered(
-    entry: Entry, change: Change, view: View, refer: Callable[[bytes], str | None]
-) -> list[Replacement]:
+def _rendered(entry: Entry, change: Change, view: View, refer: Callable[[bytes], str | None]) -> list[Replacement]:
     value = value_at(entry, change.path)
     if change.treatment is Treatment.SET:
         return [Replacement(change.path, change.value, change, change.saves)]

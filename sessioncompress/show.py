@@ -1,4 +1,4 @@
-"""Find the original of a reference: in the named session or folder, upward from here, then where agents keep sessions."""
+"""Find the original of a reference: where the user says, upward from here, then where agents keep sessions."""
 
 from __future__ import annotations
 

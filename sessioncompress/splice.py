@@ -155,7 +155,9 @@ class _New:
     value: Any
 
 
-def _walk(raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Cut], to_end: bool) -> int:
+def _walk(
+    raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Cut], to_end: bool
+) -> int:
     """Collect the cuts inside this container; return where it ends, if the caller must know (`to_end`), else -1.
 
     A removed member goes with the comma before it, or behind it where nothing before it stays.

@@ -9,7 +9,11 @@ from sessioncompress.model import Line, Role, Standing
 
 
 def check(
-    before: Sequence[Line], after: Sequence[Line], standing: Sequence[Standing], changed: Mapping[int, object], where: str
+    before: Sequence[Line],
+    after: Sequence[Line],
+    standing: Sequence[Standing],
+    changed: Mapping[int, object],
+    where: str,
 ) -> None:
     """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
 
@@ -29,8 +33,9 @@ def check(
 
 
 def same_line(before: Line, after: Line, where: str, number: int) -> None:
-    """Check one changed line: what it is, its id and parent; it must be smaller, and never lose its last visible part."""
-    if (before.role, before.id, before.parent, before.facts.keeps) != (after.role, after.id, after.parent, after.facts.keeps):
+    """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
+    was = (before.role, before.id, before.parent, before.facts.keeps)
+    if was != (after.role, after.id, after.parent, after.facts.keeps):
         raise broken("a line's type, id or parent would change", where, number)
     if len(before.calls) != len(after.calls) or before.facts.failed != after.facts.failed:
         raise broken("a line's calls or its error flag would change", where, number)
@@ -53,6 +58,9 @@ def pairs(lines: Sequence[Line]) -> list[tuple[int, int]]:
 def broken(what: str, where: str, number: int | None = None) -> Damaged:
     """Make the error for a rewrite that failed a check."""
     return Damaged(
-        f"the rewritten session failed its check: {what}", where=where, line=None if number is None else number + 1,
-        state=NOT_CHANGED, remedy="This is an error in sessioncompress; please report it.",
+        f"the rewritten session failed its check: {what}",
+        where=where,
+        line=None if number is None else number + 1,
+        state=NOT_CHANGED,
+        remedy="This is an error in sessioncompress; please report it.",
     )

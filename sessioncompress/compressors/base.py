@@ -122,4 +122,5 @@ class Context:
 class Compressor(Protocol):
     """Maps a view to proposed changes; it never needs to care for protection, size or a second run."""
 
-    def __call__(self, view: View) -> Iterable[Change]: ...
+    def __call__(self, view: View) -> Iterable[Change]:
+        """Propose changes."""

@@ -10,7 +10,7 @@ from sessioncompress.model import Origin
 
 _HEAD_SHARE = 0.6
 _FAILURE = re.compile(
-    r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘×]",
+    r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
     re.IGNORECASE,
 )
 _FAILURE_BYTES = 320

@@ -20,9 +20,7 @@ def loosened(view: View) -> frozenset[int]:
         return frozenset()
     tied = [(number, line) for number, line in view.free if line.facts.ties or line.facts.bound]
     names = _names(view) if tied else Counter()
-    return frozenset(
-        number for number, line in tied if number != view.latest_thinking and _all_free(view, line, names)
-    )
+    return frozenset(number for number, line in tied if number != view.latest_thinking and _all_free(view, line, names))
 
 
 def changes(view: View, number: int) -> Iterator[Change]:
@@ -62,4 +60,8 @@ def _all_free(view: View, line: Line, names: Counter[str]) -> bool:
     if any(names[tie.value] > 1 for tie in line.facts.ties if tie.value):
         return False
     answers = [answer for call in line.calls for answer in view.answers.get(call.id, ())]
-    return all(view.standing[answer] is not Standing.PROTECTED and not view.lines[answer].facts.sealed for answer in answers)
+    return all(_may_change(view, answer) for answer in answers)
+
+
+def _may_change(view: View, number: int) -> bool:
+    return view.standing[number] is not Standing.PROTECTED and not view.lines[number].facts.sealed

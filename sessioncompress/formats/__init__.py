@@ -1,4 +1,4 @@
-"""The table of formats, and the one question asked of it: whose session is this?"""
+"""The table of formats, and the one question asked of it: whose a session is."""
 
 from __future__ import annotations
 

@@ -121,9 +121,7 @@ class FamilyReader:
         if marker.PREFIX_BYTES in raw:
             blocks += _marked_images(_items(content))
         reads = _characters(content) + len(_text(message.get("output"))) + len(_text(message.get("command")))
-        return self._line(
-            raw, entry, Role.USER if role == "user" else Role.OTHER, blocks=tuple(blocks), reads=reads
-        )
+        return self._line(raw, entry, Role.USER if role == "user" else Role.OTHER, blocks=tuple(blocks), reads=reads)
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         tool = intern(_text(message.get("toolName")))
@@ -186,9 +184,17 @@ class FamilyReader:
         if payload is not None and not sealed:
             blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
-        facts = Facts(tuple(ties), False, thinks, sealed, payload is not None, self._repeated(texts))
+        facts = Facts(
+            tuple(ties), thinks=thinks, sealed=sealed, bound=payload is not None, repeats=self._repeated(texts)
+        )
         return self._line(
-            raw, entry, Role.ASSISTANT, blocks=tuple(blocks), calls=tuple(calls), io=io, reads=characters + io,
+            raw,
+            entry,
+            Role.ASSISTANT,
+            blocks=tuple(blocks),
+            calls=tuple(calls),
+            io=io,
+            reads=characters + io,
             facts=_COMMON.get(facts, facts),
         )
 
@@ -214,9 +220,7 @@ class FamilyReader:
         file = intern(next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), ""))
         named = [f"{key}={arguments[key]}" for key in _PART_KEYS if key in arguments] if file else []
         made = intern(_text(part.get("id")))
-        return Call(
-            made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named)
-        )
+        return Call(made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named))
 
     def _repeated(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the calls whose results stand again, whole, in the texts that follow them."""

@@ -11,8 +11,17 @@ from sessioncompress.model import Block, Kind, Path, Purpose
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _ARGUMENTS: Path = ("data", "args")
 _OWN_ENTRIES = frozenset(
-    {"title", "title_change", "session_init", "model_usage", "service_tier_change", "ttsr_injection",
-     "mode_change", "credential_pin", "reset_boundary"}
+    {
+        "title",
+        "title_change",
+        "session_init",
+        "model_usage",
+        "service_tier_change",
+        "ttsr_injection",
+        "mode_change",
+        "credential_pin",
+        "reset_boundary",
+    }
 )
 
 _TOOLS = frozenset({*_PURPOSES, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
 from sessioncompress.store import reading
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.growing import GrowingFile

@@ -26,6 +26,7 @@ from sessioncompress.store.originals import Place
 Bytes = bytes
 """The type, where a record has a field of that name."""
 
+_LONGEST_DIGEST = 64
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
@@ -72,8 +73,14 @@ class BlockRecord:
     def encode(self) -> Bytes:
         """Return the record as a line of the journal; what is not known is left out."""
         record: dict[str, Any] = {
-            "type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path), "kind": self.kind.value,
-            "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3,
+            "type": "block",
+            "ref": self.ref,
+            "line": self.line,
+            "path": _pointer(self.path),
+            "kind": self.kind.value,
+            "bytes": self.bytes,
+            "lines": self.lines,
+            "xxh3": self.xxh3,
         }
         if self.tool or self.call:
             record |= {"tool": self.tool, "callId": self.call}
@@ -83,7 +90,7 @@ class BlockRecord:
             record |= {"file": self.file, "gitBlob": self.git_blob}
         return _line(record)
 
-    def keys(self) -> tuple[OurKey, ...]:
+    def identities(self) -> tuple[OurKey, ...]:
         """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
         if not self.replacement:
             return ()
@@ -114,9 +121,15 @@ class RunRecord:
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
         record: dict[str, Any] = {
-            "type": "run", "at": self.at, "version": self.version, "policy": dict(self.policy),
-            "originalSize": self.original_size, "compressedSize": self.compressed_size, "storeSize": self.store_size,
-            "boundary": self.boundary, "stats": dict(self.stats),
+            "type": "run",
+            "at": self.at,
+            "version": self.version,
+            "policy": dict(self.policy),
+            "originalSize": self.original_size,
+            "compressedSize": self.compressed_size,
+            "storeSize": self.store_size,
+            "boundary": self.boundary,
+            "stats": dict(self.stats),
         }
         if self.head:
             record["head"] = self.head
@@ -141,7 +154,7 @@ class Journal:
 
     def ours(self) -> dict[OurKey, BlockRecord]:
         """Return the records of our replacements, by what identifies them."""
-        return {key: block for _, block in self.blocks for key in block.keys()}
+        return {key: block for _, block in self.blocks for key in block.identities()}
 
     @property
     def lengths(self) -> Lengths:
@@ -202,7 +215,10 @@ def _refuse_if_committed(file: BinaryIO, raw: bytes, where: str, number: int, er
     """A bad record is a torn append only where no run record stands behind it."""
     if any(b'"type":"run"' in rest for rest in _records(file)) or b'"type":"run"' in raw:
         raise Damaged(
-            f"this record of the journal cannot be read ({error})", where=where, line=number, state=NOT_CHANGED,
+            f"this record of the journal cannot be read ({error})",
+            where=where,
+            line=number,
+            state=NOT_CHANGED,
             remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
         ) from error
 
@@ -239,19 +255,33 @@ def _line_record(record: Mapping[str, Any]) -> LineRecord:
 
 def _block_record(record: Mapping[str, Any]) -> BlockRecord:
     return BlockRecord(
-        ref=_hex(record["ref"]), line=_count(record["line"]), path=_path(record["path"]), kind=Kind(record["kind"]),
-        tool=str(record.get("tool", "")), call=str(record.get("callId", "")), bytes=_count(record["bytes"]),
-        lines=_count(record["lines"]), xxh3=_hex(record["xxh3"]), replacement=_hex(record.get("replacement", "")),
-        file=str(record.get("file", "")), git_blob=_hex(record.get("gitBlob", "")),
+        ref=_hex(record["ref"]),
+        line=_count(record["line"]),
+        path=_path(record["path"]),
+        kind=Kind(record["kind"]),
+        tool=str(record.get("tool", "")),
+        call=str(record.get("callId", "")),
+        bytes=_count(record["bytes"]),
+        lines=_count(record["lines"]),
+        xxh3=_hex(record["xxh3"]),
+        replacement=_hex(record.get("replacement", "")),
+        file=str(record.get("file", "")),
+        git_blob=_hex(record.get("gitBlob", "")),
     )
 
 
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
     return RunRecord(
-        at=str(record["at"]), version=str(record["version"]), policy=dict(record["policy"]),
-        original_size=_count(record["originalSize"]), compressed_size=_count(record["compressedSize"]),
-        store_size=_count(record["storeSize"]), boundary=int(record["boundary"]), stats=dict(record["stats"]),
-        head=str(record.get("head", "")), restored=record.get("restored") is True,
+        at=str(record["at"]),
+        version=str(record["version"]),
+        policy=dict(record["policy"]),
+        original_size=_count(record["originalSize"]),
+        compressed_size=_count(record["compressedSize"]),
+        store_size=_count(record["storeSize"]),
+        boundary=int(record["boundary"]),
+        stats=dict(record["stats"]),
+        head=str(record.get("head", "")),
+        restored=record.get("restored") is True,
     )
 
 
@@ -266,13 +296,13 @@ def _count(value: Any) -> int:
 
 
 def _hex(value: Any) -> str:
-    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > 64:
+    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > _LONGEST_DIGEST:
         raise ValueError(f"not a digest: {value!r}")
     return value
 
 
 def _digest(value: Any) -> str:
-    if len(_hex(value)) != 64:
+    if len(_hex(value)) != _LONGEST_DIGEST:
         raise ValueError(f"not a SHA-256: {value!r}")
     return str(value)
 

@@ -1,0 +1,108 @@
+"""What a session holds, in the numbers and words that a run reports of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sessioncompress.apply import Applied, after
+from sessioncompress.compressors import View
+from sessioncompress.gate import KB
+from sessioncompress.model import Kind, Role, Standing, Survey
+from sessioncompress.plan import Plan, plan
+from sessioncompress.policy import PRESETS, ProtectMode
+from sessioncompress.stats import CompressionStats
+from sessioncompress.tokens import estimate
+
+
+def counted(view: View, path: str, backup_size: int) -> CompressionStats:
+    """Return the statistics of a session as it is."""
+    found = view.survey
+    imitated, in_calls = _imitated(view)
+    return CompressionStats(
+        path,
+        format=view.form.name,
+        original_size=found.size,
+        compressed_size=found.size,
+        backup_size=backup_size,
+        lines=len(found.lines),
+        lines_not_understood=sum(line.role is Role.OPAQUE for line in found.lines),
+        imitated_markers=imitated,
+        imitated_in_calls=in_calls,
+        turns=turns_of(found),
+        tokens_before=_tokens(found),
+        tokens_after=_tokens(found),
+    )
+
+
+def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:
+    """Return the statistics with what a run changed, or would change."""
+    tally = applied.tally
+    return replace(
+        stats,
+        lines_changed=len(applied.changed),
+        tool_calls_compressed=len(tally.calls),
+        tool_results_compressed=tally.counts[Kind.RESULT],
+        thinking_blocks_removed=tally.counts[Kind.THINKING],
+        images_replaced=tally.counts[Kind.IMAGE],
+        mirrors_replaced=tally.counts[Kind.MIRROR],
+        redundancies_eliminated=tally.redundancies,
+        removable_bytes=planned.removable,
+        removed_bytes=tally.removed,
+        protected_bytes=planned.protected,
+        tokens_after=_tokens(after(view.survey, applied)),
+    )
+
+
+def turns_of(found: Survey) -> int:
+    """Return the user turns on the live path."""
+    return sum(found.lines[number].role is Role.USER for number in found.shape.live)
+
+
+def _tokens(found: Survey) -> int:
+    """Estimate what the model reads of the live path."""
+    return estimate(sum(found.lines[number].reads for number in found.shape.live if number not in found.shape.dead))
+
+
+def boundary_of(view: View) -> int:
+    """Return the first protected line, or the number of lines."""
+    return next(
+        (number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED), len(view.lines)
+    )
+
+
+def _imitated(view: View) -> tuple[int, int]:
+    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
+    kinds = [
+        block.kind
+        for line in view.lines
+        for block in line.blocks
+        if block.marked and block.kind is not Kind.IMAGE and view.origin(block) is None
+    ]
+    return len(kinds), kinds.count(Kind.ARGUMENT)
+
+
+def why(view: View, planned: Plan, gain: int) -> str:
+    """Say in one sentence why nothing was written, and what would help."""
+    reason = "nothing to remove that would pay"
+    if gain:
+        reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb}"
+    return "; ".join(part for part in (reason, advice(view, planned)) if part)
+
+
+def advice(view: View, planned: Plan) -> str:
+    """Say how much the recent context holds, and how much of it the preset low-cost would take."""
+    if planned.protected < KB:
+        return ""
+    low = plan(View(view.survey, PRESETS["low-cost"], view.form, view.ours)).removable
+    low = min(low - planned.removable, planned.protected)
+    more = f"; --preset low-cost would take {low / KB:,.0f} KB of it" if low >= KB else ""
+    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{more}"
+
+
+def _recent(view: View) -> str:
+    """Name the recent context as it was measured for this session."""
+    turns = view.policy.turn_threshold_before_compress
+    by_turns = view.policy.protect_mode is ProtectMode.TURNS or (
+        view.policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns_of(view.survey) > turns
+    )
+    return f"the last {turns} turns" if by_turns else f"the newest {view.policy.protect_tokens:,} tokens of tool I/O"
