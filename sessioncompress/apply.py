@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
@@ -11,11 +11,12 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from sessioncompress.compressors import View
 from sessioncompress.errors import InUse
+from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
-from sessioncompress.model import Change, Kind, Line, Origin, OurKey, Path, Purpose, Replacement, Survey
+from sessioncompress.model import Block, Change, Kind, Line, Origin, OurKey, Path, Purpose, Replacement, Survey
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
-from sessioncompress.rewrite import MustStay, Rewritten, rewrite
+from sessioncompress.rewrite import MustStay, Rewritten, original_path, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
 from sessioncompress.store.pending import PendingRecords
@@ -61,7 +62,14 @@ class Applier:
     """Makes the changes of a plan while a session is read for the second time."""
 
     def __init__(
-        self, view: View, plan: Plan, known: dict[int, LineRecord], journal: Journal, sink: Sink, where: str
+        self,
+        view: View,
+        plan: Plan,
+        known: dict[int, LineRecord],
+        journal: Journal,
+        sink: Sink,
+        where: str,
+        original: Callable[[LineRecord], Entry | None],
     ) -> None:
         self._view = view
         self._plan = plan
@@ -72,6 +80,7 @@ class Applier:
         self._sink = sink
         self._where = where
         self._keeps = view.policy.keep_backup
+        self._original = original
         self.done = Applied()
 
     def run(self, stream: Iterable[Piece]) -> Applied:
@@ -88,16 +97,16 @@ class Applier:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
+            if new is not None:
+                self._record(number, raw, new)
+                return new.raw
         except MustStay as error:
             raise broken(str(error), self._where, number) from error
         except CannotSplice:
-            new = None
-        if new is None:
-            self.done.left_alone.add(number)
-            self.done.again |= any(change.group for change in changes)
-            return raw
-        self._record(number, raw, new)
-        return new.raw
+            pass
+        self.done.left_alone.add(number)
+        self.done.again |= any(change.group for change in changes)
+        return raw
 
     def _refer(self, content: bytes) -> str | None:
         return self._references.refer(content) if self._keeps else None
@@ -106,64 +115,72 @@ class Applier:
         rewritten = sha256(new.raw)
         known = self._known.get(number)
         original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
-        records = [record for each in new.replacements if (record := self._block(number, each)) is not None]
-        for record in records:
-            self.done.ours.update(dict.fromkeys(record.identities(), record.origin))
         before = self._by_rewritten.get(rewritten.hexdigest())
+        if before is not None and before.sha256 != original.hex():
+            self._leave_alone(number)
+            return
+        records = self._blocks(number, new, self._original(known) if known and known.place else None)
+        self.done.ours.update({key: record.origin for record in records for key in record.identities()})
         if before is None:
             self._add(raw, original, rewritten.digest(), b"".join([record.encode() for record in records]))
-        elif before.sha256 != original.hex():
-            self.done.left_alone.add(number)
-            self.done.again = True
         self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
         self._count(number, new.replacements)
+
+    def _leave_alone(self, number: int) -> None:
+        """Try again without this line."""
+        self.done.left_alone.add(number)
+        self.done.again = True
 
     def _add(self, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
         """Add the line's records; keep its original, unless an earlier run did."""
         stored = self._stored.get(original.hex())
-        place = stored.place if stored and self._keeps else None
+        place = stored.place if stored else None
         index = self._sink.keep(raw) if self._keeps and place is None else None
         self.done.records.add(original, rewritten, index, place, blocks)
 
-    def _block(self, number: int, each: Replacement) -> BlockRecord | None:
-        block = each.change.block
-        if block is None or (each.content is None and each.origin is None):
-            return None
-        digest = self._digest(each, block.kind)
-        if each.origin is not None or each.content is None:
-            origin = each.origin
-            return (
-                None
-                if origin is None
-                else BlockRecord(
-                    origin.ref,
-                    number,
-                    each.path,
-                    block.kind,
-                    block.tool,
-                    block.call,
-                    origin.bytes,
-                    origin.lines,
-                    origin.ref,
-                    digest,
-                )
-            )
+    def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
+        """Return the records of a line's blocks, with their places in its original where that is another line."""
+        records = []
+        for each in new.replacements:
+            block = each.change.block
+            if block is not None and each.origin is not None:
+                records.append(self._shrunk(number, each, block, each.origin))
+            elif block is not None and each.content is not None:
+                path = each.path if original is None else original_path(original, each.path, each.content, block.kind)
+                records.append(self._block(number, each, block, each.content, path))
+        return records
+
+    def _shrunk(self, number: int, each: Replacement, block: Block, origin: Origin) -> BlockRecord:
+        return BlockRecord(
+            ref=origin.ref,
+            line=number,
+            path=origin.path,
+            kind=block.kind,
+            tool=block.tool,
+            call=block.call,
+            bytes=origin.bytes,
+            lines=origin.lines,
+            xxh3=origin.xxh3,
+            replacement=self._digest(each, block.kind),
+        )
+
+    def _block(self, number: int, each: Replacement, block: Block, content: bytes, path: Path) -> BlockRecord:
         made = self._view.call(number, block)
         file = made.file if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
-        whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, each.path)
+        whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, path)
         return BlockRecord(
-            self._references.refer(each.content),
-            number,
-            each.path,
-            block.kind,
-            block.tool,
-            block.call,
-            len(each.content),
-            each.content.count(b"\n") + 1,
-            xxh3_64_hexdigest(each.content),
-            digest,
-            file if whole else "",
-            git_blob(each.content) if whole else "",
+            ref=self._references.refer(content),
+            line=number,
+            path=path,
+            kind=block.kind,
+            tool=block.tool,
+            call=block.call,
+            bytes=len(content),
+            lines=content.count(b"\n") + 1,
+            xxh3=xxh3_64_hexdigest(content),
+            replacement=self._digest(each, block.kind),
+            file=file if whole else "",
+            git_blob=git_blob(content) if whole else "",
         )
 
     def _digest(self, each: Replacement, kind: Kind) -> str:
@@ -188,15 +205,20 @@ class Applier:
                 tally.removed += each.was - (0 if each.value is REMOVED else len(literal(each.value)))
 
     def _leave_doubles(self) -> None:
-        """A rewritten line must be no other line's original or rewriting: restore could not tell them apart."""
-        ours = {line.digest: number for number, line in self.done.changed.items()}
-        doubles = {number for number, line in self.done.changed.items() if ours[line.digest] != number}
-        for number, line in enumerate(self._view.lines):
-            other = ours.get(line.digest)
-            if other is not None and number not in self.done.changed:
-                doubles.add(other)
-        self.done.left_alone |= doubles
-        self.done.again |= bool(doubles)
+        """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
+
+        Restore could not tell them apart. Equal originals may: both get the same bytes back.
+        """
+        before = self._view.lines
+        ours: dict[int, int] = {}
+        for number, line in self.done.changed.items():
+            other = ours.setdefault(line.digest, number)
+            if before[other].digest != before[number].digest:
+                self._leave_alone(number)
+        for number, line in enumerate(before):
+            other = ours.get(line.digest, -1)
+            if other >= 0 and number not in self.done.changed and number not in self._known:
+                self._leave_alone(other)
 
 
 def after(found: Survey, applied: Applied) -> Survey:

@@ -9,11 +9,12 @@ from xxhash import xxh3_64_hexdigest
 
 from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.model import Kind, Role
+from sessioncompress.model import Role
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.references import content_of
 from sessioncompress.restore import missing_lines
 from sessioncompress.rewrite import value_at
-from sessioncompress.splice import CannotSplice, literal
+from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -84,10 +85,3 @@ def _check_blocks(original: bytes, blocks: list[BlockRecord], beside: Beside) ->
                 state=NOT_CHANGED,
                 remedy="Put the journal and the originals back from a backup.",
             )
-
-
-def content_of(value: object, kind: Kind) -> bytes:
-    """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
-    if kind is Kind.IMAGE and isinstance(value, dict):
-        return str(value.get("data", "")).encode()
-    return value.encode() if isinstance(value, str) else literal(value)

@@ -31,10 +31,18 @@ def _resolve(git: Path) -> str:
     if not text.startswith("ref:"):
         return text if _ID.fullmatch(text) else ""
     name = text.removeprefix("ref:").strip()
+    if not name.startswith("refs/") or ".." in name:
+        return ""
     common = git / "commondir"
     home = git / common.read_text().strip() if common.exists() else git
-    loose = home / name
-    if loose.is_file():
-        return loose.read_text().strip()
-    packed = (home / "packed-refs").read_text()[:_MOST_BYTES]
+    found = _loose(home / name) or _packed(home / "packed-refs", name)
+    return found if _ID.fullmatch(found) else ""
+
+
+def _loose(path: Path) -> str:
+    return path.read_text().strip() if path.is_file() else ""
+
+
+def _packed(path: Path, name: str) -> str:
+    packed = path.read_text()[:_MOST_BYTES] if path.is_file() else ""
     return next((line.split()[0] for line in packed.splitlines() if line.endswith(" " + name)), "")

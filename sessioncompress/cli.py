@@ -16,7 +16,7 @@ from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
     from sessioncompress.policy import Policy
-    from sessioncompress.stats import CompressionStats
+    from sessioncompress.stats import CompressionStats, SessionStats
 
 P = ParamSpec("P")
 
@@ -46,7 +46,7 @@ def _errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
         except SessionCompressError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(130)
 
@@ -94,6 +94,8 @@ def compress(
     \b
     Example: sessioncompress compress ~/.pi/agent/sessions
     """
+    from dataclasses import replace
+
     from sessioncompress import archive, gate, report
     from sessioncompress.discover import Found, discover
 
@@ -105,7 +107,7 @@ def compress(
             return skipped
         from sessioncompress.compress import compress_session
 
-        return compress_session(found.path, policy, dry_run=rehearse, force=force)
+        return replace(compress_session(found.path, policy, dry_run=rehearse, force=force), path=str(found.path))
 
     done: list[CompressionStats] = []
     passed_over = 0
@@ -144,12 +146,16 @@ def stats(
     \b
     Example: sessioncompress stats session.jsonl
     """
+    from dataclasses import replace
+
     from sessioncompress import report
     from sessioncompress.inspect import inspect_session
 
-    found = _for_each(
-        paths, lambda path: inspect_session(path, _policy(path, config, preset, {"backup_dir": backup_dir}))
-    )
+    def work(path: Path) -> SessionStats:
+        done = inspect_session(path, _policy(path, config, preset, {"backup_dir": backup_dir}))
+        return replace(done, path=str(path), would=replace(done.would, path=str(path)))
+
+    found = _for_each(paths, work)
     if as_json:
         _echo_json({"schema": "sessioncompress.stats/1", "files": [report.session_document(each) for each in found[0]]})
     else:
@@ -187,9 +193,9 @@ def restore(
         done = restore_session(path, policy, from_markers=from_markers, originals=originals)
         if done.lines_restored:
             sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}, {done.lines_restored:,} lines restored"
-            click.echo(f"{printable(done.path)}: {sizes}" + (f"; {done.reason}" if done.reason else ""))
+            click.echo(f"{printable(str(path))}: {sizes}" + (f"; {done.reason}" if done.reason else ""))
         else:
-            click.echo(f"{printable(done.path)}: unchanged: {done.reason}")
+            click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
 
     sys.exit(_for_each(paths, work)[1])
 
@@ -244,7 +250,7 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) 
         done = verify_session(path, _policy(path, config, None, {"backup_dir": backup_dir}))
         opaque = f", {done.lines_not_understood:,} not understood" if done.lines_not_understood else ""
         kept = f"{done.lines_rewritten:,} rewritten, {done.originals:,} originals read and right"
-        click.echo(f"{printable(done.path)}: {done.format}, {done.lines:,} lines{opaque}, {kept}")
+        click.echo(f"{printable(str(path))}: {done.format}, {done.lines:,} lines{opaque}, {kept}")
 
     sys.exit(_for_each(paths, work)[1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +26,9 @@ from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
-from sessioncompress.store.journal import RunRecord
+from sessioncompress.store.journal import LineRecord, RunRecord
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import recover
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
@@ -67,6 +69,7 @@ class _Attempt:
     applied: Applied
     finished: Finished
     run: RunRecord
+    left_alone: frozenset[int]
 
     def journal(self) -> Iterator[bytes]:
         """Yield what the run appends to the journal; its own record comes last, and commits the others."""
@@ -85,6 +88,7 @@ class _Run:
         self._force = force
         self._least = 0 if force else policy.min_saved_kb * KB
         self._where = str(session.path)
+        self._originals: OriginalsReader | None = None
 
     def compress(self) -> CompressionStats:
         self._journal = journals.load(self._beside.journal)
@@ -96,7 +100,8 @@ class _Run:
         if small and not self._is_due(turns_of(self._known.survey)):
             reason = gate.too_small(self._session.size, self._policy)
             return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
-        return self._attempt()
+        with ExitStack() as self._open:
+            return self._attempt()
 
     def _is_due(self, turns: int) -> bool:
         before = self._journal.runs[-1].stats.get("turns", 0) if self._journal.runs else 0
@@ -104,7 +109,7 @@ class _Run:
 
     def _attempt(self) -> CompressionStats:
         """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
-        left_alone: set[int] = set()
+        left_alone = {number for number, record in self._known.rewritten.items() if self._is_lost(record)}
         while True:
             view = self._view()
             planned = plan(view, frozenset(self._known.rewritten), frozenset(left_alone))
@@ -113,14 +118,18 @@ class _Run:
             with self._sink() as sink:
                 with self._session.reader() as file:
                     applied = self._applier(view, planned, sink).run(pieces(file, self._session.size))
-                if applied.again and not applied.left_alone <= left_alone:
-                    left_alone |= applied.left_alone
+                left_alone |= applied.left_alone
+                if applied.again:
                     continue
                 if not applied.changed:
                     return self._unchanged(view, planned, 0)
                 finished = sink.finish()
-                attempt = _Attempt(view, planned, applied, finished, self._run_record(view, applied, finished))
-                return self._decide(attempt, sink)
+                run = self._run_record(view, applied, finished)
+                return self._decide(_Attempt(view, planned, applied, finished, run, frozenset(left_alone)), sink)
+
+    def _is_lost(self, record: LineRecord) -> bool:
+        """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
+        return record.place is None and self._policy.keep_backup
 
     def _view(self) -> View:
         return View(self._known.survey, self._policy, self._known.form, self._ours)
@@ -133,7 +142,15 @@ class _Run:
         )
 
     def _applier(self, view: View, planned: Plan, sink: Rewrite | Rehearsal) -> Applier:
-        return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where)
+        return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where, self._original)
+
+    def _original(self, record: LineRecord) -> Entry | None:
+        """Return the original of a line that an earlier run rewrote."""
+        if record.place is None:
+            return None
+        if self._originals is None:
+            self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
+        return parse(self._originals.line(record.place, record.sha256))
 
     def _decide(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
         journal_size = sum(map(len, attempt.journal()))
@@ -163,7 +180,7 @@ class _Run:
         found = replace(found, shape=self._known.form.shape(found.lines))
         view = View(found, self._policy, self._known.form, {**attempt.view.ours, **attempt.applied.ours})
         known = frozenset(self._known.rewritten) | frozenset(changed)
-        second = plan(view, known, frozenset(attempt.applied.left_alone))
+        second = plan(view, known, attempt.left_alone)
         if second.changes and isinstance(sink, Rewrite):
             self._verify_stable(view, second, sink)
 

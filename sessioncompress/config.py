@@ -14,6 +14,8 @@ from sessioncompress.errors import UsageError
 from sessioncompress.find import SECTION, policy_file
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
 
+_LONGEST_SHOWN = 80
+
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -116,8 +118,7 @@ def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy
         try:
             changes[name] = check(value)
         except ValueError as error:
-            written = orjson.dumps(value).decode()
-            raise _error(f'the policy\'s "{SECTION}.{key}" is {written}, but must be {error}', file) from None
+            raise _error(f'the policy\'s "{SECTION}.{key}" is {_written(value)}, but must be {error}', file) from None
     return replace(base, **changes)
 
 
@@ -131,6 +132,15 @@ def differences(policy: Policy) -> dict[str, Any]:
     """Return what of the policy is not the default, for the journal's run record."""
     default = to_mapping(BALANCED)
     return {key: value for key, value in to_mapping(policy).items() if value != default[key]}
+
+
+def _written(value: Any) -> str:
+    """Return a value as a message shows it; what no parser would write is named by its type."""
+    try:
+        text = orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return f"a {type(value).__name__} too deep to show"
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " (and more)"
 
 
 def _plain(value: Any) -> Any:

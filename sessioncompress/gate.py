@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,12 @@ KB = 1024
 
 
 def skip(path: Path, policy: Policy, *, force: bool) -> CompressionStats | None:
-    """Return the statistics of a file that the policy lets alone, or None where it must be read to know."""
+    """Return the statistics of a file that the policy lets alone, or None where it must be opened to know."""
     with failing(path):
-        size = path.lstat().st_size
+        found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    size = found.st_size
     skipped = CompressionStats(str(path), status=Status.SKIPPED, original_size=size, compressed_size=size)
     if not policy.enabled:
         return replace(skipped, reason="switched off by the policy (enabled: false)")

@@ -181,9 +181,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The original of a replaced value, as the journal keeps it: its reference and how much it was."""
+    """The original of a replaced value, as the journal keeps it: reference, digest, place in its line, and size."""
 
     ref: str
+    xxh3: str
+    path: Path
     bytes: int
     lines: int
 

@@ -68,12 +68,12 @@ def _worth(view: View, proposed: Iterable[Change], known: frozenset[int]) -> dic
     groups: dict[int, list[Change]] = defaultdict(list)
     for change in proposed:
         (groups[change.group] if change.group else alone[change.line]).append(change)
-    worth = {number: changes for number, changes in alone.items() if _gain(changes) > _cost(view, number, known)}
+    worth = {number: changes for number, changes in alone.items() if _gain(view, changes) > _cost(view, number, known)}
     for changes in groups.values():
         numbers = {change.line for change in changes}
         new = [number for number in numbers if number not in worth]
         beside = [change for number in new for change in alone.get(number, ())]
-        if _gain(changes) + _gain(beside) > sum(_cost(view, number, known) for number in new):
+        if _gain(view, changes) + _gain(view, beside) > sum(_cost(view, number, known) for number in new):
             for number in new:
                 worth[number] = list(alone.get(number, ()))
             for change in changes:
@@ -81,16 +81,16 @@ def _worth(view: View, proposed: Iterable[Change], known: frozenset[int]) -> dic
     return worth
 
 
-def _gain(changes: Iterable[Change]) -> int:
+def _gain(view: View, changes: Iterable[Change]) -> int:
     """Return what changes are worth, beside their own records in the journal."""
-    return sum(map(_worth_of, changes))
+    return sum(_worth_of(change, dead=view.standing[change.line] is Standing.DEAD) for change in changes)
 
 
-def _worth_of(change: Change) -> int:
+def _worth_of(change: Change, *, dead: bool) -> int:
     if change.block is None:
         return change.saves
-    weight = 1 if change.block.kind is Kind.MIRROR else 2
-    return change.saves * weight - _BLOCK_RECORD[change.block.kind]
+    unread = dead or change.block.kind is Kind.MIRROR
+    return change.saves * (1 if unread else 2) - _BLOCK_RECORD[change.block.kind]
 
 
 def _cost(view: View, number: int, known: frozenset[int]) -> int:

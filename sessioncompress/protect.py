@@ -37,7 +37,10 @@ def latest_thinking(lines: Sequence[Line], shape: Shape) -> int | None:
 
 
 def _by_tokens(path: Sequence[Line], most: int) -> int:
-    """Whole steps from the end, while their tool calls and results are at most so many tokens; the newest always."""
+    """Whole steps from the end, while their tool calls and results are at most so many tokens; the newest always.
+
+    Where no step is there yet, everything is recent.
+    """
     start = len(path)
     characters = 0
     for position in range(len(path) - 1, -1, -1):
@@ -47,7 +50,7 @@ def _by_tokens(path: Sequence[Line], most: int) -> int:
             if start < len(path) and estimate(characters) > most:
                 break
             start = position
-    return start
+    return start if start < len(path) else 0
 
 
 def _with_calls(path: Sequence[Line], start: int) -> int:

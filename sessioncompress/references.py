@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha1, sha256
 
+import orjson
 from xxhash import xxh3_64_hexdigest
+
+from sessioncompress.model import Kind
 
 FEWEST_DIGITS = 12
 
@@ -33,3 +36,10 @@ def git_blob(content: bytes) -> str:
 def digest_of(written: bytes) -> bytes:
     """Return the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
     return sha256(written).digest()[:16]
+
+
+def content_of(value: object, kind: Kind) -> bytes:
+    """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
+    if kind is Kind.IMAGE and isinstance(value, dict):
+        return str(value.get("data", "")).encode()
+    return value.encode() if isinstance(value, str) else orjson.dumps(value)

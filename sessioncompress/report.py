@@ -92,9 +92,12 @@ def warnings(stats: CompressionStats) -> list[str]:
     """Return what a user should look at."""
     found = []
     if stats.imitated_in_calls:
+        one = stats.imitated_in_calls == 1
         found.append(
-            f"{printable(stats.path)}: {stats.imitated_in_calls} texts in calls look like our markers but are not: "
-            "a model may have copied one into a file; look for '[[sessioncompress:' in the files it wrote"
+            f"{printable(stats.path)}: {stats.imitated_in_calls:,} "
+            f"{'text in a call looks like a marker' if one else 'texts in calls look like markers'} of ours but "
+            f"{'is' if one else 'are'} none: a model may have copied one into a file; look for '[[sessioncompress:' "
+            "in the files it wrote"
         )
     return found
 
@@ -112,9 +115,11 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, d
     """Return the line that ends a run: all files, and how many of each status."""
     summed = total(all_stats)
     by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
-    named = ", ".join(f"{number} {status.value}" for status, number in by_status.items() if number)
-    others = f", {passed_over} passed over (no sessions, or links)" if passed_over else ""
-    head = f"total: {len(all_stats)} {'file' if len(all_stats) == 1 else 'files'} ({named}{others})"
+    parts = [f"{number} {status.value}" for status, number in by_status.items() if number]
+    if passed_over:
+        parts.append(f"{passed_over} passed over (no sessions, or links)")
+    files = f"{len(all_stats):,} {'file' if len(all_stats) == 1 else 'files'}"
+    head = f"total: {files} ({', '.join(parts)})" if parts else f"total: {files}"
     if not by_status[Status.COMPRESSED]:
         return head
     with_beside = summed.compressed_size + summed.backup_size

@@ -8,7 +8,8 @@ from typing import Any
 
 from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Change, Path, Replacement, Treatment
+from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, CannotSplice, literal, splice
 
 
@@ -51,9 +52,14 @@ def _rendered(entry: Entry, change: Change, view: View, refer: Callable[[bytes],
         return [Replacement(change.path, change.value, change, change.saves)]
     if change.block is None:
         return [Replacement(change.path, REMOVED, change, change.saves)]
-    origin = view.origin(change.block)
-    context = Context(view.policy, view.form, refer, view.lines[change.line].facts.failed, origin)
-    rendered = RENDERERS[change.block.kind](change, value, context)
+    block = change.block
+    origin = view.origin(block)
+
+    def is_ours(text: str) -> bool:
+        return view.is_ours(text, block.kind, block.call)
+
+    context = Context(view.policy, view.form, refer, is_ours, view.lines[change.line].facts.failed, origin)
+    rendered = RENDERERS[block.kind](change, value, context)
     return [each for each in rendered if each.value is REMOVED or len(literal(each.value)) < each.was]
 
 
@@ -66,3 +72,28 @@ def value_at(entry: Entry, path: Path) -> Any:
     except (KeyError, IndexError, TypeError) as error:
         raise CannotSplice("a value to replace is not there") from error
     return value
+
+
+def original_path(original: Entry, path: Path, content: bytes, kind: Kind) -> Path:
+    """Return where a value of a rewritten line stands in the line's original: parts before it may have been taken out.
+
+    Raises CannotSplice where the original does not hold that content.
+    """
+    at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
+    if at is None:
+        return path
+    siblings = value_at(original, path[:at])
+    first = path[at]
+    if isinstance(siblings, list) and isinstance(first, int):
+        for index in range(first, len(siblings)):
+            candidate = (*path[:at], index, *path[at + 1 :])
+            if _holds(original, candidate, content, kind):
+                return candidate
+    raise CannotSplice("the line's original does not hold what would be replaced")
+
+
+def _holds(original: Entry, path: Path, content: bytes, kind: Kind) -> bool:
+    try:
+        return content_of(value_at(original, path), kind) == content
+    except CannotSplice:
+        return False

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.audit import content_of
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.references import FEWEST_DIGITS
+from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
@@ -49,48 +48,39 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         raise UsageError(
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
-    searched = _places(path, policy)
-    found: dict[bytes, Shown] = {}
-    for journal in searched:
-        for shown in _in_journal(ref, journal):
-            found.setdefault(shown.content, shown)
+    for journals_there in _places(path, policy):
+        found: dict[bytes, Shown] = {}
+        for journal in journals_there:
+            for shown in _in_journal(ref, journal):
+                found.setdefault(shown.content, shown)
         if found:
             return tuple(found.values())
     raise UsageError(f"no original with the reference {ref} is found", remedy="Name the session: show REF SESSION.")
 
 
-def _places(path: Path | None, policy: Policy) -> Iterator[Path]:
-    """Yield the journals to look into, nearest first, each once."""
-    seen: set[Path] = set()
-    for journal in _named(path, policy) if path is not None else _around():
-        if journal not in seen:
-            seen.add(journal)
-            yield journal
+def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
+    """Yield the journals to look into, folder by folder, nearest first."""
+    if path is not None and not path.is_dir():
+        yield [files.beside_of(path.absolute(), policy).journal]
+        return
+    for folder in [path] if path is not None else _around(policy):
+        yield _in_folder(folder)
 
 
-def _named(path: Path, policy: Policy) -> Iterator[Path]:
-    if path.is_dir():
-        yield from _in_folder(path)
-    else:
-        yield files.beside_of(path.absolute(), policy).journal
-
-
-def _around() -> Iterator[Path]:
+def _around(policy: Policy) -> Iterator[Path]:
     here = Path.cwd()
+    if policy.backup_dir:
+        yield here / Path(policy.backup_dir).expanduser()
     for folder in (here, *here.parents):
-        yield from _in_folder(folder)
-        for below in _BELOW:
-            yield from _in_folder(folder / below)
+        yield folder
+        yield from (folder / below for below in _BELOW)
     for variable, usual, pattern in _AGENT_FOLDERS:
-        home = Path(os.environ.get(variable) or usual).expanduser()
-        for folder in sorted(home.glob(pattern)):
-            yield from _in_folder(folder)
+        yield from sorted(Path(os.environ.get(variable) or usual).expanduser().glob(pattern))
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
-    yield from sorted((folder / FOLDER).glob(_JOURNALS))
-    if folder.name == FOLDER:
-        yield from sorted(folder.glob(_JOURNALS))
+def _in_folder(folder: Path) -> list[Path]:
+    """Return the journals of the sessions in a folder, or of a folder that itself holds journals."""
+    return sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
 
 
 def _in_journal(ref: str, journal: Path) -> Iterator[Shown]:

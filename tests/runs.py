@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from sessioncompress.compressors import View
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
-from sessioncompress.model import Line, Origin, OurKey, Survey
+from sessioncompress.model import Facts, Line, Origin, OurKey, Survey
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.references import References
@@ -210,4 +210,5 @@ def journal_of(path: Path) -> list[Any]:
 
 def line(role: Any, **facts: Any) -> Line:
     """Return a line for tests that need no bytes."""
-    return Line(role, facts.pop("size", 100), facts.pop("digest", 0), **facts)
+    rare = {each.name: facts.pop(each.name) for each in fields(Facts) if each.name in facts}
+    return Line(role, facts.pop("size", 100), facts.pop("digest", 0), facts=Facts(**rare), **facts)

@@ -24,7 +24,7 @@ NO_MARKERS = [
 NAMES = [
     ("a path stays", "src/a b.py", "src/a b.py"),
     ("brackets", "a[0]]].py", "a?0???.py"),
-    ("line ends and escapes", "a\n\r\t\x1b[31m", "a????31m"),
+    ("line ends and escapes", "a\n\r\t\x1b[31m", "a?????31m"),
     ("a backslash", "a\\b", "a?b"),
     ("other scripts", "naïve/漢.py", "na?ve/?.py"),
     ("as long as may be", "x" * 80, "x" * 80),

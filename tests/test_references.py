@@ -34,12 +34,6 @@ def test_a_taken_prefix_makes_it_longer(length: int) -> None:
     assert References(taken).refer(CONTENT) == DIGEST[:length]
 
 
-def test_a_reference_whose_content_the_journal_does_not_know_stays_that_contents() -> None:
-    """A preview that shrank to its bare marker is recorded by its reference alone; its content keeps that."""
-    known = [(DIGEST[:12], DIGEST), (DIGEST[:12], DIGEST[:12])]
-    assert References(known).refer(CONTENT) == DIGEST[:12]
-
-
 def test_a_git_blob_is_what_git_says(tmp_path: Path) -> None:
     """`git cat-file -p ID` prints a file wherever it was committed."""
     file = tmp_path / "file"

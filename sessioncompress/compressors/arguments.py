@@ -7,8 +7,8 @@ from typing import Any
 
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
-from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
+from sessioncompress.compressors.preview import Wording, preview, reference
+from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
@@ -22,7 +22,6 @@ def propose(view: View) -> Iterator[Change]:
     for number, block in view.blocks(Kind.ARGUMENT):
         bound = view.lines[number].facts.bound
         if block.marked:
-            yield from _dead_preview(view, number, block)
             continue
         saves = block.bulk - min(block.bulk, view.policy.leaf_limit)
         if block.size <= view.policy.call_limit or saves <= 0 or (bound and number not in loosened):
@@ -31,22 +30,11 @@ def propose(view: View) -> Iterator[Change]:
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
 
 
-def _dead_preview(view: View, number: int, block: Block) -> Iterator[Change]:
-    """Offer a preview of ours that no model sees again."""
-    saves = block.size - _MARKER_BYTES
-    if view.origin(block) is not None and view.treatment(number) is Treatment.REFERENCE and saves > 0:
-        yield Change(number, block.path, Treatment.REFERENCE, saves, block)
-
-
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:
     """Give a replacement for each long text at any depth; paths and short values stay."""
-    if context.origin is not None:
-        text = shrunk(context.origin, change.note, in_arguments=True)
-        yield Replacement(change.path, text, change, context.size(arguments), origin=context.origin)
-        return
     for path, text in _leaves(arguments, change.path):
         was = context.size(text)
-        if was > context.policy.leaf_limit:
+        if was > context.policy.leaf_limit and not context.is_ours(text):
             content = text.encode()
             new = _shortened(change, text, context, Wording(context.refer(content), in_arguments=True))
             if context.size(new) <= context.policy.leaf_limit:
@@ -66,8 +54,9 @@ def _shortened(change: Change, text: str, context: Context, wording: Wording) ->
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the strings at any depth, but those under a key that names files."""
     if isinstance(value, str):
-        if path[-1] not in _FILE_KEYS:
+        if next(step for step in reversed(path) if isinstance(step, str)) not in _FILE_KEYS:
             yield path, value
     elif isinstance(value, dict):
         for key, child in value.items():

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from sessioncompress import protect
 from sessioncompress.formats.base import Format
+from sessioncompress.marker import PREFIX
 from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, OurKey, Standing, Survey, Treatment
 from sessioncompress.policy import Policy
+from sessioncompress.references import digest_of
 from sessioncompress.splice import literal
 
 _SKILL_FILE = "SKILL.md"
@@ -94,6 +96,10 @@ class View:
         """Return the original of a block that holds our own replacement."""
         return self.ours.get((block.digest, block.kind, block.call)) if block.marked else None
 
+    def is_ours(self, text: str, kind: Kind, call: str) -> bool:
+        """Say whether a text is a replacement of ours."""
+        return PREFIX in text and (digest_of(literal(text)), kind, call) in self.ours
+
     def known_tool(self, tool: str) -> bool:
         """Say whether the tool is one of the agent's own, so that we know what its mirrors are for."""
         return tool.lower() in self.form.tools
@@ -105,11 +111,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a compressor needs to render one change: `refer` makes a content's reference, or None if none is kept."""
+    """What a compressor needs to render one change.
+
+    `refer` makes a content's reference, or None if none is kept; `is_ours` knows the texts that we put there.
+    """
 
     policy: Policy
     form: Format
     refer: Callable[[bytes], str | None]
+    is_ours: Callable[[str], bool]
     failed: bool = False
     origin: Origin | None = None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.model import Block, Change, Kind, Replacement, Treatment
+from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, literal
 
 _STAYING_KEYS = frozenset({"args"})
@@ -25,9 +26,8 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
     """Take the mirror out, or leave an empty value of its type."""
     del context
-    content = literal(value)
     new = REMOVED if change.treatment is Treatment.REMOVE else type(value)()
-    yield Replacement(change.path, new, change, len(content), content)
+    yield Replacement(change.path, new, change, len(literal(value)), content_of(value, Kind.MIRROR))
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:

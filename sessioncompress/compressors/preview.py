@@ -33,9 +33,9 @@ def reference(text: str, wording: Wording, note: str = "") -> str:
     return wording.marker(whole(text.count("\n") + 1, _size(text), note))
 
 
-def shrunk(origin: Origin, note: str, *, in_arguments: bool = False) -> str:
+def shrunk(origin: Origin, note: str) -> str:
     """Return the bare marker for a text that holds a preview of ours."""
-    return Wording(origin.ref, in_arguments).marker(whole(origin.lines, origin.bytes, note))
+    return Wording(origin.ref).marker(whole(origin.lines, origin.bytes, note))
 
 
 def whole(lines: int, size: int, note: str = "") -> str:

@@ -308,7 +308,7 @@ def _whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Blo
 
 def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     data = _text(_fields(part).get("data"))
-    if _fields(part).get("type") != "image" or data.startswith(_BLOB):
+    if _fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
         return []
     return _whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 

@@ -27,6 +27,7 @@ Bytes = bytes
 """The type, where a record has a field of that name."""
 
 _LONGEST_DIGEST = 64
+_LONGEST_INDEX = 9
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
@@ -100,7 +101,7 @@ class BlockRecord:
     @property
     def origin(self) -> Origin:
         """Return what a marker says of the original."""
-        return Origin(self.ref, self.bytes, self.lines)
+        return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +316,14 @@ def _pointer(path: Path) -> str:
 
 
 def _path(pointer: Any) -> Path:
-    """Read a JSON pointer; a step of digits alone is an index (no agent names its keys so)."""
-    steps = str(pointer).split("/")[1:]
-    return tuple(
-        int(step) if step.isdecimal() and step.isascii() else step.replace("~1", "/").replace("~0", "~")
-        for step in steps
-    )
+    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
+    return tuple(_step(step) for step in str(pointer).split("/")[1:])
+
+
+def _step(step: str) -> str | int:
+    if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step:
+        return int(step)
+    return step.replace("~1", "/").replace("~0", "~")
 
 
 def count_originals(path: FilePath) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 Body = dict[str, Any]
 
-TOOL_IMAGES = "Attached image(s) from tool result:"
-"""What pi writes into the user message that carries a tool's pictures where the API's results cannot."""
+TOOL_IMAGES = (["Attached image(s) from tool result:"], ["Tool result image:"])
+"""The texts of the user message with which pi sends a tool's pictures where the API's results cannot hold any."""
 
 
 class Api(StrEnum):
@@ -108,10 +108,9 @@ def _anthropic_part(block: Any) -> Part:
     match block.get("type"):
         case "text":
             return Part(Kind.TEXT, block.get("text"))
-        case "thinking":
-            return Part(Kind.THINKING, block.get("thinking"), signature=block.get("signature") or "")
-        case "redacted_thinking":
-            return Part(Kind.THINKING, "", signature=block.get("data") or "")
+        case "thinking" | "redacted_thinking":
+            signature = block.get("signature") or block.get("data") or ""
+            return Part(Kind.THINKING, block.get("thinking", ""), signature=signature)
         case "tool_use":
             return Part(Kind.CALL, block.get("input"), call=block.get("id", ""), name=block.get("name", ""))
         case "tool_result":
@@ -145,9 +144,7 @@ def _responses_item(item: Any) -> Message:
     match item.get("type", "message"):
         case "function_call" | "custom_tool_call" as kind:
             value = _parsed(item.get("arguments")) if kind == "function_call" else item.get("input")
-            call = Part(
-                Kind.CALL, value, item.get("call_id", ""), item.get("name", ""), item=item.get("id") or ""
-            )
+            call = Part(Kind.CALL, value, item.get("call_id", ""), item.get("name", ""), item=item.get("id") or "")
             return Message("assistant", (call,), item)
         case "function_call_output" | "custom_tool_call_output":
             inner = tuple(_responses_part(b) for b in _blocks(item.get("output")))
@@ -225,7 +222,36 @@ def _gemini_part(part: Any) -> Part:
 def _without_tool_images(found: Iterable[Message]) -> Iterator[Message]:
     """Leave out the messages that only carry pictures of results: they go when the pictures go."""
     for message in found:
-        kinds = {part.kind for part in message.parts}
         texts = [part.value.strip() for part in message.parts if part.kind is Kind.TEXT]
-        if not (Kind.IMAGE in kinds and kinds <= {Kind.IMAGE, Kind.TEXT} and texts in ([TOOL_IMAGES], ["Tool result image:"])):
+        if not (texts in TOOL_IMAGES and {part.kind for part in message.parts} == {Kind.TEXT, Kind.IMAGE}):
             yield message
+
+
+def agent_messages(found: Iterable[Any]) -> list[Message]:
+    """Read the messages that pi and oh-my-pi hold in memory, before they are made into a request."""
+    return [Message(m["role"], tuple(_agent_parts(m)), m) for m in found]
+
+
+def _agent_parts(message: Any) -> Iterator[Part]:
+    inner = [_agent_part(block) for block in _blocks(message.get("content"))]
+    if message["role"] == "toolResult":
+        yield Part(Kind.RESULT, tuple(inner), message["toolCallId"], message.get("toolName", ""))
+        return
+    yield from inner
+    for key in ("summary", "command", "output"):
+        if key in message:
+            yield Part(Kind.TEXT, message[key])
+
+
+def _agent_part(block: Any) -> Part:
+    match block.get("type"):
+        case "text":
+            return Part(Kind.TEXT, block["text"])
+        case "thinking":
+            return Part(Kind.THINKING, block["thinking"], signature=block.get("thinkingSignature") or "")
+        case "toolCall":
+            signature = block.get("thoughtSignature") or ""
+            return Part(Kind.CALL, block["arguments"], block["id"], block["name"], signature)
+        case "image":
+            return Part(Kind.IMAGE, json.dumps([block.get("mimeType"), block.get("data")]))
+    return Part(Kind.OTHER, json.dumps(block, sort_keys=True))

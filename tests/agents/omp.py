@@ -33,17 +33,23 @@ def context(session: Path, workdir: Path) -> list[dict[str, Any]]:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     copy = shutil.copyfile(session, home / session.name)
+    output = home / "messages.json"
     done = subprocess.run(
-        [str(runtime), str(SCRIPT), str(copy)],
+        [str(runtime), str(SCRIPT), str(copy), str(output)],
         cwd=SCRIPT.parent,
-        env={"PATH": os.defpath, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")},
+        env={
+            "PATH": os.defpath,
+            "HOME": str(home),
+            "PI_CODING_AGENT_DIR": str(home / "agent"),
+            "BUN_RUNTIME_TRANSPILER_CACHE_PATH": str(MODULES / ".cache" / "bun"),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    if done.returncode:
+    if done.returncode or not output.exists():
         raise LoadError(f"oh-my-pi: exit {done.returncode}: {done.stderr[-2000:]}")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = json.loads(output.read_bytes())
     return found

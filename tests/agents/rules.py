@@ -66,12 +66,10 @@ def _shape(found: Sequence[Message]) -> Iterator[str]:
         if not message.parts:
             yield f"message {number} ({message.role}) has no content"
         for part in message.parts:
-            if part.kind is Kind.TEXT and not (isinstance(part.value, str) and part.value.strip()) and not part.signature:
+            if part.kind is Kind.TEXT and not part.signature and not str(part.value or "").strip():
                 yield f"message {number} ({message.role}) has an empty text"
-            if part.kind is Kind.CALL and not isinstance(part.value, dict | str):
+            if part.kind is Kind.CALL and not isinstance(part.value, str if _free_form(message) else dict):
                 yield f"message {number}: the arguments of {part.call} are no object"
-            if part.kind is Kind.CALL and isinstance(part.value, str) and not _free_form(message):
-                yield f"message {number}: the arguments of {part.call} are a text"
 
 
 def _free_form(message: Message) -> bool:

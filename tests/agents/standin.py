@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 import threading
@@ -13,8 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-import zstandard
-
+from sessioncompress.store import zstd
 from tests.agents import replies
 from tests.agents.bodies import Body
 from tests.agents.rules import problems
@@ -93,7 +91,7 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
             """Say nothing."""
 
-        def do_POST(self) -> None:  # noqa: N802 - the name is the base class's
+        def do_POST(self) -> None:
             path = self.path.partition("?")[0]
             reply = next((given for form, given in _REPLIES if re.search(form, path)), None)
             raw = _unpacked(self.rfile.read(int(self.headers.get("Content-Length", 0))), self.headers)
@@ -126,5 +124,5 @@ def _unpacked(raw: bytes, headers: Any) -> bytes:
         case "gzip":
             return gzip.decompress(raw)
         case "zstd":
-            return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(raw)).read()
+            return zstd.decompress(raw)
     return raw

@@ -1,0 +1,106 @@
+"""Previews: whole lines of head and tail around the marker; a line too long is cut with the marker, never with dots."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessioncompress.compressors.preview import Wording, preview, reference, shrunk, whole
+from sessioncompress.model import Origin
+
+REF = "0123456789ab"
+WORDING = Wording(REF)
+WAY = f", kept on disk: sessioncompress show {REF}]]"
+TEN = "".join(f"{number:03d} line\n" for number in range(100))
+
+SAME: list[tuple[str, str]] = [
+    ("nothing", ""),
+    ("all fits", "a\nb\n"),
+    ("one line that fits", "abc"),
+    ("only line ends are left out", "head\n" + "\n" * 900 + "tail"),
+    ("only spaces are left out", "head\n" + "   \n" * 900 + "tail"),
+]
+
+CASES: list[tuple[str, str, int, str]] = [
+    ("head and tail", TEN, 40, "000 line\n001 line\n[[sessioncompress: 96 of 101 lines, 864 bytes" + WAY + "\n098 line\n099 line\n"),
+    ("no LF at the end", TEN[:-1], 40, "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line"),
+    ("one long line", "x" * 1000, 100, "x" * 60 + "[[sessioncompress: 900 bytes" + WAY + "x" * 40),
+    ("a long first line", "x" * 1000 + "\nb\nc\n", 100, "x" * 60 + "[[sessioncompress: 1 of 4 lines, 941 bytes" + WAY + "\nb\nc\n"),
+    ("a long last line", "a\nb\n" + "x" * 1000, 100, "a\nb\n[[sessioncompress: 1 of 3 lines, 904 bytes" + WAY + "x" * 96),
+    ("no budget", TEN, 0, "[[sessioncompress: 100 of 101 lines, 900 bytes" + WAY + "\n"),
+    ("a character is never cut", "漢" * 400, 100, "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13),
+    ("CRLF", "a\r\n" * 100, 15, "a\r\n" * 3 + "[[sessioncompress: 95 of 101 lines, 285 bytes" + WAY + "\n" + "a\r\n" * 2),
+    ("a head and a tail that meet", "aaaa\nbbbb\ncccc\n", 10, "aaaa\n[[sessioncompress: 1 of 4 lines, 5 bytes" + WAY + "\ncccc\n"),
+]
+
+
+@pytest.mark.parametrize("text", [case[1] for case in SAME], ids=[case[0] for case in SAME])
+def test_a_text_of_which_nothing_would_be_left_out_is_the_same(text: str) -> None:
+    """No marker without anything to stand for."""
+    assert preview(text, 40, WORDING) == text
+
+
+@pytest.mark.parametrize(("text", "budget", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_head_and_tail(text: str, budget: int, expected: str) -> None:
+    """To the letter."""
+    assert preview(text, budget, WORDING) == expected
+
+
+@pytest.mark.parametrize("budget", range(0, 200, 7))
+@pytest.mark.parametrize("text", [TEN, "x" * 999, "漢字\n" * 99, "a\n\nb" * 99, "\n".join("y" * n for n in range(60))], ids=range(5))
+def test_what_is_kept_is_within_the_budget(text: str, budget: int) -> None:
+    """And head and tail never overlap."""
+    head, _, rest = preview(text, budget, WORDING).partition("[[sessioncompress")
+    tail = rest.partition("]]")[2]
+    assert text.startswith(head)
+    assert text.endswith(tail.removeprefix("\n")) or text.endswith(tail)
+    assert len(head.encode()) + len(tail.encode()) <= budget + 1
+
+
+FAILED = TEN.replace("050 line\n", "050 error: no tide\n")
+
+
+def test_a_failure_stays_in_its_place() -> None:
+    """The first marker names the way back, the second says how much is left out there."""
+    assert preview(FAILED, 40, WORDING, failures=True) == (
+        "000 line\n001 line\n[[sessioncompress: 48 of 101 lines, 432 bytes" + WAY + "\n050 error: no tide\n"
+        "[[sessioncompress: 47 of 101 lines, 423 bytes]]\n098 line\n099 line\n"
+    )
+
+
+def test_failures_next_to_each_other_need_no_marker_between() -> None:
+    """Nothing is left out there."""
+    text = FAILED.replace("051 line\n", "051 Traceback:\n")
+    assert "050 error: no tide\n051 Traceback:\n[[" in preview(text, 40, WORDING, failures=True)
+
+
+def test_failures_have_a_budget() -> None:
+    """A thousand errors are not a preview."""
+    text = "start\n" * 50 + "error: again and again\n" * 1000 + "end\n" * 50
+    assert len(preview(text, 100, WORDING, failures=True)) < 100 + 400 + 200
+
+
+
+@pytest.mark.parametrize("line", ["prefailing\n", "unpanicked\n"])
+def test_a_part_of_a_word_reports_nothing(line: str) -> None:
+    """Only whole words do."""
+    assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
+
+
+@pytest.mark.parametrize("line", ["ValueError: x\n", "✗ a test\n", "FATAL\n", "No such file\n", "permission denied\n", "--- FAIL: x\n"])
+def test_these_report_a_failure(line: str) -> None:
+    """In any spelling that tools use."""
+    assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
+
+
+def test_the_bare_marker_says_all() -> None:
+    """Lines, size, what it repeats, where it is."""
+    assert reference("a\nb\nc", WORDING) == "[[sessioncompress: 3 lines, 5 bytes" + WAY
+    assert reference("漢" * 9, Wording(None)) == "[[sessioncompress: 27 bytes]]"
+    assert reference("a\nb", WORDING, "same text as x") == "[[sessioncompress: 2 lines, 3 bytes, same text as x" + WAY
+
+
+def test_a_shrunk_preview_says_what_the_original_was() -> None:
+    """Not what the preview was."""
+    assert shrunk(Origin(REF, REF + "0123", (), 18_600, 404), "") == "[[sessioncompress: 404 lines, 18.2 KB" + WAY
+    assert shrunk(Origin(REF, REF + "0123", (), 5, 1), "n", in_arguments=True).startswith("[[sessioncompress: 5 bytes, n, kept")
+    assert whole(3, 9, "note") == "3 lines, 9 bytes, note"

@@ -1,0 +1,1139 @@
+"""The commands as users and scripts meet them: output, JSON, exit codes, errors, and what lies on disk afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress import compress as compress_module
+from sessioncompress.cli import main
+from sessioncompress.errors import Damaged, FileFailed, NotASession
+from sessioncompress.model import Kind
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import beside
+from tests.runs import fixture, snapshot, split
+
+FILE_FIELDS = {
+    "path", "format", "status", "reason", "originalSize", "compressedSize", "backupSize", "ratio",
+    "toolCallsCompressed", "toolResultsCompressed", "thinkingBlocksRemoved", "imagesReplaced", "mirrorsReplaced",
+    "redundanciesEliminated", "tokensBefore", "tokensAfter", "removableBytes", "removedBytes", "protectedBytes",
+    "lines", "linesChanged", "linesNotUnderstood", "imitatedMarkers",
+}
+TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason"}
+SIZES = r"[\d,]+ KB"
+PARTS = r"\((\d+ % smaller|not smaller); .*; originals " + SIZES + r"\)"
+HOSTILE = b"a\x1b[31m\x07 \xe2\x80\xae\xc2\x9b\xff.jsonl"
+"""A name with an escape sequence, a bell, a right-to-left override, a C1 control and a byte that is no UTF-8."""
+RAW = (b"\x1b", b"\x07", b"\xe2\x80\xae", b"\xc2\x9b", b"\xff")
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, with a home that is empty too."""
+    home = tmp_path / "home"
+    folder = tmp_path / "work"
+    for each in (home, folder):
+        each.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def session(here: Path) -> Path:
+    """Put a session that gets much smaller into the folder."""
+    return put(here / "session.jsonl")
+
+
+@pytest.fixture
+def compressed(session: Path) -> Path:
+    """Compress it."""
+    assert run("compress", "session.jsonl").exit_code == 0
+    return session
+
+
+def put(path: Path, name: str = "pi-anthropic.jsonl") -> Path:
+    """Write a copy of a fixture."""
+    path.write_bytes(fixture(name))
+    return path
+
+
+def run(*arguments: str | Path, answer: str | None = None) -> Result:
+    """Run a command in this process; what it raises beyond an exit is an error of ours."""
+    result = CliRunner().invoke(main, [str(each) for each in arguments], input=answer)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def spawn(*arguments: str | bytes, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as a process of its own."""
+    command = [sys.executable, "-m", "sessioncompress", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def document(*arguments: str | Path) -> Any:
+    """Return the JSON document that a command prints; it prints nothing else on stdout."""
+    result = run(*arguments, "--json")
+    return json.loads(result.stdout)
+
+
+def one(*arguments: str | Path) -> Any:
+    """Return what the JSON document says of the one file."""
+    files = document(*arguments)["files"]
+    assert len(files) == 1
+    return files[0]
+
+
+def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
+    """Return the references of one kind that a session's journal holds."""
+    return [block.ref for _, block in journals.load(beside(path).journal).blocks if block.kind is kind]
+
+
+# Help
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    """Return all commands."""
+    return sorted(main.commands.items())
+
+
+@pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
+def test_every_command_explains_itself(name: str, command: click.Command) -> None:
+    """Each has a text, an example, and a text for each option."""
+    shown = run(name, "--help")
+    assert shown.exit_code == 0
+    assert f"Example: sessioncompress {name} " in shown.stdout
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+            assert option.opts[0] in shown.stdout
+    assert run(name, "-h").stdout == shown.stdout
+
+
+def test_the_group_names_every_command() -> None:
+    """Without a command the help is shown."""
+    shown = run("--help").stdout
+    for name, _ in commands():
+        assert f"\n  {name} " in shown
+
+
+def test_version() -> None:
+    """The version is the package's."""
+    from sessioncompress import __version__
+
+    assert run("--version").stdout == f"sessioncompress, version {__version__}\n"
+
+
+def test_as_a_module(here: Path) -> None:
+    """`python -m sessioncompress` is the command."""
+    done = spawn("--version", cwd=here)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"sessioncompress, version ")
+
+
+# compress: lines
+
+
+def test_the_line_of_a_file_and_of_the_run(session: Path) -> None:
+    """Sizes, by how much, counts, what lies beside; then the total with what lies beside, and tokens as estimates."""
+    result = run("compress", "session.jsonl")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    first, last = result.stdout.splitlines()
+    assert re.fullmatch(rf"session\.jsonl: {SIZES} -> {SIZES} {PARTS}", first), first
+    assert re.fullmatch(
+        rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with what lies beside: {SIZES}, "
+        r"\d+ % smaller; tokens \(estimated\) [\d,]+ -> [\d,]+", last,
+    ), last
+    assert session.stat().st_size < len(fixture("pi-anthropic.jsonl"))
+
+
+def test_the_figures_are_those_of_the_disk(session: Path) -> None:
+    """What the line says is what lies there."""
+    before = session.stat().st_size
+    stats = one("compress", session)
+    lying = sum(path.stat().st_size for path in (session.parent / ".sessioncompress").iterdir())
+    assert stats["originalSize"] == before
+    assert stats["compressedSize"] == session.stat().st_size
+    assert stats["backupSize"] == lying
+    assert session.stat().st_size + lying < before
+
+
+def test_a_second_run_writes_nothing(compressed: Path) -> None:
+    """It says so, and contents, inodes and times are as they were."""
+    before = snapshot(compressed)
+    result = run("compress", "--min-size", "0", "session.jsonl")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("session.jsonl: unchanged: nothing to remove that would pay")
+    assert result.stdout.endswith("total: 1 file (1 unchanged)\n")
+    assert snapshot(compressed) == before
+
+
+def test_a_small_session_is_skipped(session: Path) -> None:
+    """The line says its size and the threshold."""
+    before = snapshot(session)
+    result = run("compress", "--min-size", "400", "session.jsonl")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("session.jsonl: skipped: 338 KB, under the threshold of 400 KB\n")
+    assert snapshot(session) == before
+
+
+def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> None:
+    """The reason names the key, and what the recent context holds."""
+    put(here / "session.jsonl", "pi-gemini.jsonl")
+    reason = one("compress", "session.jsonl")["reason"]
+    assert re.search(r"it would save [\d.]+ KB, less than minSavedKB 16; inside the last 4 turns: \d+ KB", reason)
+    assert "--preset low-cost would take" in reason
+
+
+def test_dry_run(session: Path) -> None:
+    """It says what would become of it, and nothing is written."""
+    before = snapshot(session)
+    result = run("compress", "--dry-run", "session.jsonl")
+    assert result.exit_code == 0
+    assert re.search(rf"session\.jsonl: {SIZES} would become {SIZES} {PARTS}", result.stdout)
+    assert snapshot(session) == before
+    assert [each.name for each in session.parent.iterdir()] == ["session.jsonl"]
+
+
+def test_a_dry_run_says_what_the_run_does(session: Path) -> None:
+    """All figures are those of the run that follows."""
+    would = one("compress", "--dry-run", session)
+    done = one("compress", session)
+    would["backupSize"], backup = done["backupSize"], would["backupSize"]
+    assert abs(backup - done["backupSize"]) < 100
+    assert would == done
+
+
+def test_check(session: Path) -> None:
+    """1 while something would change, 0 once it has; neither writes."""
+    before = snapshot(session)
+    assert run("compress", "--check", session).exit_code == 1
+    assert snapshot(session) == before
+    assert run("compress", session).exit_code == 0
+    assert run("compress", "--check", session).exit_code == 0
+    assert run("compress", "--check", "--min-size", "0", session).exit_code == 0
+
+
+# compress: JSON
+
+
+def test_the_json_document(session: Path) -> None:
+    """Its schema and exactly its fields."""
+    put(session.with_name("small.jsonl"), "bom.jsonl")
+    session.with_name("none.jsonl").write_bytes(b"x" * 200_000)
+    result = run("compress", "session.jsonl", "small.jsonl", "none.jsonl", "--json")
+    assert result.exit_code == 4
+    done = json.loads(result.stdout)
+    assert set(done) == {"schema", "files", "totals"}
+    assert done["schema"] == "sessioncompress.compress/1"
+    assert [set(each) for each in done["files"]] == [FILE_FIELDS] * 3
+    assert [each["status"] for each in done["files"]] == ["compressed", "skipped", "refused"]
+    assert [each["path"] for each in done["files"]] == ["session.jsonl", "small.jsonl", "none.jsonl"]
+    assert [each["format"] for each in done["files"]] == ["pi", "", ""]
+    assert set(done["totals"]) == TOTAL_FIELDS
+    for field in TOTAL_FIELDS - {"ratio"}:
+        assert done["totals"][field] == sum(each[field] for each in done["files"]), field
+    assert "refused: " in result.stderr
+
+
+def test_the_ratios_of_the_json_document(session: Path) -> None:
+    """A ratio is after by before, of a file and of all."""
+    done = document("compress", session, put(session.with_name("other.jsonl"), "omp.jsonl"))
+    for each in (*done["files"], done["totals"]):
+        assert each["ratio"] == pytest.approx(each["compressedSize"] / each["originalSize"], abs=0.0001)
+    assert done["totals"]["ratio"] < 1
+
+
+def test_the_counts_of_the_json_document(session: Path) -> None:
+    """They are those of the journal."""
+    done = one("compress", session)
+    blocks = [block for _, block in journals.load(beside(session).journal).blocks]
+    count = {kind: sum(block.kind is kind for block in blocks) for kind in Kind}
+    assert done["toolResultsCompressed"] == count[Kind.RESULT] > 0
+    assert done["thinkingBlocksRemoved"] == count[Kind.THINKING] > 0
+    assert done["imagesReplaced"] == count[Kind.IMAGE] > 0
+    assert done["mirrorsReplaced"] == count[Kind.MIRROR] > 0
+    assert 0 < done["toolCallsCompressed"] <= count[Kind.ARGUMENT]
+    assert 0 < done["redundanciesEliminated"] <= done["toolResultsCompressed"]
+    assert 0 < done["removedBytes"] <= done["removableBytes"]
+    assert done["tokensAfter"] < done["tokensBefore"]
+    assert done["lines"] == len(split(session.read_bytes()))
+    assert 0 < done["linesChanged"] < done["lines"]
+
+
+def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
+    """They are copied, and verify counts them too."""
+    with session.open("ab") as file:
+        file.write(b"not JSON\n")
+    assert one("compress", session)["linesNotUnderstood"] == 1
+    assert session.read_bytes().endswith(b"\nnot JSON\n")
+    assert "1 not understood" in run("verify", session).stdout
+
+
+def test_imitated_markers_are_warned_of(here: Path) -> None:
+    """What stands in the arguments of a call may stand in a file: the warning says what to look for."""
+    text = b"[[sessioncompress: 3 lines, 99 bytes, kept on disk: sessioncompress show 0123456789ab]]"
+    lines = split(fixture("pi-anthropic.jsonl"))
+    number = next(at for at, line in enumerate(lines) if b'"name":"write"' in line)
+    lines[number] = lines[number].replace(b'"content":"', b'"content":"' + text + b"\\n", 1).replace(
+        b'"arguments":{"path":"', b'"arguments":{"note":"' + text + b'","path":"', 1
+    )
+    (here / "session.jsonl").write_bytes(b"".join(lines))
+    result = run("compress", "session.jsonl", "--json")
+    assert json.loads(result.stdout)["files"][0]["imitatedMarkers"] >= 1
+    assert "session.jsonl: " in result.stderr
+    assert "look for '[[sessioncompress:' in the files it wrote" in result.stderr
+
+
+# compress: options
+
+
+def test_keep_turns(session: Path) -> None:
+    """The fewer turns stay, the more goes."""
+    none = one("compress", "--dry-run", "--keep-turns", "0", session)
+    two = one("compress", "--dry-run", "--keep-turns", "2", session)
+    four = one("compress", "--dry-run", session)
+    assert none["compressedSize"] < two["compressedSize"] < four["compressedSize"]
+    assert none["protectedBytes"] < two["protectedBytes"] < four["protectedBytes"]
+
+
+def test_protect_mode_and_tokens(here: Path) -> None:
+    """One prompt is protected whole by turns, and by tokens only in its newest steps."""
+    path = put(here / "session.jsonl", "pi-one-prompt.jsonl")
+    by_turns = one("compress", "--dry-run", "--force", "--protect-mode", "turns", path)
+    default = one("compress", "--dry-run", "--force", path)
+    fewer = one("compress", "--dry-run", "--force", "--protect-tokens", "2000", path)
+    both = one(
+        "compress", "--dry-run", "--force", "--protect-mode", "turns-and-tokens", "--protect-tokens", "2000", path
+    )
+    assert by_turns["status"] == "unchanged"
+    assert by_turns["removableBytes"] < default["removableBytes"] < fewer["removableBytes"]
+    del both["backupSize"], fewer["backupSize"]  # the journal names the policy
+    assert both == fewer
+
+
+def test_turns_and_tokens_takes_from_within_the_last_turns(session: Path) -> None:
+    """Both limits hold."""
+    default = one("compress", "--dry-run", session)
+    both = one("compress", "--dry-run", "--protect-mode", "turns-and-tokens", "--protect-tokens", "500", session)
+    assert both["protectedBytes"] < default["protectedBytes"]
+
+
+def test_presets(session: Path) -> None:
+    """The cheaper one takes more; the one for quality leaves thinking."""
+    low, balanced, high = (
+        one("compress", "--dry-run", "--preset", name, session) for name in ("low-cost", "balanced", "high-quality")
+    )
+    assert low["compressedSize"] < balanced["compressedSize"] < high["compressedSize"]
+    assert balanced == one("compress", "--dry-run", session)
+    assert high["thinkingBlocksRemoved"] == 0
+
+
+def test_a_policy_file(session: Path) -> None:
+    """The nearest one counts, --config names another, and an option wins over both."""
+    policy(session.parent / "compression.json", stripThinking=False)
+    other = policy(session.parent / "other.json", sizeThresholdKB=1000)
+    assert one("compress", "--dry-run", session)["thinkingBlocksRemoved"] == 0
+    assert one("compress", "--dry-run", "--config", other, session)["status"] == "skipped"
+    assert one("compress", "--dry-run", "--config", other, "--min-size", "9", session)["thinkingBlocksRemoved"] > 0
+
+
+def test_a_policy_file_changes_a_preset(session: Path) -> None:
+    """A key of the file wins, the others stay the preset's."""
+    policy(session.parent / "compression.json", toolResultMaxBytes=900)
+    mixed = one("compress", "--dry-run", "--preset", "high-quality", session)
+    pure = one("compress", "--dry-run", "--preset", "high-quality", "--config", other_policy(session), session)
+    assert mixed["thinkingBlocksRemoved"] == 0
+    assert mixed["toolResultsCompressed"] > pure["toolResultsCompressed"]
+
+
+def test_switched_off(session: Path) -> None:
+    """`enabled: false` leaves a session alone, also with --force."""
+    policy(session.parent / "compression.json", enabled=False)
+    before = snapshot(session)
+    result = run("compress", "--force", "session.jsonl")
+    assert result.exit_code == 0
+    assert "session.jsonl: skipped: switched off by the policy (enabled: false)" in result.stdout
+    assert snapshot(session) == before
+
+
+def test_force(here: Path) -> None:
+    """It lifts the two thresholds."""
+    path = put(here / "session.jsonl", "pi-v1.jsonl")
+    assert one("compress", path)["status"] == "skipped"
+    assert one("compress", "--min-size", "0", path)["status"] == "unchanged"
+    assert one("compress", "--force", path)["status"] == "compressed"
+
+
+def test_no_backup(session: Path) -> None:
+    """No original lies beside it, no marker names a way back, and restore refuses."""
+    assert one("compress", "--no-backup", session)["status"] == "compressed"
+    assert not beside(session).originals.exists()
+    assert b"[[sessioncompress: " in session.read_bytes()
+    assert b"sessioncompress show" not in session.read_bytes()
+    result = run("restore", session)
+    assert result.exit_code == 4
+    assert "keepBackup: false" in result.stderr
+
+
+def test_backup_dir(session: Path) -> None:
+    """Originals and journal lie there, from the working folder, and each command finds them with the same option."""
+    before = session.read_bytes()
+    elsewhere = session.parent / "kept"
+    assert run("compress", "--backup-dir", "kept", "session.jsonl").exit_code == 0
+    names = sorted(path.name for path in elsewhere.iterdir())
+    assert [re.sub(r"^[0-9a-f]{12}-", "", name) for name in names] == ["session.jsonl.zst", "session.refs.jsonl"]
+    assert not (session.parent / ".sessioncompress").exists()
+    ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
+    assert one("stats", "--backup-dir", "kept", session)["backupSize"] > 0
+    assert "0 rewritten" not in run("verify", "--backup-dir", "kept", session).stdout
+    assert run("show", ref, session, "--backup-dir", "kept").exit_code == 0
+    assert run("restore", "--backup-dir", "kept", session).exit_code == 0
+    assert session.read_bytes() == before
+    assert run("forget", "--yes", "--backup-dir", "kept", session).exit_code == 0
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_show_looks_into_a_backup_dir_without_a_session(session: Path) -> None:
+    """A marker names no session, so the folder alone must do."""
+    assert run("compress", "--backup-dir", "kept", session).exit_code == 0
+    ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
+    assert run("show", ref, "--backup-dir", "kept").exit_code == 0
+
+
+def test_quiet_seconds(session: Path) -> None:
+    """A session that has just changed is refused, an older one is not."""
+    before = snapshot(session)
+    result = run("compress", "--quiet-seconds", "3600", "session.jsonl")
+    assert result.exit_code == 4
+    assert re.search(r"it changed \d+ seconds ago\. The session is not changed\. ", result.stderr)
+    assert snapshot(session) == before
+    old = session.stat().st_mtime - 7200
+    os.utime(session, (old, old))
+    assert run("compress", "--quiet-seconds", "3600", "session.jsonl").exit_code == 0
+
+
+def policy(path: Path, **keys: Any) -> Path:
+    """Write a policy."""
+    path.write_text(json.dumps({"session": keys}))
+    return path
+
+
+def other_policy(session: Path) -> Path:
+    """Write a policy that changes nothing."""
+    return policy(session.parent / "empty.json")
+
+
+# Folders and several files
+
+
+def test_a_folder_is_walked(here: Path) -> None:
+    """Sessions in all folders below are taken; our own files and those that are none are passed over."""
+    below = here / "a" / "b"
+    below.mkdir(parents=True)
+    put(here / "session.jsonl")
+    put(below / "other.jsonl", "omp.jsonl")
+    put(below / "no-session.txt")
+    (below / "garbage.jsonl").write_bytes(b'{"x": 1}\n' * 20_000)
+    result = run("compress", ".")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    named = [line.partition(": ")[0] for line in result.stdout.splitlines()]
+    assert named == ["session.jsonl", str(Path("a", "b", "other.jsonl")), "total"]
+    assert "total: 2 files (2 compressed, 1 passed over (no sessions, or links))" in result.stdout
+    again = run("compress", "--min-size", "0", ".")
+    assert "total: 2 files (2 unchanged, 1 passed over (no sessions, or links))" in again.stdout
+
+
+def test_links_in_a_folder_are_passed_over(session: Path) -> None:
+    """They are counted, and neither they nor what they lead to is touched through them."""
+    folder = session.parent / "links"
+    folder.mkdir()
+    (folder / "link.jsonl").symlink_to(session)
+    before = snapshot(session)
+    result = run("compress", "links")
+    assert result.exit_code == 0
+    assert result.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert snapshot(session) == before
+
+
+def test_a_named_link_is_refused(session: Path) -> None:
+    """Exit code 4, with what to do."""
+    link = session.parent / "link.jsonl"
+    link.symlink_to(session)
+    result = run("compress", "link.jsonl")
+    assert result.exit_code == 4
+    assert "link.jsonl: it is a symbolic link. The session is not changed. Name its target." in result.stderr
+
+
+def test_a_named_hard_link_is_refused(session: Path) -> None:
+    """The other name would keep the old text."""
+    os.link(session, session.parent / "other-name")
+    result = run("compress", "session.jsonl")
+    assert result.exit_code == 4
+    assert "it has other hard links" in result.stderr
+
+
+def test_a_file_named_twice_is_taken_once(session: Path) -> None:
+    """Also through its folder."""
+    assert [each["status"] for each in document("compress", session, ".", session)["files"]] == ["compressed"]
+
+
+def test_one_bad_file_stops_no_other(here: Path) -> None:
+    """The session with the damaged journal fails its check, the others are done, and the code says the worst."""
+    for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        put(here / name)
+    assert run("compress", "b.jsonl").exit_code == 0
+    beside(here / "b.jsonl").originals.unlink()
+    result = run("compress", "--min-size", "0", ".")
+    assert result.exit_code == 5
+    assert re.search(r"^a\.jsonl: .* smaller; ", result.stdout, re.MULTILINE)
+    assert re.search(r"^c\.jsonl: .* smaller; ", result.stdout, re.MULTILINE)
+    assert result.stderr.startswith("failed: ")
+    assert "b.jsonl" in result.stderr
+    assert "(2 compressed, 1 failed)" in result.stdout
+
+
+# Exit codes
+
+
+def test_a_file_that_fails_is_3(session: Path) -> None:
+    """The error says what the system said, where, and that the session is as it was."""
+    before = snapshot(session)
+    (session.parent / "file").write_bytes(b"")
+    result = run("compress", "--backup-dir", "file/below", "session.jsonl")
+    assert result.exit_code == 3
+    assert re.search(r"failed: .*not a directory\. The session is not changed\.", result.stderr)
+    assert {**snapshot(session), "file": ()} == {**before, "file": ()}
+
+
+def test_no_session_is_4(here: Path) -> None:
+    """The error says what was seen instead."""
+    (here / "x.jsonl").write_bytes(b'{"kind":"log","seq":1}\n' * 9000)
+    for command in ("compress", "stats", "verify"):
+        result = run(command, "x.jsonl")
+        assert result.exit_code == 4, command
+        assert "x.jsonl: this is no session of a known agent (its first object has the keys kind, seq)" in result.stderr
+
+
+def test_a_path_that_is_not_there_is_2(here: Path) -> None:
+    """No command starts."""
+    for name, _ in commands():
+        arguments = ("0123456789ab", "none.jsonl") if name == "show" else ("none.jsonl",)
+        result = run(name, *arguments)
+        assert result.exit_code == 2, name
+        assert "none.jsonl" in result.stderr
+        assert "does not exist" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compress",), ("none",), ("compress", "--none", "."), ("compress", "--preset", "best", "."),
+        ("compress", "--keep-turns", "-1", "."), ("compress", "--min-size", "much", "."),
+        ("compress", "--protect-mode", "all", "."), ("restore", "--originals", "x.jsonl", "."), ("show",),
+        ("show", "0123"), ("show", "not-a-reference"), ("show", "0123456789ab"), ("compress", "--config", "none", "."),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_exist_is_2(here: Path, arguments: Sequence[str]) -> None:
+    """Commands, options, values and references."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr
+
+
+@linux
+def test_a_session_in_use_is_4(session: Path) -> None:
+    """The error names the program, and the session is not touched."""
+    before = snapshot(session)
+    with session.open("ab"):
+        result = run("compress", "session.jsonl")
+        assert result.exit_code == 4
+        assert re.search(
+            r"refused: .*session\.jsonl: it is in use, open for writing in .+ \(process \d+\)\. "
+            r"The session is not changed\. Run again when the agent is idle\.", result.stderr,
+        )
+        assert snapshot(session) == before
+        assert run("restore", "session.jsonl").exit_code == 4
+    assert run("compress", "session.jsonl").exit_code == 0
+
+
+FAILURES: dict[str, tuple[Callable[[str], Exception], int]] = {
+    "five": (lambda where: Damaged("it is damaged", where=where), 5),
+    "three": (lambda where: FileFailed("it failed", where=where), 3),
+    "four": (lambda where: NotASession("it is none", where=where), 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (("good",), 1), (("four", "good"), 4), (("three", "four", "good"), 3), (("good", "four", "three"), 3),
+        (("three", "five", "four"), 5), (("good", "three"), 3), (("five",), 5),
+    ],
+)
+def test_of_several_codes(here: Path, monkeypatch: pytest.MonkeyPatch, names: Sequence[str], code: int) -> None:
+    """5, then 3, then 4, then 1; every file has its turn."""
+    real = compress_module.compress_session
+
+    def pretend(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.stem in FAILURES:
+            raise FAILURES[path.stem][0](str(path))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(compress_module, "compress_session", pretend)
+    for name in names:
+        put(here / f"{name}.jsonl")
+    result = run("compress", "--check", *(f"{name}.jsonl" for name in names))
+    assert result.exit_code == code
+    assert result.stdout.splitlines()[-1].startswith(f"total: {len(names)} file")
+    assert result.stderr.count("\n") == sum(name in FAILURES for name in names)
+
+
+def test_interrupted_is_130(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says in which state everything is."""
+
+    def interrupt(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compress_module, "compress_session", interrupt)
+    result = run("compress", session)
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted; every session is as it was or as it will be, none in between.\n"
+
+
+# Errors of the policy
+
+
+def test_an_unknown_key(session: Path) -> None:
+    """The error names the file, the key and the nearest one."""
+    policy(session.parent / "compression.json", toolResultMaxByte=10)
+    before = snapshot(session)
+    result = run("compress", "session.jsonl")
+    assert result.exit_code == 2
+    file = session.parent / "compression.json"
+    assert f'{file}: the policy has an unknown key "session.toolResultMaxByte"' in result.stderr
+    assert 'did you mean "toolResultMaxBytes"? No session is changed. Correct the file.' in result.stderr.replace(
+        '"?.', '"?'
+    )
+    assert snapshot(session) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"session": {"minSavedKB": -1}}', '"session.minSavedKB" is -1, but must be a whole number, 0 or more'),
+        ('{"session": {"enabled": "no"}}', '"session.enabled" is "no", but must be true or false'),
+        ('{"session": {"protectMode": "all"}}', 'must be "turns-or-tokens" or "turns" or "turns-and-tokens"'),
+        ('{"session": []}', 'the policy has no object "session"'),
+        ('{"session": {}', "the policy is no JSON"),
+    ],
+)
+def test_a_wrong_value(session: Path, text: str, said: str) -> None:
+    """The error names the file, the key, the value and what it must be."""
+    (session.parent / "compression.json").write_text(text)
+    result = run("compress", session)
+    assert result.exit_code == 2
+    assert "compression.json: " in result.stderr
+    assert said in result.stderr
+
+
+def test_the_file_of_another_tool_is_passed_over(session: Path) -> None:
+    """A compression.json without our section is none of ours."""
+    (session.parent / "compression.json").write_text('{"level": 9}')
+    assert run("compress", session).exit_code == 0
+
+
+# Names
+
+
+def test_a_hostile_name_never_reaches_the_terminal_raw(here: Path) -> None:
+    """In no output of any command, neither of results nor of errors; the file is still found and done."""
+    name = os.fsdecode(HOSTILE)
+    try:
+        put(here / name)
+    except OSError:
+        pytest.skip("this file system does not take such a name")
+    refused = os.fsencode("r" + name)
+    (here / os.fsdecode(refused)).write_bytes(b"{}\n" * 50_000)
+    missing = b"m" + HOSTILE
+    shown = [
+        spawn("stats", HOSTILE, cwd=here), spawn("compress", "--dry-run", HOSTILE, cwd=here),
+        spawn("compress", ".", cwd=here), spawn("compress", HOSTILE, cwd=here), spawn("verify", ".", cwd=here),
+        spawn("compress", refused, cwd=here), spawn("stats", refused, cwd=here), spawn("compress", missing, cwd=here),
+        spawn("restore", HOSTILE, cwd=here), spawn("forget", HOSTILE, cwd=here),
+        spawn("forget", "--yes", HOSTILE, cwd=here), spawn("show", "0123456789ab", HOSTILE, cwd=here),
+    ]
+    for done in shown:
+        for raw in RAW:
+            assert raw not in done.stdout + done.stderr, (done.args, done.stdout, done.stderr)
+    assert rb"a\x1b[31m\x07 \u202e\x9b\xff.jsonl: " in shown[2].stdout
+    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 130, 0, 2]
+    assert (here / name).read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_a_hostile_name_in_json(here: Path) -> None:
+    """JSON escapes control characters, and holds a name that is no UTF-8 with its bytes escaped."""
+    try:
+        put(here / os.fsdecode(HOSTILE))
+    except OSError:
+        pytest.skip("this file system does not take such a name")
+    for command in (("compress", "--dry-run"), ("stats",)):
+        done = spawn(*command, "--json", HOSTILE, cwd=here)
+        assert b"\x1b" not in done.stdout
+        assert json.loads(done.stdout)["files"][0]["path"] == "a\x1b[31m\x07 \u202e\x9b\\udcff.jsonl"
+
+
+def test_hostile_keys_in_an_error(here: Path) -> None:
+    """What was seen in a file is printed escaped."""
+    (here / "x.jsonl").write_bytes(b'{"\\u001b[31m\\u202e":1}\n' * 9000)
+    result = run("compress", "x.jsonl")
+    assert r"has the keys \x1b[31m\u202e)" in result.stderr
+
+
+# stats
+
+
+def test_stats(session: Path) -> None:
+    """A head, a row for each kind and tool, what a run would come to, what lies beside; nothing is changed."""
+    before = snapshot(session)
+    result = run("stats", "session.jsonl")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns"
+    assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead"]
+    rows = [line.split()[:2] for line in lines[2:-3]]
+    assert ["result", "bash"] in rows
+    assert ["argument", "write"] in rows
+    assert ["thinking", "-"] in rows
+    assert re.fullmatch(rf"  a run would do: {SIZES} -> {SIZES} {PARTS}", lines[-3]), lines[-3]
+    assert re.fullmatch(r"  tokens \(estimated\) [\d,]+ -> [\d,]+", lines[-2])
+    assert lines[-1] == "  beside it: 0 KB"
+    assert snapshot(session) == before
+
+
+def test_stats_of_a_compressed_session(compressed: Path) -> None:
+    """It says why a run would leave it, and how much lies beside."""
+    lines = run("stats", compressed).stdout.splitlines()
+    assert any(line.startswith("  a run would leave it: ") for line in lines)
+    assert re.fullmatch(r"  beside it: [1-9]\d* KB", lines[-1])
+
+
+def test_stats_as_json(session: Path) -> None:
+    """Schema, fields, and the same figures as compress --dry-run."""
+    done = document("stats", "session.jsonl")
+    assert set(done) == {"schema", "files"}
+    assert done["schema"] == "sessioncompress.stats/1"
+    file = done["files"][0]
+    assert set(file) == {"path", "format", "size", "backupSize", "lines", "turns", "shares", "would"}
+    assert set(file["would"]) == FILE_FIELDS
+    assert {frozenset(share) for share in file["shares"]} == {
+        frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
+    }
+    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in Kind}
+    assert file["would"] == one("compress", "--dry-run", "session.jsonl")
+
+
+def test_stats_shows_the_dead(here: Path) -> None:
+    """What lies before a compaction has a column of its own."""
+    put(here / "session.jsonl", "pi-compacted.jsonl")
+    assert sum(share["deadBytes"] for share in one("stats", "session.jsonl")["shares"]) > 0
+
+
+def test_stats_with_a_preset_and_a_policy(session: Path) -> None:
+    """What would be saved is judged by them."""
+    high = one("stats", "--preset", "high-quality", session)["would"]
+    assert high["thinkingBlocksRemoved"] == 0
+    assert one("stats", "--config", policy(session.parent / "p.json", stripThinking=False), session)["would"][
+        "thinkingBlocksRemoved"
+    ] == 0
+
+
+# restore
+
+
+def test_restore(compressed: Path) -> None:
+    """Every byte is back, and the line says how much; a second time there is nothing to do."""
+    result = run("restore", "session.jsonl")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"session\.jsonl: [\d,]+ KB -> 338 KB, \d+ lines restored\n", result.stdout)
+    assert compressed.read_bytes() == fixture("pi-anthropic.jsonl")
+    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it has its original bytes already\n"
+
+
+def test_restore_keeps_what_was_appended(compressed: Path) -> None:
+    """Lines that the agent appended since stay, byte for byte."""
+    line = b'{"type":"custom","customType":"x","id":"ffffffff","parentId":null}\n'
+    with compressed.open("ab") as file:
+        file.write(line)
+    assert run("restore", compressed).exit_code == 0
+    assert compressed.read_bytes() == fixture("pi-anthropic.jsonl") + line
+
+
+def test_restore_of_what_was_never_compressed(session: Path) -> None:
+    """Nothing is written."""
+    before = snapshot(session)
+    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it was never compressed\n"
+    assert snapshot(session) == before
+
+
+def test_restore_refuses_and_markers_help(compressed: Path) -> None:
+    """A rewritten line that was altered is in the way of an exact restore, not of one by markers."""
+    lines = split(compressed.read_bytes())
+    number = next(at for at, line in enumerate(lines) if b"sessioncompress show" in line and b"toolResult" in line)
+    lines[number] = lines[number].replace(b'"type":"message"', b'"type": "message"', 1)
+    compressed.write_bytes(b"".join(lines))
+    before = snapshot(compressed)
+    result = run("restore", "session.jsonl")
+    assert result.exit_code == 4
+    assert "it cannot be restored exactly: 1 rewritten line" in result.stderr
+    assert "The session is not changed. 'sessioncompress restore --from-markers'" in result.stderr
+    assert snapshot(compressed) == before
+    assert run("verify", "session.jsonl").exit_code == 5
+    assert run("restore", "--from-markers", "session.jsonl").exit_code == 0
+    restored = split(compressed.read_bytes())
+    original = split(fixture("pi-anthropic.jsonl"))
+    assert b"[[sessioncompress: " not in compressed.read_bytes()
+    assert json.loads(restored[number])["message"]["content"] == json.loads(original[number])["message"]["content"]
+
+
+def test_restore_of_a_fork(compressed: Path) -> None:
+    """A fork has no journal: the originals of the session that it came from are named."""
+    fork = compressed.with_name("fork.jsonl")
+    fork.write_bytes(b"".join(split(compressed.read_bytes())[:60]))
+    assert "unchanged: " in run("restore", "--from-markers", "fork.jsonl").stdout
+    result = run("restore", "--from-markers", "--originals", "session.jsonl", "fork.jsonl")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"fork\.jsonl: [\d,]+ KB -> [\d,]+ KB, \d+ lines restored\n", result.stdout)
+    assert b"[[sessioncompress: " not in fork.read_bytes()
+
+
+def test_restore_of_a_folder(here: Path) -> None:
+    """All sessions in it."""
+    put(here / "a.jsonl")
+    put(here / "b.jsonl", "omp.jsonl")
+    put(here / "c.jsonl", "bom.jsonl")
+    assert run("compress", ".").exit_code == 0
+    result = run("restore", ".")
+    assert result.exit_code == 0
+    assert result.stdout.count("lines restored") == 2
+    assert (here / "a.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
+    assert (here / "b.jsonl").read_bytes() == fixture("omp.jsonl")
+
+
+def test_restore_by_config(session: Path) -> None:
+    """The policy says where the originals are."""
+    chosen = policy(session.parent / "p.json", backupDir="elsewhere")
+    assert run("compress", "--config", chosen, session).exit_code == 0
+    assert (session.parent / "elsewhere").is_dir()
+    for command in ("verify", "restore"):
+        assert run(command, "--config", chosen, session).exit_code == 0
+    assert session.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
+    """What lies beside can be read without this tool."""
+    zstd = shutil.which("zstd")
+    if zstd is None:
+        pytest.skip("the zstd command is not installed")
+    printed = subprocess.run([zstd, "-dc", beside(compressed).originals], capture_output=True, check=True).stdout
+    now = set(split(compressed.read_bytes()))
+    assert split(printed) == [line for line in split(fixture("pi-anthropic.jsonl")) if line not in now]
+
+
+# show
+
+
+def test_show(compressed: Path) -> None:
+    """A reference of a result, an argument or an image prints its original, to the byte."""
+    journal = journals.load(beside(compressed).journal)
+    original = fixture("pi-anthropic.jsonl")
+    for kind in (Kind.RESULT, Kind.ARGUMENT):
+        for ref in references(compressed, kind):
+            result = run("show", ref, compressed, "--all")
+            assert result.exit_code == 0
+            assert json.dumps(result.stdout_bytes.decode(), ensure_ascii=False).encode() in original
+            assert len(result.stdout_bytes) == next(b.bytes for _, b in journal.blocks if b.ref == ref)
+    for ref in references(compressed, Kind.IMAGE):
+        assert run("show", ref, compressed).stdout_bytes in original
+
+
+def test_every_marker_can_be_shown(compressed: Path) -> None:
+    """The command in a marker works as it stands there."""
+    found = re.findall(rb"sessioncompress (show [0-9a-f]+)", compressed.read_bytes())
+    assert found
+    for command in found:
+        assert run(*command.decode().split()).exit_code == 0
+
+
+def test_show_caps_what_it_prints(compressed: Path) -> None:
+    """20 KB, and a word on how to get the rest; --all prints everything."""
+    ref = max(
+        (block for _, block in journals.load(beside(compressed).journal).blocks if block.kind is Kind.RESULT),
+        key=lambda block: block.bytes,
+    ).ref
+    part, whole = run("show", ref, compressed), run("show", ref, compressed, "--all")
+    assert len(part.stdout_bytes) == 20 * 1024 < len(whole.stdout_bytes)
+    assert whole.stdout_bytes.startswith(part.stdout_bytes)
+    assert re.fullmatch(r"\n\d+ KB more; --all prints everything, --lines A:B a part\.\n", part.stderr)
+    assert whole.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"), [("2:4", slice(1, 4)), ("3", slice(2, 3)), ("3:", slice(2, None)), ("1:1", slice(1))]
+)
+def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
+    """Counted from 1, both ends included."""
+    ref = references(compressed)[0]
+    lines = run("show", ref, compressed, "--all").stdout.split("\n")
+    assert run("show", ref, compressed, "--lines", wanted).stdout.split("\n") == lines[part]
+
+
+@pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2"])
+def test_lines_that_are_none(compressed: Path, wanted: str) -> None:
+    """A usage error says the form."""
+    result = run("show", references(compressed)[0], compressed, f"--lines={wanted}")
+    assert result.exit_code == 2
+    assert "--lines takes A:B, two line numbers counted from 1" in result.stderr
+
+
+def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a path it is found from any folder below the session's."""
+    below = compressed.parent / "src" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert run("show", references(compressed)[0]).exit_code == 0
+    monkeypatch.chdir(compressed.parent.parent)
+    result = run("show", references(compressed)[0])
+    assert result.exit_code == 2
+    assert f"no original with the reference {references(compressed)[0]} is found. Name the session: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "below"),
+    [
+        ("PI_CODING_AGENT_DIR", "sessions/--tmp--"), ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
+        ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
+    ],
+)
+def test_show_looks_where_agents_keep_sessions(
+    here: Path, monkeypatch: pytest.MonkeyPatch, variable: str, below: str
+) -> None:
+    """Each agent's folder, by its environment variable."""
+    folder = here.parent / "agent" / below
+    folder.mkdir(parents=True)
+    path = put(folder / "session.jsonl")
+    assert run("compress", path).exit_code == 0
+    assert run("show", references(path)[0]).exit_code == 2
+    monkeypatch.setenv(variable, str(here.parent / "agent"))
+    assert run("show", references(path)[0]).exit_code == 0
+
+
+def test_show_in_a_folder(compressed: Path) -> None:
+    """The path may be the session's folder."""
+    assert run("show", references(compressed)[0], compressed.parent).exit_code == 0
+
+
+def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
+    """Exit code 2, and each candidate with its whole digest, what it is, and the journal that names it."""
+    refs = []
+    for name, source in (("a.jsonl", "pi-anthropic.jsonl"), ("b.jsonl", "pi-responses.jsonl")):
+        path = put(here / name, source)
+        assert run("compress", path).exit_code == 0
+        journal = beside(path).journal
+        digest = next(block.xxh3 for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
+        forged = "0123456789ab" + digest[12:]
+        text = journal.read_text().replace(f'"xxh3":"{digest}"', f'"xxh3":"{forged}"')
+        journal.write_text(text.replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
+        refs.append(forged)
+    result = run("show", "0123456789ab", ".")
+    assert result.exit_code == 2
+    assert "0123456789ab names 2 originals. Give more digits, or name the session." in result.stderr
+    for ref, name in zip(refs, ("a", "b"), strict=True):
+        said = rf"^{ref}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.refs\.jsonl$"
+        assert re.search(said, result.stderr, re.MULTILINE)
+        assert run("show", ref, ".").exit_code == 0
+    assert run("show", "0123456789ab", "a.jsonl").exit_code == 0
+
+
+def test_show_of_a_damaged_original(compressed: Path) -> None:
+    """Exit code 5: a wrong text is never printed."""
+    flip(beside(compressed).originals)
+    codes = {run("show", ref, compressed).exit_code for ref in references(compressed)}
+    assert 5 in codes
+
+
+# verify
+
+
+def test_verify(compressed: Path) -> None:
+    """The line says what was read and compared."""
+    result = run("verify", "session.jsonl")
+    assert result.exit_code == 0
+    assert re.fullmatch(
+        r"session\.jsonl: pi, 98 lines, (\d+) rewritten, \1 originals read and right\n", result.stdout
+    ), result.stdout
+
+
+def test_verify_changes_nothing(compressed: Path) -> None:
+    """Contents, inodes and times are as they were."""
+    before = snapshot(compressed)
+    assert run("verify", compressed).exit_code == 0
+    assert snapshot(compressed) == before
+
+
+@pytest.mark.parametrize("where", [0.02, 0.3, 0.6, 0.98])
+def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
+    """Wherever it is in the originals: exit code 5, naming the file."""
+    flip(beside(compressed).originals, where)
+    result = run("verify", "session.jsonl")
+    assert result.exit_code == 5
+    assert str(beside(compressed).originals) in result.stderr
+    assert "The session is not changed." in result.stderr
+    assert run("restore", "session.jsonl").exit_code == 5
+
+
+def test_verify_finds_a_missing_original(compressed: Path) -> None:
+    """The file may be gone altogether."""
+    beside(compressed).originals.unlink()
+    assert run("verify", compressed).exit_code in (3, 5)
+
+
+@pytest.mark.parametrize(
+    "name", ["pi-anthropic", "pi-compacted", "pi-gemini", "pi-one-prompt", "pi-responses", "pi-v1", "omp", "openclaw"]
+)
+def test_every_fixture_there_and_back(here: Path, name: str) -> None:
+    """Smaller in total, right in its check, unchanged by a second run, and back to the byte."""
+    path = put(here / "session.jsonl", f"{name}.jsonl")
+    stats = one("compress", "--force", path)
+    assert stats["status"] == "compressed"
+    assert stats["compressedSize"] + stats["backupSize"] < stats["originalSize"]
+    assert run("verify", path).exit_code == 0
+    before = snapshot(path)
+    assert one("compress", "--force", path)["status"] == "unchanged"
+    assert snapshot(path) == before
+    assert run("restore", path).exit_code == 0
+    assert path.read_bytes() == fixture(f"{name}.jsonl")
+
+
+def flip(path: Path, where: float = 0.5) -> None:
+    """Change one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * where)] ^= 1
+    path.write_bytes(data)
+
+
+# forget
+
+
+def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
+    """No is the answer where nothing else is said."""
+    before = snapshot(compressed)
+    for answer in ("n\n", "\n"):
+        result = run("forget", "session.jsonl", answer=answer)
+        assert result.exit_code == 0
+        assert re.match(
+            r"session\.jsonl: delete \d+ KB with \d+ originals, which can then not be restored\? \[y/N\]: ",
+            result.stdout,
+        )
+        assert result.stdout.endswith("session.jsonl: kept\n")
+        assert snapshot(compressed) == before
+    result = run("forget", "session.jsonl", answer="y\n")
+    assert re.search(r"session\.jsonl: deleted \d+ KB with \d+ originals, which can then not be restored\n", result.stdout)
+    assert [each.name for each in compressed.parent.iterdir()] == ["session.jsonl"]
+
+
+def test_forget_without_an_answer(compressed: Path) -> None:
+    """Nobody there to answer: nothing is deleted, and the code is that of an interrupt."""
+    before = snapshot(compressed)
+    done = spawn("forget", "session.jsonl", cwd=compressed.parent)
+    assert done.returncode == 130
+    assert snapshot(compressed) == before
+
+
+def test_forget_yes(compressed: Path) -> None:
+    """It does not ask; the session is not touched, and a second time there is nothing."""
+    before = compressed.read_bytes()
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with \d+ originals, .*\n", result.stdout)
+    assert compressed.read_bytes() == before
+    assert run("forget", "--yes", "session.jsonl").stdout == "session.jsonl: nothing lies beside it\n"
+    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it was never compressed\n"
+
+
+def test_forget_by_config(session: Path) -> None:
+    """The policy says where they are."""
+    chosen = policy(session.parent / "p.json", backupDir="elsewhere")
+    assert run("compress", "--config", chosen, session).exit_code == 0
+    assert run("forget", "--yes", "--config", chosen, session).exit_code == 0
+    assert list((session.parent / "elsewhere").iterdir()) == []
+
+
+# A process of its own
+
+
+def test_a_run_in_a_process_of_its_own(session: Path) -> None:
+    """Results on stdout, nothing on stderr, and mode and time of the session as they were."""
+    session.chmod(0o640)
+    os.utime(session, (1_700_000_000, 1_700_000_000))
+    done = spawn("compress", "session.jsonl", cwd=session.parent)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert done.stdout.startswith(b"session.jsonl: 338 KB -> ")
+    assert session.stat().st_mode & 0o777 == 0o640
+    assert session.stat().st_mtime == 1_700_000_000
+
+
+def test_show_into_a_pipe_that_closes(compressed: Path) -> None:
+    """`show REF --all | head` prints no traceback."""
+    ref = max(
+        (block for _, block in journals.load(beside(compressed).journal).blocks if block.kind is Kind.RESULT),
+        key=lambda block: block.bytes,
+    ).ref
+    command = [sys.executable, "-m", "sessioncompress", "show", ref, "--all"]
+    with subprocess.Popen(command, cwd=compressed.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_show_on_a_terminal_prints_no_escapes(here: Path) -> None:
+    """What a tool once printed must not reach the terminal as commands; into a pipe the bytes go as they are."""
+    pty = pytest.importorskip("pty")
+    path = here / "session.jsonl"
+    lines = split(fixture("pi-anthropic.jsonl"))
+    number = next(at for at, line in enumerate(lines) if b'"toolName":"bash"' in line and len(line) > 4000)
+    lines[number] = lines[number].replace(b'"text":"', b'"text":"\\u001b]0;owned\\u0007\\u202e', 1)
+    path.write_bytes(b"".join(lines))
+    assert run("compress", path).exit_code == 0
+    ref = re.findall(rb"show ([0-9a-f]+)", split(path.read_bytes())[number])[0].decode()
+    command = [sys.executable, "-m", "sessioncompress", "show", ref, "--lines", "1"]
+    raw = subprocess.run(command, cwd=here, capture_output=True, check=True).stdout
+    assert raw.startswith(b"\x1b]0;owned\x07\xe2\x80\xae")
+    parent, child = pty.openpty()
+    with subprocess.Popen(command, cwd=here, stdout=child, stderr=child) as process:
+        process.wait()
+    os.close(child)
+    shown = os.read(parent, 65536)
+    os.close(parent)
+    assert shown.startswith(rb"\x1b]0;owned\x07\u202e")
+    assert b"\x1b" not in shown

@@ -1,0 +1,464 @@
+"""A session end to end, over and over: run, continued by its agent, run again, restored; and when nothing is to be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import marker
+from sessioncompress.audit import verify_session
+from sessioncompress.compress import compress_session
+from sessioncompress.errors import NotASession, Refused
+from sessioncompress.policy import BALANCED, PRESETS, Policy
+from sessioncompress.restore import restore_session
+from sessioncompress.show import show
+from sessioncompress.stats import Status
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use, image
+from tests.runs import (
+    EAGER,
+    FIXTURES,
+    GREEDY,
+    append,
+    calls,
+    compress,
+    compress_again,
+    disk,
+    entries,
+    fixture,
+    journal_of,
+    result_texts,
+    restore,
+    snapshot,
+    split,
+    turn,
+    write,
+)
+
+SESSIONS = sorted(
+    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
+)
+Maker = Callable[[], PiSession]
+MAKERS: list[Maker] = [PiSession, ResponsesSession, GeminiSession, OpenClawSession, OmpSession, lambda: PiSession(1)]
+
+
+def work(made: PiSession, seed: int, turns: int = 2) -> PiSession:
+    """Add turns with reads, writes, commands and thinking."""
+    rng = random.Random(seed)
+    for number in range(turns):
+        made.user(f"Please do part {seed}.{number}.")
+        text = texts.python_source(rng, 20)
+        made.step("read", {"path": f"src/{number}.py"}, text, thinking=texts.prose(rng, 3))
+        made.step("write", {"path": f"src/{number}.py", "content": text + "# more\n"}, "Successfully wrote it", thinking="Hm.")
+        uses = [Use("bash", {"command": "make"}, texts.log_lines(rng, 60)), Use("bash", {"command": "ls"}, texts.listing(rng))]
+        made.parallel(uses, thinking=texts.prose(rng, 4))
+        made.assistant(texts.prose(rng, 2))
+    return made
+
+
+def compact(path: Path, made: PiSession) -> None:
+    """Continue a session by work and a checkpoint behind it, so that a further run pays."""
+    work(made, 77)
+    made.compaction("Done so far.", made.ids[-1])
+    append(path, turn(made))
+
+
+def replaced(path: Path, upto: int) -> list[str]:
+    """Return the texts in results and arguments of a session's first lines that hold a marker."""
+    lines = entries(path.read_bytes())[:upto]
+    found = result_texts(lines) + [leaf for part in calls(lines) for leaf in _leaves(part["arguments"])]
+    return [text for text in found if marker.occurs_in(text)]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
+def test_restoring_gives_every_byte_back(tmp_path: Path, name: str, policy: Policy) -> None:
+    """Whatever was compressed; and a second run in between writes nothing."""
+    original = fixture(name)
+    path = write(tmp_path, original)
+    stats = compress_session(path, policy)
+    assert len(path.read_bytes()) == stats.compressed_size
+    compress_again(path, policy)
+    verify_session(path, policy)
+    assert restore_session(path, policy).status in (Status.RESTORED, Status.UNCHANGED)
+    assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["pi", "responses", "gemini", "openclaw", "omp", "v1"])
+def test_run_after_run_it_stays_exact(tmp_path: Path, make: Maker) -> None:
+    """Compressed, continued, compressed with another preset, compacted, and so on; restored, every byte is back."""
+    made = work(make().opening(), 1)
+    path = write(tmp_path, made)
+    low, high = (replace(PRESETS[name], size_threshold_kb=0, min_saved_kb=0) for name in ("low-cost", "high-quality"))
+    for number, policy in enumerate((EAGER, low, high, GREEDY, EAGER, low)):
+        before = path.stat().st_size
+        stats = compress_session(path, policy)
+        assert stats.compressed_size <= before
+        compress_again(path, policy)
+        verify_session(path, policy)
+        work(made, number + 2)
+        if number in (2, 4):
+            made.compaction("All went well.", made.count - 3 if made.version == 1 else made.ids[-3])
+            made.user("And now?")
+            made.assistant("Now this.")
+        append(path, made)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_compressed_again_after_a_restore_it_is_the_same(tmp_path: Path) -> None:
+    """The originals are there already; nothing but a run record is added."""
+    path = write(tmp_path, work(PiSession(), 1))
+    compress(path)
+    first, kept = path.read_bytes(), beside(path).originals.read_bytes()
+    restore(path)
+    compress(path)
+    assert path.read_bytes() == first
+    assert beside(path).originals.read_bytes() == kept
+    restore(path)
+    assert path.read_bytes() == work(PiSession(), 1).bytes()
+
+
+def test_references_stay_those_they_were(tmp_path: Path) -> None:
+    """Compressed, compacted, compressed, restored, compressed: a text has one reference in its session."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    compress(path)
+    compact(path, made)
+    compress(path)
+    known = {record["ref"] for record in journal_of(path) if record["type"] == "block"}
+    restore(path)
+    compress(path)
+    assert {record["ref"] for record in journal_of(path) if record["type"] == "block"} == known
+
+
+def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> None:
+    """The reference stays, no text of it is left, and the original is the tool's text, not the preview."""
+    made = PiSession()
+    made.user("Go.")
+    logs = [texts.log_lines(random.Random(number), 200) for number in range(4)]
+    for text in logs[:2]:
+        made.step("bash", {"command": "make"}, text, thinking="I look at it.")
+    made.parallel([Use("write", {"path": "a", "content": text}, "ok") for text in logs[2:]], thinking="I write.")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    upto = made.count
+    shown = replaced(path, upto)
+    assert len(shown) == len(logs)
+    assert not any(marker.is_one(each) for each in shown)
+    compact(path, made)
+    compress(path)
+    bare = replaced(path, upto)
+    assert all(marker.is_one(each) for each in bare)
+    assert [marker.references(each) for each in bare] == [marker.references(each) for each in shown]
+    for each, expected in zip(bare, logs, strict=True):
+        assert [one.content for one in show(marker.references(each)[0], path)] == [expected.encode()]
+    compress_again(path)
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
+    """Under a policy of lower limits, what stands in for a text is not taken for a text."""
+    made = PiSession()
+    made.user("Go.")
+    content = texts.python_source(random.Random(2), 20)
+    made.step("write", {"path": "a.py", "content": content}, "Successfully wrote it")
+    made.step("write", {"path": "b.py", "content": content + "#"}, "Successfully wrote it")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    first = calls(entries(path.read_bytes()))
+    compress_session(path, replace(EAGER, tool_call_max_bytes=0, tool_result_max_bytes=0))
+    for before, after in zip(first, calls(entries(path.read_bytes())), strict=True):
+        ref = marker.references(before["arguments"]["content"])
+        assert marker.references(after["arguments"]["content"]) == ref
+        assert show(ref[0], path)[0].content in (content.encode(), (content + "#").encode())
+    assert all(len(each["arguments"]["content"].split("[[sessioncompress:")) == 2 for each in calls(entries(path.read_bytes())))
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_dead_preview_is_replaced_once(tmp_path: Path) -> None:
+    """Under lower limits and dead at once, each value has one record more, not two."""
+    made = PiSession()
+    made.user("Go.")
+    rng = random.Random(2)
+    made.parallel([Use("write", {"path": "a", "content": texts.python_source(rng, 40)}, "ok") for _ in range(3)])
+    path = write(tmp_path, turn(made))
+    compress(path)
+    compact(path, made)
+    compress(path, replace(EAGER, tool_call_max_bytes=0))
+    refs = [marker.references(each)[0] for each in replaced(path, 6)]
+    assert len(refs) == 3
+    records = [record["ref"] for record in journal_of(path) if record["type"] == "block" and record["line"] == 2]
+    assert sorted(records) == sorted(refs * 2)
+    verify_session(path)
+
+
+def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path) -> None:
+    """Run without a backup, then with one: what is kept is what was there, under its own digest."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    compact(path, made)
+    compress(path)
+    verify_session(path)
+    with pytest.raises(Refused, match="without keeping originals"):
+        restore_session(path)
+    for entry in entries(path.read_bytes()):
+        for ref in marker.references(json.dumps(entry)):
+            assert show(ref, path)
+
+
+def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
+    """And no originals lie there; a second run still knows its own replacements."""
+    path = write(tmp_path, work(PiSession(), 1))
+    stats = compress(path, replace(EAGER, keep_backup=False))
+    assert not beside(path).originals.exists()
+    assert b"kept on disk" not in path.read_bytes()
+    assert marker.PREFIX_BYTES in path.read_bytes()
+    assert stats.imitated_markers == 0
+    again = compress_again(path, replace(EAGER, keep_backup=False))
+    assert again.imitated_markers == 0
+
+
+@pytest.mark.parametrize("given", ["kept", "../kept", "absolute"])
+def test_a_backup_dir_holds_what_lies_beside(tmp_path: Path, given: str) -> None:
+    """A relative one counts from the session's folder."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    kept = tmp_path / "kept" if given != "kept" else folder / "kept"
+    policy = replace(EAGER, backup_dir=str(kept) if given == "absolute" else given)
+    path = write(folder, work(PiSession(), 1))
+    compress(path, policy)
+    assert [each.suffix for each in kept.rglob("*session.jsonl.zst")] == [".zst"]
+    assert not list(folder.rglob(".sessioncompress/session*"))
+    verify_session(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == work(PiSession(), 1).bytes()
+
+
+def test_every_turns_runs_on_small_sessions_too(tmp_path: Path) -> None:
+    """Once so many turns came since the last run; before, it is skipped and says why."""
+    policy = replace(EAGER, size_threshold_kb=1000, every_turns=3)
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    assert compress_session(path, policy).status is Status.SKIPPED
+    append(path, work(made, 2))
+    compress(path, policy)
+    append(path, work(made, 3))
+    skipped = compress_session(path, policy)
+    assert (skipped.status, "under the threshold" in skipped.reason) == (Status.SKIPPED, True)
+    append(path, work(made, 4, turns=1))
+    compress(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
+    """It says how much it would be; `force` lifts it."""
+    path = write(tmp_path, work(PiSession(), 1))
+    before = snapshot(path)
+    stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
+    assert stats.status is Status.UNCHANGED
+    assert "less than minSavedKB 1000" in stats.reason
+    assert snapshot(path) == before
+    compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
+
+
+def test_force_lifts_no_protection(tmp_path: Path) -> None:
+    """Only the thresholds."""
+    path = write(tmp_path, work(PiSession(), 1))
+    assert compress_session(path, BALANCED, force=True).status is Status.UNCHANGED
+
+
+@pytest.mark.parametrize("policy", [EAGER, BALANCED, replace(EAGER, keep_backup=False)], ids=["eager", "balanced", "no backup"])
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, policy: Policy) -> None:
+    """To the byte, of the session and of what lies beside it."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    before = snapshot(path)
+    said = compress_session(path, policy, dry_run=True)
+    assert snapshot(path) == before
+    assert compress_session(path, policy) == said
+    assert path.stat().st_size == said.compressed_size
+    assert disk(path) - said.compressed_size - said.backup_size in (0, 2), "a .gitignore may lie there"
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [(split(fixture("pi-anthropic.jsonl"))[0], 1), (split(fixture("pi-anthropic.jsonl"))[0].rstrip(), 1), (PiSession(1).bytes(), 1)],
+    ids=["header", "header without LF", "header of version 1"],
+)
+def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) -> None:
+    """With nothing to do."""
+    stats = compress_again(write(tmp_path, data))
+    assert stats.lines == lines
+
+
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [(b"", "no JSON object"), (b"\n\n", "no JSON object"), (b"plain text\n", "no JSON object"), (b'{"a":1}\n', "keys a"),
+     (fixture("look-alike-deepseek.jsonl"), "createdAt")],
+    ids=["empty", "blank", "text", "other JSON", "another harness"],
+)
+def test_what_is_no_session_is_refused(tmp_path: Path, data: bytes, seen: str) -> None:
+    """By what it holds, saying what was seen."""
+    path = write(tmp_path, data)
+    with pytest.raises(NotASession, match=seen):
+        compress_session(path, EAGER)
+    assert path.read_bytes() == data
+
+
+def test_a_last_line_without_lf_is_not_touched(tmp_path: Path) -> None:
+    """The agent may be writing it; once it is whole, the next run takes it."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
+    made.step("bash", {"command": "b"}, texts.log_lines(random.Random(2), 80))
+    path = write(tmp_path, made.bytes()[:-1])
+    compress(path, GREEDY)
+    assert split(path.read_bytes())[-1] == made.lines()[-1][:-1]
+    restore(path, GREEDY)
+    assert path.read_bytes() == made.bytes()[:-1]
+
+
+def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path) -> None:
+    """Without ids two lines can be the same; their rewritings must then not be."""
+    made = PiSession(1)
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
+    line = made.lines()[-1]
+    for _ in range(4):
+        made.raw(line)
+    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
+    path = write(tmp_path, turn(made))
+    for policy in (EAGER, replace(EAGER, eliminate_redundancy=False), GREEDY):
+        compress_session(path, policy)
+        compress_again(path, policy)
+        verify_session(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_mode_and_time_stay(tmp_path: Path) -> None:
+    """Agents list sessions by time."""
+    path = write(tmp_path, work(PiSession(), 1))
+    before = path.stat()
+    for run in (compress, restore):
+        run(path)
+        assert (path.stat().st_mode, path.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_the_statistics_add_up(tmp_path: Path) -> None:
+    """What the report says is what was done."""
+    path = write(tmp_path, fixture("pi-responses.jsonl"))
+    before = split(path.read_bytes())
+    stats = compress(path)
+    after = split(path.read_bytes())
+    assert stats.lines == len(before) == len(after)
+    assert stats.lines_changed == sum(old != new for old, new in zip(before, after, strict=True))
+    assert stats.original_size - stats.compressed_size == sum(map(len, before)) - sum(map(len, after))
+    assert 0 < stats.removed_bytes <= stats.removable_bytes
+    assert stats.tokens_after < stats.tokens_before
+    assert stats.ratio == stats.compressed_size / stats.original_size
+    assert stats.backup_size == stats.backup_added == disk(path) - path.stat().st_size
+
+
+def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:
+    """A path is a path, whatever an agent's tools call their arguments."""
+    long = texts.log_lines(random.Random(5), 40)
+    keys = ["0", "007", "1" * 5000, "a/b~c", "~1", "", "-1", "١٢", "\u2028", "0.5", "1e5"]
+    made = PiSession()
+    made.user("Go.")
+    for key in keys:
+        made.step("odd", {key: long + key, "list": [{key: long + "." + key}]}, "ok")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    found = [leaf for part in calls(entries(path.read_bytes())) for leaf in _leaves(part["arguments"])]
+    for leaf in found:
+        for ref in marker.references(leaf):
+            assert show(ref, path)[0].content.startswith(long.encode())
+    assert sum(len(marker.references(leaf)) for leaf in found) == 2 * len(keys)
+    verify_session(path)
+    compress_again(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_names_of_any_length_can_be_restored(tmp_path: Path) -> None:
+    """A tool, a call or a key of megabytes fits into no record; then the line is left alone."""
+    long = texts.log_lines(random.Random(5), 40)
+    made = PiSession()
+    made.user("Go.")
+    made.step("t" * 5_000_000, {"a": long}, long)
+    made.step("odd", {"k" * 5_000_000: long}, long + ".")
+    path = write(tmp_path, turn(made))
+    compress_session(path, EAGER)
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
+def test_hostile_names_break_nothing(tmp_path: Path, policy: Policy) -> None:
+    """Names of files and tools stand in markers; quotes take two bytes there."""
+    rng = random.Random(9)
+    made = PiSession()
+    made.user("Go.")
+    for name in ('"' * 200, "]]" * 60, "[[sessioncompress: x]]", "\x00\x1b\u202e" * 40, "漢" * 100):
+        for _ in range(3):
+            made.step("read", {"path": name}, texts.python_source(rng, 12))
+        made.step(name, {"path": name, "text": texts.prose(rng, 9)}, texts.python_source(rng, 12))
+    path = write(tmp_path, turn(made))
+    compress(path, policy)
+    compress_again(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_prompt_with_an_image_that_waits_for_its_answer_is_recent(tmp_path: Path) -> None:
+    """The model has not seen it yet."""
+    made = PiSession()
+    made.user("What is this?", [image("iVBORw0KGgo" + "A" * 200_000)])
+    path = write(tmp_path, made)
+    assert compress_session(path, replace(BALANCED, min_saved_kb=0)).status is Status.UNCHANGED
+
+
+def test_an_odd_image_is_left_alone(tmp_path: Path) -> None:
+    """One whose data is no text names nothing that a reference could."""
+    made = PiSession()
+    made.user("Go.", [{"type": "image", "source": {"data": "A" * 5000}}, {"type": "image", "data": None, "x": "B" * 5000}])
+    path = write(tmp_path, turn(work(made, 1)))
+    compress(path)
+    kept = entries(path.read_bytes())[1]["message"]["content"][1:]
+    assert [part["type"] for part in kept] == ["image", "image"]
+
+
+def test_several_paths_lead_to_one_session(tmp_path: Path) -> None:
+    """Relative or absolute, the store is the same."""
+    path = write(tmp_path, work(PiSession(), 1))
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        compress(Path("session.jsonl"))
+    finally:
+        os.chdir(here)
+    compress_again(path)
+    restore(path)
+
+
+def _leaves(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [leaf for child in children for leaf in _leaves(child)]

@@ -1,0 +1,101 @@
+"""The survey: one reading that knows every line, and leaves alone what it does not understand."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from sessioncompress.formats.pi import Pi
+from sessioncompress.jsonl import pieces
+from sessioncompress.model import Kind, Role, Survey
+from sessioncompress.survey import parse, survey
+from tests.build import PiSession, ResponsesSession
+from tests.runs import fixture, split, survey_of
+
+LONG = "a line of output\n" * 100
+
+OPAQUE: list[tuple[str, bytes]] = [
+    ("no JSON", b"{oops\n"),
+    ("a torn line", b'{"type":"message","id":"0bad\n'),
+    ("trailing words", b"{} words\n"),
+    ("a list", b"[1,2]\n"),
+    ("a text", b'"text"\n'),
+    ("a number", b"1\n"),
+    ("null", b"null\n"),
+    ("NaN", b'{"a":NaN}\n'),
+    ("a number beyond floats", b'{"a":1e400}\n'),
+    ("no UTF-8", b'{"a":"\xff"}\n'),
+    ("a lone surrogate", b'{"a":"\\ud83d"}\n'),
+    ("a control character", b'{"a":"\x01"}\n'),
+    ("too deep", b'{"a":' + b"[" * 1100 + b"]" * 1100 + b"}\n"),
+    ("a byte order mark", b"\xef\xbb\xbf{}\n"),
+    ("NUL, as a crash leaves it", b"\0\0\0\0\n"),
+]
+
+BLANK = [("LF", b"\n"), ("CRLF", b"\r\n"), ("spaces", b"  \t \n"), ("spaces at the end", b"  ")]
+
+
+def read(data: bytes, cap: int = 1 << 20) -> Survey:
+    """Read bytes as pi's."""
+    return survey(pieces(io.BytesIO(data), len(data), cap), Pi())
+
+
+@pytest.mark.parametrize("raw", [case[1] for case in OPAQUE], ids=[case[0] for case in OPAQUE])
+def test_a_line_that_is_not_understood_is_opaque(raw: bytes) -> None:
+    """It is counted and copied, and nothing of it is ever replaced."""
+    found = read(raw)
+    assert [line.role for line in found.lines] == [Role.OPAQUE]
+    assert found.lines[0].size == len(raw)
+    assert found.lines[0].blocks == found.lines[0].facts.ties == ()
+    assert parse(raw) is None
+
+
+@pytest.mark.parametrize("raw", [case[1] for case in BLANK], ids=[case[0] for case in BLANK])
+def test_a_blank_line_is_blank(raw: bytes) -> None:
+    """It is no bad line."""
+    assert [line.role for line in read(raw).lines] == [Role.BLANK]
+
+
+def test_an_empty_file_has_no_line() -> None:
+    """And no size."""
+    assert read(b"") == Survey((), read(b"").shape, 0)
+
+
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "hostile.jsonl", "omp.jsonl", "bom.jsonl"])
+def test_the_sizes_are_those_of_the_lines(name: str) -> None:
+    """One line of the survey for each line of the file."""
+    data = fixture(name)
+    found = survey_of(data)
+    assert [line.size for line in found.lines] == [len(raw) for raw in split(data)]
+    assert found.size == len(data)
+
+
+def test_a_line_over_the_cap_is_opaque() -> None:
+    """It is read in pieces, hashed whole, and the lines behind it keep their numbers."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("read", {"path": "a"}, LONG * 3)
+    made.assistant("Done.")
+    whole = read(made.bytes())
+    cut = read(made.bytes(), cap=2000)
+    assert [line.role for line in cut.lines] == [
+        Role.HEADER, Role.USER, Role.ASSISTANT, Role.OPAQUE, Role.ASSISTANT
+    ]
+    assert [(line.size, line.digest) for line in cut.lines] == [(line.size, line.digest) for line in whole.lines]
+    assert cut.size == whole.size
+
+
+def test_a_last_line_without_lf_is_known_but_never_changed() -> None:
+    """It may still be being written: its place in the tree counts, its blocks do not."""
+    made = ResponsesSession()
+    made.user("Go.")
+    made.step("read", {"path": "a"}, LONG, details={"more": LONG}, thinking="Let me see.")
+    torn = survey_of(made.bytes().rstrip(b"\n"))
+    assert torn.lines[3].role is Role.RESULT
+    assert torn.lines[3].blocks == torn.lines[3].facts.ties == ()
+    assert torn.lines[3].facts.sealed
+    assert torn.lines[3].answers == torn.lines[2].calls[0].id
+    assert torn.lines[:3] == survey_of(made).lines[:3]
+    assert torn.shape == survey_of(made).shape
+    assert {block.kind for block in survey_of(made).lines[3].blocks} == {Kind.RESULT, Kind.MIRROR}
