@@ -105,7 +105,9 @@ class _Restore:
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 
     def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
-        with Rewrite(self.session, self.beside, self.journal.lengths) as rewrite:
+        with Rewrite(
+            self.session, self.beside, self.journal.lengths, commit_originals=self.policy.commit_originals
+        ) as rewrite:
             for line in lines:
                 rewrite.write(line)
             if swapper is not None:

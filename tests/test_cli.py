@@ -849,6 +849,18 @@ def test_restore_by_config(session: Path) -> None:
     assert session.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
+def test_restore_leaves_committed_originals_to_git(session: Path) -> None:
+    """With `commitOriginals` git sees them after a restore as before it."""
+    (session.parent / ".git").mkdir()
+    policy(session.parent / "compression.json", commitOriginals=True)
+    assert run("compress", session).exit_code == 0
+    ignore = session.parent / ".sessioncompress" / ".gitignore"
+    before = ignore.read_bytes()
+    assert before != b"*\n"
+    assert run("restore", session).exit_code == 0
+    assert ignore.read_bytes() == before
+
+
 def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
     """What lies beside can be read without this tool."""
     zstd = shutil.which("zstd")

@@ -145,9 +145,8 @@ def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> No
     made = PiSession()
     made.user("Go.")
     logs = [texts.log_lines(random.Random(number), 200) for number in range(4)]
-    for text in logs[:2]:
+    for text in logs:
         made.step("bash", {"command": "make"}, text, thinking="I look at it.")
-    made.parallel([Use("write", {"path": "a", "content": text}, "ok") for text in logs[2:]], thinking="I write.")
     path = write(tmp_path, turn(made))
     compress(path)
     upto = made.count
@@ -186,23 +185,6 @@ def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
     verify_session(path)
     restore(path)
     assert path.read_bytes() == made.bytes()
-
-
-def test_a_dead_preview_is_replaced_once(tmp_path: Path) -> None:
-    """Under lower limits and dead at once, each value has one record more, not two."""
-    made = PiSession()
-    made.user("Go.")
-    rng = random.Random(2)
-    made.parallel([Use("write", {"path": "a", "content": texts.python_source(rng, 40)}, "ok") for _ in range(3)])
-    path = write(tmp_path, turn(made))
-    compress(path)
-    compact(path, made)
-    compress(path, replace(EAGER, tool_call_max_bytes=0))
-    refs = [marker.references(each)[0] for each in replaced(path, 6)]
-    assert len(refs) == 3
-    records = [record["ref"] for record in journal_of(path) if record["type"] == "block" and record["line"] == 2]
-    assert sorted(records) == sorted(refs * 2)
-    verify_session(path)
 
 
 def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ MARKER_BYTES = 110
 _PREVIEW_SHARE = 20
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
 _EXIT_WITHIN = 200
+_MOST_LINKS = 8
 
 
 def propose(view: View) -> Iterator[Change]:
@@ -41,17 +42,26 @@ def budget(size: int, view: View) -> int:
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
     """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone."""
     if context.origin is not None:
-        text = shrunk(context.origin, change.note)
-        yield Replacement(change.path, text, change, _size_of(change), origin=context.origin)
+        bare = _with_links(shrunk(context.origin, change.note), text, context)
+        yield Replacement(change.path, bare, change, _size_of(change), origin=context.origin)
         return
     content = text.encode()
     wording = Wording(context.refer(content))
     limit = context.policy.result_limit
     tries = _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ()
-    new = next((each for each in tries if context.size(each) <= limit), None)
-    yield Replacement(
-        change.path, reference(text, wording, change.note) if new is None else new, change, _size_of(change), content
-    )
+    linked = (_with_links(each, text, context) for each in tries)
+    new = next((each for each in linked if context.size(each) <= limit), None)
+    if new is None:
+        new = _with_links(reference(text, wording, change.note), text, context)
+    yield Replacement(change.path, new, change, _size_of(change), content)
+
+
+def _with_links(new: str, text: str, context: Context) -> str:
+    """Add the names of the agent's files that the text holds and the preview has lost, a few at most."""
+    if context.form.links is None:
+        return new
+    lost = [link for link in dict.fromkeys(context.form.links.findall(text)) if link not in new]
+    return "\n".join([new, *lost[:_MOST_LINKS]])
 
 
 def _size_of(change: Change) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,6 +40,10 @@ class Format(Protocol):
     @property
     def tools(self) -> frozenset[str]:
         """The agent's own tools, in lower case."""
+
+    @property
+    def links(self) -> re.Pattern[str] | None:
+        """What in a result's text names a file of the agent, and must stay there; None where there is no such thing."""
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file is this agent's, from what it holds and never from its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -230,6 +231,8 @@ class FamilyReader:
 
 class FamilyFormat:
     """What the formats of the family share; each adds its name, its marks and its tools."""
+
+    links: re.Pattern[str] | None = None
 
     def shape(self, lines: Sequence[Line]) -> Shape:
         """Return the live path and the dead history."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sessioncompress.formats import family
@@ -32,6 +33,7 @@ class OhMyPi(family.FamilyFormat):
 
     name = "oh-my-pi"
     tools = _TOOLS
+    links = re.compile(r"artifact://\d+")
 
     def recognises(self, head: Head) -> bool:
         """Say whether a pi-like file holds entries that only oh-my-pi writes."""

@@ -8,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = ".sessioncompress"
+_UNNAMED = ".session"
+"""Stands in a journal's name for a session whose own name has no ending that we know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,17 @@ def work_folder(session: Path) -> Path:
     return session.parent / FOLDER
 
 
-def _stem(name: str) -> str:
-    """Cut `.jsonl`, unless what remains could be a session of its own beside this one."""
-    stem = name.removesuffix(".jsonl")
-    return name if stem == "" or stem.endswith(".json") else stem
-
-
 def originals_of(journal: Path) -> Path:
     """Name the originals that belong to a journal."""
     stem = journal.name.removesuffix(".refs.jsonl")
-    name = stem if stem.endswith((".json", ".jsonl")) else f"{stem}.jsonl"
-    return journal.with_name(f"{name}.zst")
+    if stem.endswith(_UNNAMED):
+        return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
+    return journal.with_name(f"{stem}.zst" if stem.endswith((".json", ".jsonl")) else f"{stem}.jsonl.zst")
+
+
+def _stem(name: str) -> str:
+    """Cut `.jsonl`, unless what remains could be a session of its own beside this one."""
+    stem = name.removesuffix(".jsonl")
+    if name.endswith(".json") or stem == "" or stem.endswith((".json", _UNNAMED)):
+        return name
+    return f"{name}{_UNNAMED}" if stem == name else stem

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from tests.agents.bodies import Body, Kind, Message, Part, messages
-from tests.agents.rules import lone_items, problems, reasoned_ids
+from tests.agents.bodies import Body, Kind, Message, Part, agent_messages, messages
+from tests.agents.rules import problems, reasoned_ids
 
 MARKER = "[[sessioncompress: "
 _UNSAID = frozenset({"system", "developer"})
@@ -22,11 +24,36 @@ def differences(original: Body, rewritten: Body, thoughts: Collection[str] = ())
 
     `thoughts` are the texts of the session's thinking: pi sends those of another model as plain text.
     """
-    before = problems(original)
-    broken = [problem for problem in problems(rewritten) if problem not in before]
-    alone = lone_items(rewritten, reasoned_ids(original))
+    broken = _counted(problems(rewritten, reasoned_ids(original))) - _counted(problems(original))
     found = message_differences(messages(original), messages(rewritten), thoughts)
-    return [*found, *alone, *(f"breaks a rule of the API: {problem}" for problem in broken)]
+    return [*found, *(f"breaks a rule of the API: {problem}" for problem in broken.elements())]
+
+
+def _counted(found: Iterable[str]) -> Counter[str]:
+    """Count problems by what they say, without their places: those move when thinking goes."""
+    return Counter(re.sub(r"^message \d+", "a message", problem) for problem in found)
+
+
+def context_differences(original: Sequence[Mapping[str, Any]], rewritten: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the differences between the messages that an agent's loader rebuilt from two sessions."""
+    found = message_differences(agent_messages(original), agent_messages(rewritten))
+    if len(original) != len(rewritten):
+        return found or [f"{len(original)} messages became {len(rewritten)}"]
+    pairs = enumerate(zip(original, rewritten, strict=True))
+    return [*found, *(f"message {n}: {said}" for n, (o, w) in pairs for said in _around(o, w))]
+
+
+def _around(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """What surrounds the content stays, but for mirrors, and for the payload that oh-my-pi sends in its stead."""
+    shrinkable = {"content", "details", "toolCallId", "providerPayload"}
+    if list(old.keys() - shrinkable) != list(new.keys() - shrinkable):
+        yield f"has the fields {sorted(new)}, had {sorted(old)}"
+    yield from (f"{key} changed" for key in old.keys() - shrinkable if old[key] != new.get(key))
+    payload = new.get("providerPayload")
+    if payload is not None and payload != old.get("providerPayload"):
+        yield "the provider's payload changed"
+    if payload is None and "providerPayload" in old and any("|" in block.get("id", "") for block in new["content"]):
+        yield "the provider's payload is gone, and item ids that belong to it are not"
 
 
 def message_differences(
@@ -94,7 +121,7 @@ def _call(where: str, old: Part, new: Part) -> Iterator[str]:
 
 def _same_id(old: str, new: str) -> bool:
     """An id may have lost its item id, whose `|` pi writes as `_` to APIs that do not allow it."""
-    return new == old or old.startswith((f"{new}|", f"{new}_fc_"))
+    return new == old or (bool(new) and old.startswith((f"{new}|", f"{new}_")))
 
 
 def _arguments(where: str, old: Any, new: Any) -> Iterator[str]:

@@ -27,7 +27,6 @@ _PLACES = {
     "google-generative-ai": "/v1beta",
 }
 _RENAMED_APIS = {b'"api":"google-gemini-cli"': b'"api":"google-generative-ai"'}
-_OWN_PROVIDERS = {"anthropic-messages", "openai-responses", "openai-codex-responses"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +150,13 @@ def entries(session: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(entry, dict):
             yield entry
+
+
+def thoughts(session: Path) -> frozenset[str]:
+    """Return the texts of a session's thinking, which pi sends as plain text to another model."""
+    messages = (entry.get("message") or {} for entry in entries(session))
+    blocks = (block for message in messages if message.get("role") == "assistant" for block in message["content"])
+    return frozenset(block["thinking"] for block in blocks if block["type"] == "thinking")
 
 
 def _models(session: Path) -> Iterator[Model]:

@@ -15,7 +15,7 @@ from sessioncompress.store.beside import beside
         ("session.jsonl", "session.jsonl.zst", "session.refs.jsonl"),
         ("x.json", "x.json.zst", "x.json.refs.jsonl"),
         ("x.json.jsonl", "x.json.jsonl.zst", "x.json.jsonl.refs.jsonl"),
-        ("plain", "plain.zst", "plain.refs.jsonl"),
+        ("plain", "plain.zst", "plain.session.refs.jsonl"),
         (".jsonl", ".jsonl.zst", ".jsonl.refs.jsonl"),
     ],
 )

@@ -1,0 +1,44 @@
+"""The sessions that the resume tests run on: the fixtures, and real ones where they lie beside the repository."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sessioncompress import Policy, ProtectMode, Status, compress_session
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "fixtures"
+CORPUS = ROOT.parent / "shared" / "corpus"
+
+NO_THRESHOLDS = Policy(size_threshold_kb=0, min_saved_kb=0)
+"""The shipped defaults, for sessions of any size."""
+
+LITTLE_PROTECTED = Policy(
+    size_threshold_kb=0,
+    min_saved_kb=0,
+    protect_mode=ProtectMode.TURNS_AND_TOKENS,
+    protect_tokens=500,
+    turn_threshold_before_compress=1,
+)
+"""Nearly everything is rewritten: what a resume bears here, it bears with any policy."""
+
+
+def of_corpus(part: str) -> Path:
+    """Return the one real session whose name holds this; skips where there are none."""
+    if not CORPUS.is_dir():
+        pytest.skip("there are no real sessions beside the repository")
+    return next(CORPUS.glob(f"*/*{part}*.jsonl"))
+
+
+def compressed(session: Path, policy: Policy) -> Path:
+    """Compress a copy of a session in a folder of its own; it must become smaller."""
+    folder = session.parent / "compressed"
+    folder.mkdir()
+    copy = Path(shutil.copyfile(session, folder / session.name))
+    stats = compress_session(copy, policy)
+    assert stats.status is Status.COMPRESSED, stats.reason
+    assert copy.stat().st_size < session.stat().st_size
+    return copy

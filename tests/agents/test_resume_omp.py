@@ -1,0 +1,44 @@
+"""A rewritten session is loaded by oh-my-pi's own loader into the messages that the original gives, only less of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sessioncompress import Policy
+from tests.agents import omp
+from tests.agents.compare import context_differences
+from tests.agents.installed import need
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+
+FIXTURE_RUNS = [("omp", NO_THRESHOLDS), ("omp", LITTLE_PROTECTED), ("omp-gemini", LITTLE_PROTECTED)]
+CORPUS_RUNS = [
+    "01a01ae5-8d1a",  # Responses, with payloads
+    "01a01b67-3441",  # the same, one prompt and three dozen calls
+    "01a0221c-9435",
+    "01a01b95-b852-7001",  # Gemini
+    "01a01d30-1823-7002",
+]
+
+
+@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["omp-default", "omp-little", "omp-gemini-little"])
+def test_a_compressed_fixture_is_loaded(name: str, policy: Policy, tmp_path: Path) -> None:
+    check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS)
+def test_a_compressed_real_session_is_loaded(name: str, tmp_path: Path) -> None:
+    check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+
+
+def check(session: Path, policy: Policy, folder: Path) -> None:
+    need(omp.installed(), "oh-my-pi")
+    original = folder / session.name
+    original.write_bytes(session.read_bytes())
+    before = omp.context(original, folder)
+    after = omp.context(compressed(original, policy), folder)
+    assert before
+    assert context_differences(before, after) == []
+    assert len(json.dumps(after)) < len(json.dumps(before))
