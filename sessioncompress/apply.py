@@ -24,6 +24,8 @@ from sessioncompress.survey import parse
 from sessioncompress.verify import broken
 
 IN_USE = "it changed while it was being read"
+_LONGEST_RECORD = 64 * 1024
+"""Bytes of a block's record in the journal; only a name of a tool, a call or a key can make it so long."""
 
 
 class Sink(Protocol):
@@ -120,9 +122,12 @@ class Applier:
             self._leave_alone(number)
             return
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
+        blocks = [record.encode() for record in records]
+        if any(len(block) > _LONGEST_RECORD for block in blocks):
+            raise CannotSplice("a name in it is too long for the journal")
         self.done.ours.update({key: record.origin for record in records for key in record.identities()})
         if before is None:
-            self._add(raw, original, rewritten.digest(), b"".join([record.encode() for record in records]))
+            self._add(raw, original, rewritten.digest(), b"".join(blocks))
         self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
         self._count(number, new.replacements)
 

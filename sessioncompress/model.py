@@ -105,7 +105,7 @@ class Facts:
     """What only some lines have, apart so that the others take no memory for it.
 
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
-    only together with the ties. `repeats` names the calls whose results the line's text repeats. `keeps` is a
+    only together with the ties. `repeats` holds the digests of results that the line's text repeats. `keeps` is a
     checkpoint's first kept entry.
     """
 
@@ -114,7 +114,7 @@ class Facts:
     thinks: bool = False
     sealed: bool = False
     bound: bool = False
-    repeats: tuple[str, ...] = ()
+    repeats: tuple[bytes, ...] = ()
     keeps: str | int = ""
 
 

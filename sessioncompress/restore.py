@@ -96,7 +96,7 @@ class _Restore:
         form = files.format_of(self.session)
         by_key: dict[OurKey, list[tuple[LineRecord, BlockRecord]]] = {}
         for line, block in journal.blocks:
-            for key in block.identities():
+            for key in block.identities() if line.place else ():
                 by_key.setdefault(key, []).append((line, block))
         if not by_key:
             return self._stats(Status.UNCHANGED, "no original is stored that a marker could name")

@@ -9,6 +9,7 @@ import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.formats.base import Entry, Format, Reader
+from sessioncompress.formats.lenient import entry_of
 from sessioncompress.jsonl import Piece
 from sessioncompress.model import Line, Role, Survey
 
@@ -37,9 +38,17 @@ def read_line(raw: bytes, reader: Reader) -> Line:
     """Read one whole line. A line without its LF may still be being written: it is known, but never changed."""
     entry = parse(raw)
     if entry is None:
-        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
+        return _opaque(raw, reader)
     line = reader.line(raw, entry)
     return line if raw.endswith(b"\n") else unchangeable(line)
+
+
+def _opaque(raw: bytes, reader: Reader) -> Line:
+    """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
+    entry = entry_of(raw) if raw.strip() else None
+    if entry is None:
+        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
+    return replace(unchangeable(reader.line(raw, entry)), role=Role.OPAQUE)
 
 
 def unchangeable(line: Line) -> Line:

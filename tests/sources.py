@@ -40,11 +40,11 @@ class {T}:
     def {v2}(self, other: {T}) -> bool:
         """Say whether the other {n} has the same {n2}."""
         return self.{n2} == other.{n2} and abs(self.{n3} - other.{n3}) < 0.{k}''',
-    '''def _{v}_{n}(state: dict[str, {T}], {n2}: str) -> None:
+    """def _{v}_{n}(state: dict[str, {T}], {n2}: str) -> None:
     {n3} = state.pop({n2}, None)
     if {n3} is None:
         raise KeyError(f"{n2} {{{n2}}} has no {a} {n}")
-    state[f"{{{n2}}}/{n4}"] = {n3}.{v2}()''',
+    state[f"{{{n2}}}/{n4}"] = {n3}.{v2}()""",
     '''class {T}Store:
     """Keeps {a} {n}s in one {n2} table."""
 
@@ -80,31 +80,31 @@ class {T}:
 )
 
 _TYPESCRIPT: Sequence[str] = (
-    '''export function {v}{N}({n2}: {T}, {n3} = {k}): {T} | undefined {{
+    """export function {v}{N}({n2}: {T}, {n3} = {k}): {T} | undefined {{
 	if ({n2}.{n3} < {n3}) return undefined;
 	const {n4} = {n2}.{v2}({n3});
 	return {n4}.{a} ? undefined : {n4};
-}}''',
-    '''export interface {T} {{
+}}""",
+    """export interface {T} {{
 	{n}: string;
 	{n2}: number;
 	{n3}?: Array<{{ {n4}: string; at: number }}>;
 	/** Set when the {n} is {a}. */
 	{vd}At: Date | null;
-}}''',
-    '''export async function {v}{N}(client: Client, {n2}: string): Promise<{T}> {{
+}}""",
+    """export async function {v}{N}(client: Client, {n2}: string): Promise<{T}> {{
 	for (let attempt = 0; attempt < {d}; attempt++) {{
 		const answer = await client.get(`/{n3}s/${{{n2}}}/{n}`);
 		if (answer.ok) return (await answer.json()) as {T};
 		log.warn(`{n} ${{{n2}}}: attempt ${{attempt + 1}} gave ${{answer.status}}`);
 	}}
 	throw new Error(`no {a} {n} for ${{{n2}}}`);
-}}''',
-    '''const {C} = new Map<string, {T}>([
+}}""",
+    """const {C} = new Map<string, {T}>([
 	["{p}", {{ {n}: {k}, {n2}: "{a}" }}],
 	["{p2}", {{ {n}: {d}, {n2}: "{a}" }}],
-]);''',
-    '''export class {T}Panel extends Panel {{
+]);""",
+    """export class {T}Panel extends Panel {{
 	private {n}s: {T}[] = [];
 
 	constructor(private readonly {n2}: {T}, private {n3} = {k}) {{
@@ -116,13 +116,13 @@ _TYPESCRIPT: Sequence[str] = (
 		this.{n}s = this.{n}s.filter((entry) => entry.{n4} !== {n4});
 		this.update();
 	}}
-}}''',
-    '''describe("{v} {n}", () => {{
+}}""",
+    """describe("{v} {n}", () => {{
 	it("keeps a {a} {n2}", () => {{
 		const {n2} = make{T}({{ {n3}: {k}, {n4}: "{p}" }});
 		expect({v}{N}({n2})).toEqual([{d}, {k}]);
 	}});
-}});''',
+}});""",
 )
 
 

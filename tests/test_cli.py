@@ -23,6 +23,7 @@ from sessioncompress.model import Kind
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import beside
 from tests.runs import fixture, snapshot, split
+from tests.session import PiSession
 
 FILE_FIELDS = {
     "path", "format", "status", "reason", "originalSize", "compressedSize", "backupSize", "ratio",
@@ -35,6 +36,11 @@ SIZES = r"[\d,]+ KB"
 PARTS = r"\((\d+ % smaller|not smaller); .*; originals " + SIZES + r"\)"
 HOSTILE = b"a\x1b[31m\x07 \xe2\x80\xae\xc2\x9b\xff.jsonl"
 """A name with an escape sequence, a bell, a right-to-left override, a C1 control and a byte that is no UTF-8."""
+PEAK = (
+    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+)
+"""Runs a command and prints the most memory that it held."""
 RAW = (b"\x1b", b"\x07", b"\xe2\x80\xae", b"\xc2\x9b", b"\xff")
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
@@ -1112,6 +1118,31 @@ def test_a_run_in_a_process_of_its_own(session: Path) -> None:
     assert done.stdout.startswith(b"session.jsonl: 338 KB -> ")
     assert session.stat().st_mode & 0o777 == 0o640
     assert session.stat().st_mtime == 1_700_000_000
+
+
+def test_memory_does_not_grow_with_the_session(here: Path) -> None:
+    """Three times the bytes in three times the lines take hardly more: it streams."""
+    peaks = []
+    for steps in (40, 120):
+        path = here / f"{steps}.jsonl"
+        path.write_bytes(long_session(steps))
+        before = path.stat().st_size
+        assert before > steps * 300_000
+        own = [sys.executable, "-m", "sessioncompress", "compress", str(path)]
+        done = subprocess.run([sys.executable, "-c", PEAK, *own], check=True, capture_output=True)
+        peaks.append(int(done.stdout) * (1 if sys.platform == "darwin" else 1024))
+        assert path.stat().st_size < before // 4
+    assert peaks[1] - peaks[0] < 8 << 20, peaks
+
+
+def long_session(steps: int) -> bytes:
+    """Return a session of steps with results of 300 KB."""
+    session = PiSession()
+    for number in range(steps):
+        session.user(f"Part {number}.")
+        text = "\n".join(f"{number * at * 2_654_435_761 % 4_294_967_296:x} of {at}" for at in range(20_000))
+        session.step("bash", {"command": f"part {number}"}, text)
+    return session.bytes()
 
 
 def test_show_into_a_pipe_that_closes(compressed: Path) -> None:

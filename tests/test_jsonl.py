@@ -45,6 +45,6 @@ def test_a_file_that_became_shorter_ends() -> None:
 
 def test_the_cap_is_what_the_store_holds() -> None:
     """A longer line could be kept, but not read back."""
-    from sessioncompress.store.originals import LONGEST_LINE  # noqa: PLC0415
+    from sessioncompress.store.originals import LONGEST_LINE
 
     assert LINE_CAP <= LONGEST_LINE

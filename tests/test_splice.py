@@ -68,7 +68,7 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ("all go", b'{"a":1,"b":2}', {("a",): REMOVED, ("b",): REMOVED}, b"{}"),
     ("with spaces around", b'{ "a" : 1 , "b" : 2 }', {("a",): REMOVED}, b'{ "b" : 2 }'),
     ("with spaces around, the last", b'{ "a" : 1 , "b" : 2 }', {("b",): REMOVED}, b'{ "a" : 1 }'),
-    ("elements go", b'[0,1,2,3]', {(0,): REMOVED, (2,): REMOVED}, b"[1,3]"),
+    ("elements go", b"[0,1,2,3]", {(0,): REMOVED, (2,): REMOVED}, b"[1,3]"),
     ("elements before a changed one go", b'[0,1,"old",3]', {(0,): REMOVED, (1,): REMOVED, (2,): "new"}, b'["new",3]'),
     ("an element goes, its neighbour changes inside", b'[{"x":1},{"a":"old"}]', {(0,): REMOVED, (1, "a"): 0}, b'[{"a":0}]'),
     ("ten elements and more", b"[0,1,2,3,4,5,6,7,8,9,10,11]", {(2,): REMOVED, (10,): REMOVED}, b"[0,1,3,4,5,6,7,8,9,11]"),

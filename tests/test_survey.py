@@ -47,7 +47,8 @@ def test_a_line_that_is_not_understood_is_opaque(raw: bytes) -> None:
     found = read(raw)
     assert [line.role for line in found.lines] == [Role.OPAQUE]
     assert found.lines[0].size == len(raw)
-    assert found.lines[0].blocks == found.lines[0].facts.ties == ()
+    assert found.lines[0].blocks == ()
+    assert found.lines[0].facts.ties == ()
     assert parse(raw) is None
 
 
@@ -93,7 +94,8 @@ def test_a_last_line_without_lf_is_known_but_never_changed() -> None:
     made.step("read", {"path": "a"}, LONG, details={"more": LONG}, thinking="Let me see.")
     torn = survey_of(made.bytes().rstrip(b"\n"))
     assert torn.lines[3].role is Role.RESULT
-    assert torn.lines[3].blocks == torn.lines[3].facts.ties == ()
+    assert torn.lines[3].blocks == ()
+    assert torn.lines[3].facts.ties == ()
     assert torn.lines[3].facts.sealed
     assert torn.lines[3].answers == torn.lines[2].calls[0].id
     assert torn.lines[:3] == survey_of(made).lines[:3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.model import Block, Change, Kind, Replacement, Treatment
 from sessioncompress.references import content_of
@@ -16,11 +17,13 @@ _STAYING_KEYS = frozenset({"args"})
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
     newest = _newest_of_unknown(view)
+    loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.MIRROR):
         bound = view.lines[number].facts.bound
-        if not bound and (number, block.path) not in newest:
-            treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
-            yield Change(number, block.path, treatment, block.size, block)
+        if (number, block.path) in newest or (bound and number not in loosened):
+            continue
+        treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
+        yield Change(number, block.path, treatment, block.size, block, group=ties.group_of(number) if bound else 0)
 
 
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:

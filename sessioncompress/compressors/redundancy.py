@@ -33,10 +33,10 @@ class _Repeats:
         self._position = {number: position for position, number in enumerate(view.survey.shape.live)}
         self._last_with: dict[bytes, tuple[int, Block, str]] = {}
         self._last_of: dict[tuple[str, str], int] = {}
-        self._quoted: set[str] = set()
+        self._quoted: dict[bytes, int] = {}
         for position, number in enumerate(view.survey.shape.live):
             line = view.lines[number]
-            self._quoted.update(line.facts.repeats)
+            self._quoted.update(dict.fromkeys(line.facts.repeats, position))
             if line.role is Role.RESULT:
                 self._add(position, number)
 
@@ -61,7 +61,7 @@ class _Repeats:
         if later > position:
             return f"same text as a later {self._named(other, other_answers)}"
         answers = self._view.lines[number].answers
-        if answers in self._quoted:
+        if self._quoted.get(block.digest, position) > position:
             return "repeated in the text that follows"
         return self._superseded(position, self._call(answers))
 

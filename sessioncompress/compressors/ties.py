@@ -27,7 +27,10 @@ def changes(view: View, number: int) -> Iterator[Change]:
     """Yield the changes to the ties of one loosened line and of the results of its calls."""
     line = view.lines[number]
     yield from _own(number, line, group_of(number))
+    cut = {tie.value for tie in line.facts.ties if tie.value}
     for call in line.calls:
+        if call.name not in cut:
+            continue
         for answer in view.answers.get(call.id, ()):
             yield from _own(answer, view.lines[answer], group_of(number))
 

@@ -73,7 +73,7 @@ class FamilyReader:
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
-    _unanswered: dict[str, str] = field(default_factory=dict)
+    _unanswered: list[tuple[str, bytes]] = field(default_factory=list)
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know of this entry."""
@@ -131,11 +131,12 @@ class FamilyReader:
         blocks: list[Block] = []
         characters = 0
         for index, part in enumerate(_items(message.get("content"))):
-            text = _text(_fields(part).get("text"))
+            text = _text(_fields(part).get("text")) if _fields(part).get("type") == "text" else ""
             if text:
                 characters += len(text)
-                blocks += _result_text(_text_path(index), text, tool, call, raw)
-                self._remember(answers, text)
+                found = _result_text(_text_path(index), text, tool, call, raw)
+                blocks += found
+                self._remember(text, found)
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
@@ -148,10 +149,10 @@ class FamilyReader:
             raw, entry, Role.RESULT, blocks=tuple(blocks), answers=answers, io=characters, reads=characters, facts=facts
         )
 
-    def _remember(self, call: str, text: str) -> None:
+    def _remember(self, text: str, blocks: Sequence[Block]) -> None:
         """Keep a result's text until the next assistant message shows whether it repeats it."""
-        if SMALLEST_BLOCK <= len(text) <= _LONGEST_COMPARED:
-            self._unanswered[call] = text.strip()
+        if blocks and len(text) <= _LONGEST_COMPARED:
+            self._unanswered.append((text.strip(), blocks[0].digest))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = _items(message.get("content"))
@@ -162,7 +163,7 @@ class FamilyReader:
         calls: list[Call] = []
         texts: list[str] = []
         characters = io = 0
-        thinks = False
+        thoughts = 0
         for index, part in enumerate(parts):
             path = _part_path(index)
             kind = _fields(part).get("type")
@@ -171,7 +172,7 @@ class FamilyReader:
                 characters += len(texts[-1])
                 ties += _signature_tie(path, part) if responses else ()
             elif kind == "thinking":
-                thinks = True
+                thoughts += 1
                 characters += len(_text(part.get("thinking")))
                 blocks += _thinking(path, part) if stays else ()
             elif kind == "toolCall":
@@ -180,13 +181,16 @@ class FamilyReader:
                 io += size
                 calls.append(self._made(part))
                 ties += _id_tie((*path, "id"), part.get("id")) if responses else ()
+        if thoughts != sum(block.kind is Kind.THINKING for block in blocks):
+            # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
+            blocks = [block for block in blocks if block.kind is not Kind.THINKING]
         payload = message.get("providerPayload")
         sealed = payload is not None and not _may_go(payload)
         if payload is not None and not sealed:
             blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
         facts = Facts(
-            tuple(ties), thinks=thinks, sealed=sealed, bound=payload is not None, repeats=self._repeated(texts)
+            tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=self._repeated(texts)
         )
         return self._line(
             raw,
@@ -223,10 +227,10 @@ class FamilyReader:
         made = intern(_text(part.get("id")))
         return Call(made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named))
 
-    def _repeated(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the calls whose results stand again, whole, in the texts that follow them."""
-        waiting, self._unanswered = self._unanswered, {}
-        return tuple(call for call, result in waiting.items() if any(result in text for text in texts))
+    def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
+        """Return the digests of the results that stand again, whole, in the texts that follow them."""
+        waiting, self._unanswered = self._unanswered, []
+        return tuple(digest for result, digest in waiting if result and any(result in text for text in texts))
 
 
 class FamilyFormat:

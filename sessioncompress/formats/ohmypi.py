@@ -68,4 +68,6 @@ def _is_start(entry: Entry) -> bool:
 
 def _is_own(entry: Entry) -> bool:
     kind = entry.get("type")
-    return kind in _OWN_ENTRIES or _is_start(entry) or (kind == "model_change" and "model" in entry)
+    if _is_start(entry) or (kind == "model_change" and "model" in entry):
+        return True
+    return isinstance(kind, str) and kind in _OWN_ENTRIES

@@ -16,7 +16,8 @@ def shape(lines: Sequence[Line]) -> Shape:
 
 
 def _list(lines: Sequence[Line]) -> list[int]:
-    return [number for number, line in enumerate(lines) if line.role not in _NOT_ENTRIES]
+    """Return the lines that the agent reads as entries, also where we do not (those are sealed)."""
+    return [number for number, line in enumerate(lines) if line.role not in _NOT_ENTRIES or line.facts.sealed]
 
 
 def _tree(lines: Sequence[Line]) -> list[int]:

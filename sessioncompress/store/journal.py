@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
@@ -213,8 +214,8 @@ def _commit(
 
 
 def _refuse_if_committed(file: BinaryIO, raw: bytes, where: str, number: int, error: Exception) -> None:
-    """A bad record is a torn append only where no run record stands behind it."""
-    if any(b'"type":"run"' in rest for rest in _records(file)) or b'"type":"run"' in raw:
+    """A bad record is a torn append only where it is no whole run record, and none stands behind it."""
+    if any(map(_is_whole_run, chain([raw], _records(file)))):
         raise Damaged(
             f"this record of the journal cannot be read ({error})",
             where=where,
@@ -222,6 +223,10 @@ def _refuse_if_committed(file: BinaryIO, raw: bytes, where: str, number: int, er
             state=NOT_CHANGED,
             remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
         ) from error
+
+
+def _is_whole_run(raw: bytes) -> bool:
+    return b'"type":"run"' in raw and raw.endswith(b"\n")
 
 
 def _records(file: BinaryIO) -> Iterator[bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 from typing import Any
 
 from tests.agents.bodies import Api, Body, Kind, Message, Part, api_of, messages
@@ -167,10 +166,10 @@ def _anthropic_block(block: dict[str, Any]) -> Iterator[str]:
 
 
 def _responses(body: Body) -> Iterator[str]:
-    items = body["input"] if isinstance(body["input"], list) else []
+    items: list[Any] = body["input"] if isinstance(body["input"], list) else []
     yield from _argument_strings(item for item in items if item.get("type") == "function_call")
     yield from _repeated("item", [item["id"] for item in items if item.get("id")])
-    for item, after in zip_longest(items, items[1:], fillvalue={}):
+    for item, after in zip(items, [*items, {}][1:], strict=True):
         of_model = after.get("role") == "assistant" or str(after.get("type")).endswith("_call")
         if item.get("type") == "reasoning" and not (of_model or after.get("type") == "reasoning"):
             yield f"reasoning {item.get('id')} stands without the item that follows it"

@@ -13,7 +13,6 @@ from tests.agents.compare import context_differences
 from tests.agents.installed import need
 from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 
-FIXTURE_RUNS = [("omp", NO_THRESHOLDS), ("omp", LITTLE_PROTECTED), ("omp-gemini", LITTLE_PROTECTED)]
 CORPUS_RUNS = [
     "01a01ae5-8d1a",  # Responses, with payloads
     "01a01b67-3441",  # the same, one prompt and three dozen calls
@@ -23,9 +22,9 @@ CORPUS_RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["omp-default", "omp-little", "omp-gemini-little"])
-def test_a_compressed_fixture_is_loaded(name: str, policy: Policy, tmp_path: Path) -> None:
-    check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
+@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+def test_a_compressed_fixture_is_loaded(policy: Policy, tmp_path: Path) -> None:
+    check(FIXTURES / "omp.jsonl", policy, tmp_path)
 
 
 @pytest.mark.parametrize("name", CORPUS_RUNS)

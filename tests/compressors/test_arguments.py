@@ -86,7 +86,7 @@ ARGUMENTS: list[tuple[str, Any]] = [
     ("keys of digits", {"0": SOURCE, "1": {"2": SOURCE}}),
     ("an empty key", {"": SOURCE}),
     ("one giant line", {"content": "x" * 50_000}),
-    ("escapes", {"content": "\x01\x1b\"\\" * 3000}),
+    ("escapes", {"content": '\x01\x1b"\\' * 3000}),
     ("CJK", {"content": "漢字\n" * 3000}),
     ("line ends", {"content": "\n" * 3000}),
     ("a path and a text at its side", {"path": "x" * 600, "content": SOURCE}),

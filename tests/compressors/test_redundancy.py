@@ -11,7 +11,7 @@ import pytest
 from sessioncompress import marker
 from tests import texts
 from tests.build import PiSession, text
-from tests.runs import EAGER, after, old, result_texts, turn
+from tests.runs import EAGER, after, old, result_texts
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
 Scene = Callable[[], bytes]

@@ -73,6 +73,8 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("a skill that was read", lambda: session(LOG, tool="read", arguments={"path": "/home/a/.pi/skills/x/SKILL.md"})),
     ("no text parts", lambda: session([])),
     ("parts that are no objects", lambda: odd(["x" * 3000, None, 7, ["x" * 3000]])),
+    ("a part of another type", lambda: session([{"type": "resource", "text": "x" * 3000}])),
+    ("a part without a type", lambda: session([{"text": "x" * 3000}])),
     ("content that is null", lambda: odd(None)),
     ("content as a string", lambda: odd("x" * 3000)),
     ("a part whose text is no text", lambda: session([{"type": "text", "text": ["x" * 3000]}])),

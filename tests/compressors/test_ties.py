@@ -191,6 +191,24 @@ def other_payload() -> PiSession:
     return end(made)
 
 
+def payload_with_left_over() -> PiSession:
+    """Return an oh-my-pi session with what is left over of the stream beside a payload."""
+    made = start(OmpSession())
+    call = {**made.call("write", {"path": "a"}), "partialJson": LONG}
+    made.assistant(made.think(LONG), call)
+    made.result(call["id"], OUTPUT)
+    return end(made)
+
+
+def payload_of_another_api() -> PiSession:
+    """Return an oh-my-pi session whose messages name an API that does not say Responses."""
+    made = start(OmpSession())
+    call = made.call("write", {"path": "a", "content": LONG * 2})
+    made.assistant(made.think(LONG), call, api="openai-next")
+    made.result(call["id"], OUTPUT)
+    return end(made)
+
+
 SCENES: list[tuple[str, Scene]] = [
     ("plain", lambda: end(start())),
     ("oh-my-pi", lambda: end(start(OmpSession()))),
@@ -211,6 +229,8 @@ SCENES: list[tuple[str, Scene]] = [
     ("nothing but reasoning", only_thinking),
     ("no reasoning", without_thinking),
     ("a payload that we do not know", other_payload),
+    ("a left-over beside a payload", payload_with_left_over),
+    ("a payload of another API", payload_of_another_api),
 ]
 POLICIES: list[Policy] = [
     EAGER,

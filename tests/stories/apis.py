@@ -11,8 +11,8 @@ from tests.workspace import Workspace
 
 _ASKED = (
     ("Readings arrive late when two gauges share a modem. Find out where the time goes.",
-     "The two gauges wait for the same lease. Each poll holds it for the whole round trip, so the second one starts "
-     "when the first has its answer. Releasing the lease before the answer is parsed takes 40 % off."),
+     ("The two gauges wait for the same lease. Each poll holds it for the whole round trip, so the second one starts "
+     "when the first has its answer. Releasing the lease before the answer is parsed takes 40 % off.")),
     ("Do that, and keep the old behaviour for stations with one gauge.",
      "The lease is released after the last byte now, and stations with one gauge never take it."),
     ("Is anything else holding it longer than it should?",

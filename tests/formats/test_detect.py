@@ -1,0 +1,113 @@
+"""Whose session a file is: by what it holds, never by its name, and nobody's where that is not plain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessioncompress.formats import FORMATS, detect, head_of, seen
+from sessioncompress.formats.base import HEAD_LINES
+from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
+from tests.runs import FIXTURES, split
+
+HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
+
+FIXTURE_FORMATS = {"omp": "oh-my-pi", "openclaw": "openclaw", "look-alike": None}
+ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl"))
+
+
+def lines(*entries: Any) -> list[bytes]:
+    """Return entries as lines."""
+    return [json.dumps(entry).encode() + b"\n" for entry in entries]
+
+
+def without(key: str, **more: Any) -> dict[str, Any]:
+    """Return a header without a key."""
+    return {name: value for name, value in HEADER.items() if name != key} | more
+
+
+NOBODY: list[tuple[str, list[bytes]]] = [
+    ("nothing", []),
+    ("no JSON", [b"hello\n", b"world\n"]),
+    ("a list", lines([HEADER])),
+    ("an empty object", lines({})),
+    ("no id", lines(without("id"))),
+    ("no time", lines(without("timestamp"))),
+    ("no folder", lines(without("cwd"))),
+    ("an id that is a number", lines({**HEADER, "id": 7})),
+    ("a time that is null", lines({**HEADER, "timestamp": None})),
+    ("a header behind other entries", lines({"type": "message"}, HEADER)),
+    ("a header behind two titles", lines({"type": "title"}, {"type": "title"}, HEADER)),
+    ("a harness that dates its header otherwise", lines({**HEADER, "createdAt": "2026"})),
+    ("a harness that numbers its lines", lines(HEADER, {"type": "user/message", "seq": 1})),
+    ("Claude Code", lines({"type": "summary", "leafUuid": "x"}, {"type": "user", "uuid": "x", "parentUuid": None, "sessionId": "y"})),
+    ("Codex", lines({"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}})),
+]
+
+SOMEBODY: list[tuple[str, list[bytes], str]] = [
+    ("pi", PiSession().opening().lines(), "pi"),
+    ("pi without a version", PiSession(1).lines(), "pi"),
+    ("pi, an unknown version", lines({**HEADER, "version": 99}), "pi"),
+    ("pi with a byte order mark", [b"\xef\xbb\xbf" + PiSession().lines()[0]], "pi"),
+    ("pi with entries of odd types", lines(HEADER, {"type": []}, {"type": {}}, {"type": None, "customType": []}), "pi"),
+    ("pi with CRLF", [line[:-1] + b"\r\n" for line in PiSession().lines()], "pi"),
+    ("pi behind a line that is no JSON", [b"{torn\n", *PiSession().lines()], "pi"),
+    ("pi behind a blank line", [b"\n", *PiSession().lines()], "pi"),
+    ("oh-my-pi", OmpSession().lines(), "oh-my-pi"),
+    ("oh-my-pi, other APIs", OmpGeminiSession().lines(), "oh-my-pi"),
+    ("oh-my-pi without a title slot", OmpAnthropicSession().opening().lines()[1:], "oh-my-pi"),
+    ("OpenClaw", OpenClawSession().opening().lines(), "openclaw"),
+    ("OpenClaw by a later entry", lines(HEADER, {"type": "custom", "customType": "openclaw.cache-ttl"}), "openclaw"),
+]
+
+
+@pytest.mark.parametrize("raw", [case[1] for case in NOBODY], ids=[case[0] for case in NOBODY])
+def test_nobodys(raw: list[bytes]) -> None:
+    """Such a file is refused, saying what was seen."""
+    assert detect(head_of(raw)) is None
+    assert seen(head_of(raw))
+
+
+@pytest.mark.parametrize(("raw", "name"), [case[1:] for case in SOMEBODY], ids=[case[0] for case in SOMEBODY])
+def test_somebodys(raw: list[bytes], name: str) -> None:
+    """By the header and by entries that only one agent writes."""
+    form = detect(head_of(raw))
+    assert form is not None
+    assert form.name == name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_fixtures(name: str) -> None:
+    """Every one is whose it is."""
+    form = detect(head_of(split((FIXTURES / name).read_bytes())))
+    expected = next((value for prefix, value in FIXTURE_FORMATS.items() if name.startswith(prefix)), "pi")
+    assert (form.name if form else None) == expected
+
+
+def test_only_the_first_lines_are_looked_at() -> None:
+    """A session of 10 GB is told as fast as a small one."""
+    read = 0
+
+    def endless() -> Any:
+        nonlocal read
+        while True:
+            read += 1
+            yield PiSession().lines()[0]
+
+    assert detect(head_of(endless())) is not None
+    assert read <= HEAD_LINES + 1
+
+
+def test_what_was_seen_is_short() -> None:
+    """A line of a thousand keys is not repeated in an error."""
+    assert seen(head_of(lines({f"key{number}": 1 for number in range(99)}))) == (
+        "its first object has the keys " + ", ".join(f"key{number}" for number in range(8))
+    )
+
+
+def test_each_format_has_its_name_and_tools() -> None:
+    """In lower case, since tools are compared so."""
+    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi"]
+    assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)

@@ -1,0 +1,202 @@
+"""The journal: what is written is read; a torn end is no record; a committed record that cannot be read is said so."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.errors import Damaged, SessionCompressError
+from sessioncompress.model import Kind
+from sessioncompress.store.beside import Lengths
+from sessioncompress.store.journal import BlockRecord, Journal, LineRecord, RunRecord, count_originals, load, read
+from sessioncompress.store.originals import Place
+
+SHA = "ab" * 32
+LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
+BLOCK = BlockRecord(
+    ref="0123456789ab", line=7, path=("message", "content", 0, "text"), kind=Kind.RESULT, tool="read", call="call_1",
+    bytes=99, lines=3, xxh3="0123456789abcdef", replacement="ef" * 16, file="a.py", git_blob="12" * 20,
+)
+RUN = RunRecord(
+    at="2026-03-02T09:00:00Z", version="0.1", policy={"protectMode": "turns"}, original_size=100, compressed_size=50,
+    store_size=20, boundary=3, stats={"turns": 2}, head="34" * 20,
+)
+
+
+def parsed(data: bytes) -> Journal:
+    """Read a journal's bytes."""
+    return read(io.BytesIO(data), "s.refs.jsonl")
+
+
+def test_what_is_written_is_read() -> None:
+    """All fields of all records, and to which line a block belongs."""
+    other = LineRecord("ef" * 32, None, "01" * 32)
+    data = LINE.encode() + BLOCK.encode() + BLOCK.encode() + other.encode() + BLOCK.encode() + RUN.encode()
+    journal = parsed(data)
+    assert journal.lines == [LINE, other]
+    assert journal.blocks == [(LINE, BLOCK), (LINE, BLOCK), (other, BLOCK)]
+    assert journal.runs == [RUN]
+    assert journal.lengths == Lengths(20, len(data))
+    assert journal.by_rewritten() == {LINE.rewritten: LINE, other.rewritten: other}
+    assert not journal.restored
+
+
+def test_users_meet_camel_case() -> None:
+    """As in the agents' own files; what is empty is left out."""
+    block = json.loads(BLOCK.encode())
+    assert set(block) == {
+        "type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3", "tool", "callId", "replacement", "file", "gitBlob"
+    }
+    assert block["path"] == "/message/content/0/text"
+    bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
+    assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3"}
+    assert parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks == [(LINE, bare)]
+    assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
+    assert set(json.loads(RUN.encode())) == {
+        "type", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "boundary", "stats", "head"
+    }
+
+
+PATHS = [
+    ("message", "content", 0, "text"),
+    ("a", "", "b"),
+    ("",),
+    ("a/b", "c~d", "~1", "~0/"),
+    ("007", "1" * 5000, "-1", "1e5", "0.5", "١٢", "²"),
+    ("\u2028", "\n", '"', "\\", "漢", "\0"),
+    (0, 12, 999_999_999),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: repr(path)[:30])
+def test_any_path_is_read_as_it_was(path: tuple[str | int, ...]) -> None:
+    """But a key that is written like an index may come back as one: the value says which."""
+    record = BlockRecord("0123456789ab", 1, path, Kind.ARGUMENT, "", "", 9, 1, "0123456789abcdef")
+    assert parsed(LINE.encode() + record.encode() + RUN.encode()).blocks[0][1].path == path
+
+
+def test_what_stands_behind_the_last_run_was_never_committed() -> None:
+    """A crash came between; the next run cuts it off."""
+    committed = LINE.encode() + RUN.encode()
+    for torn in (LINE.encode(), LINE.encode() + BLOCK.encode(), RUN.encode()[:-1], b'{"type":"li', b"\0\0\0\0", b"\n", b"[1]\n"):
+        journal = parsed(committed + torn)
+        assert journal.lines == [LINE]
+        assert journal.blocks == []
+        assert journal.lengths.journal == len(committed)
+    assert parsed(LINE.encode()).lines == []
+    assert parsed(b"") == Journal()
+
+
+@pytest.mark.parametrize("cut", range(1, 1100, 3))
+def test_a_torn_append_is_no_error_wherever_it_tore(cut: int) -> None:
+    """And what was committed before it stays."""
+    first = LINE.encode() + BLOCK.encode() + RUN.encode()
+    second = LineRecord("ef" * 32, None, "01" * 32).encode() + BLOCK.encode() + RUN.encode()
+    journal = parsed(first + second[: min(cut, len(second) - 1)])
+    assert (journal.lines, len(journal.runs), journal.size) == ([LINE], 1, len(first))
+
+
+def changed(record: bytes, **fields: Any) -> bytes:
+    """Return a record with other fields; None takes one out."""
+    made = {**json.loads(record), **fields}
+    return json.dumps({key: value for key, value in made.items() if value is not None}, separators=(",", ":")).encode() + b"\n"
+
+
+BAD: list[tuple[str, bytes]] = [
+    ("no JSON", b"oops\n"),
+    ("NUL, as a crash leaves it", b"\0" * 50 + b"\n"),
+    ("a list", b"[]\n"),
+    ("a number", b"7\n"),
+    ("no type", b"{}\n"),
+    ("an unknown type", changed(LINE.encode(), type="new")),
+    ("a digest that is too short", changed(LINE.encode(), rewrittenSha256="ab")),
+    ("a digest with a slash", changed(LINE.encode(), rewrittenSha256="../" + "ab" * 30 + "a")),
+    ("a digest in capitals", changed(LINE.encode(), rewrittenSha256="AB" * 32)),
+    ("a digest that is a number", changed(LINE.encode(), rewrittenSha256=7)),
+    ("no original", changed(LINE.encode(), original=None)),
+    ("an original that is a text", changed(LINE.encode(), original=SHA)),
+    ("a frame below zero", changed(LINE.encode(), original={"sha256": SHA, "frame": -1, "offset": 0, "bytes": 1})),
+    ("a frame without offset", changed(LINE.encode(), original={"sha256": SHA, "frame": 1})),
+    ("a frame that is a text", changed(LINE.encode(), original={"sha256": SHA, "frame": "1", "offset": 0, "bytes": 1})),
+    ("a frame that is true", changed(LINE.encode(), original={"sha256": SHA, "frame": True, "offset": 0, "bytes": 1})),
+    ("a run without sizes", changed(RUN.encode(), storeSize=None)),
+    ("a run with a size below zero", changed(RUN.encode(), storeSize=-1)),
+    ("a run whose policy is a number", changed(RUN.encode(), policy=7)),
+    ("a run whose boundary is a text", changed(RUN.encode(), boundary="x")),
+    ("a block of an unknown kind", LINE.encode() + changed(BLOCK.encode(), kind="new")),
+    ("a block whose reference leads out", LINE.encode() + changed(BLOCK.encode(), ref="../../x")),
+    ("a block whose replacement is no digest", LINE.encode() + changed(BLOCK.encode(), replacement="xyz")),
+    ("a block without its line", BLOCK.encode()),
+]
+
+
+@pytest.mark.parametrize("record", [case[1] for case in BAD], ids=[case[0] for case in BAD])
+def test_a_committed_record_that_cannot_be_read_is_damage(record: bytes) -> None:
+    """It names the line, and what to do."""
+    number = record.count(b"\n")
+    with pytest.raises(Damaged) as caught:
+        parsed(record + RUN.encode())
+    assert caught.value.line == number
+    assert "s.refs.jsonl" in str(caught.value)
+    assert "not changed" in str(caught.value)
+    with pytest.raises(Damaged):
+        parsed(LINE.encode() + RUN.encode() + record + LINE.encode() + RUN.encode())
+
+
+@pytest.mark.parametrize("record", [case[1] for case in BAD if not case[0].startswith("a run")], ids=[case[0] for case in BAD if not case[0].startswith("a run")])
+def test_the_same_record_behind_the_last_run_is_none(record: bytes) -> None:
+    """A crash may leave anything there."""
+    journal = parsed(LINE.encode() + RUN.encode() + record)
+    assert journal.lines == [LINE]
+
+
+def test_fields_of_tomorrow_are_passed_over() -> None:
+    """A newer version may say more."""
+    data = changed(LINE.encode(), more=1) + changed(BLOCK.encode(), more=[1]) + changed(RUN.encode(), more={"x": 1})
+    assert parsed(data).blocks == [(LINE, BLOCK)]
+
+
+def test_a_block_is_ours_by_digest_kind_and_call() -> None:
+    """An image's text may stand in a result or in a prompt; what was taken out is nowhere."""
+    digest = bytes.fromhex(BLOCK.replacement)
+    assert BLOCK.identities() == ((digest, Kind.RESULT, "call_1"),)
+    picture = BlockRecord("0123456789ab", 1, ("a",), Kind.IMAGE, "", "", 9, 1, "0123456789abcdef", "ef" * 16)
+    assert picture.identities() == ((digest, Kind.RESULT, ""), (digest, Kind.IMAGE, ""))
+    gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
+    assert gone.identities() == ()
+    ours = parsed(LINE.encode() + BLOCK.encode() + RUN.encode()).ours()
+    assert list(ours) == [(digest, Kind.RESULT, "call_1")]
+
+
+def test_a_restore_is_a_run_of_its_own() -> None:
+    """So that the next one knows."""
+    back = RunRecord("2026", "0.1", {}, 50, 100, 20, 0, {}, restored=True)
+    assert parsed(RUN.encode() + back.encode()).restored
+    assert not parsed(back.encode() + RUN.encode()).restored
+
+
+def test_a_journal_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """The first run finds none."""
+    assert load(tmp_path / "no" / "s.refs.jsonl") == Journal()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Nor read."""
+    (tmp_path / "real").write_bytes(RUN.encode())
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(SessionCompressError):
+        load(tmp_path / "link")
+
+
+def test_originals_are_counted_once(tmp_path: Path) -> None:
+    """However often a line was rewritten; those that were not kept do not count; a bad journal counts none."""
+    path = tmp_path / "s.refs.jsonl"
+    lost = LineRecord("ef" * 32, None, "01" * 32)
+    path.write_bytes(LINE.encode() + LineRecord(SHA, LINE.place, "23" * 32).encode() + lost.encode() + RUN.encode())
+    assert count_originals(path) == 1
+    path.write_bytes(b"oops\n" + RUN.encode())
+    assert count_originals(path) == 0

@@ -1,0 +1,189 @@
+"""Imports point one way, from what users call down to what knows nothing; and one module writes to the disk."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sessioncompress
+
+PACKAGE = Path(sessioncompress.__file__).parent
+MODULES = sorted(str(path.relative_to(PACKAGE).with_suffix("")).replace("/", ".") for path in PACKAGE.rglob("*.py"))
+
+LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("the command, and the names that a library user imports", frozenset({"__main__", "__init__"})),
+    ("the command line", frozenset({"cli"})),
+    ("many files, and what is printed of them", frozenset({"archive", "report"})),
+    ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
+    ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
+    ("the account of a run", frozenset({"account"})),
+    ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout"})),
+    ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
+    ("the session as it is seen", frozenset({"compressors", "survey"})),
+    ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
+    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "lenient"})),
+    ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
+    ("nothing", frozenset({"printable", "version"})),
+)
+"""From the top down: a module imports from lower layers only, or from its own package."""
+
+PURE = frozenset({"compressors", "formats", "plan", "protect", "rewrite", "splice", "marker", "survey", "verify", "model"})
+"""They know no files: everything they work on is given to them."""
+
+DISK = frozenset({"os", "pathlib", "shutil", "tempfile", "io", "subprocess", "socket"})
+
+WRITER = "store.durable"
+WRITING_CALLS = frozenset(
+    {
+        "write_text", "write_bytes", "touch", "replace_file", "pwrite", "writev", "ftruncate", "truncate", "rename", "renames",
+        "unlink", "remove", "rmdir", "removedirs", "mkdir", "makedirs", "link", "symlink", "symlink_to", "hardlink_to",
+        "fchmod", "chmod", "fchown", "chown", "utime", "setxattr", "fsync", "fdatasync", "rmtree", "copyfile", "move",
+    }
+)
+WRITING_FLAGS = frozenset({"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"})
+
+AGENT_KEYS = frozenset(
+    {
+        "toolResult", "toolCall", "toolCallId", "thinkingSignature", "textSignature", "thoughtSignature", "providerPayload",
+        "partialJson", "parentId", "firstKeptEntryId", "customType", "mimeType", "isError",
+    }
+)
+
+
+def tree(module: str) -> ast.Module:
+    """Return a module's syntax."""
+    return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
+
+
+def layer_of(module: str) -> int:
+    """Return how far down a module stands."""
+    top = module.split(".", maxsplit=1)[0]
+    return next(number for number, (_, names) in enumerate(LAYERS) if top in names)
+
+
+def imports(module: str) -> Iterator[tuple[str, int]]:
+    """Yield the modules of the package that a module imports, anywhere in it, with the line."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "sessioncompress":
+            base = node.module.removeprefix("sessioncompress").removeprefix(".")
+            for name in node.names:
+                inner = f"{base}.{name.name}".removeprefix(".")
+                yield (inner if inner in MODULES or f"{inner}.__init__" in MODULES else base or "__init__"), node.lineno
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.split(".")[0] == "sessioncompress":
+                    yield name.name.removeprefix("sessioncompress").removeprefix(".") or "__init__", node.lineno
+
+
+def test_every_module_has_its_layer() -> None:
+    """And every name of the table is a module."""
+    tops = {module.split(".")[0] for module in MODULES}
+    named = [name for _, names in LAYERS for name in names]
+    assert sorted(named) == sorted(tops)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module: str) -> None:
+    """To a lower layer, or inside the package; the package itself may be asked for nothing but its version."""
+    for imported, line in imports(module):
+        same_package = module.split(".", maxsplit=1)[0] == imported.split(".")[0] and "." in module
+        assert same_package or layer_of(imported) > layer_of(module), f"{module}:{line} imports {imported}"
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Inside the packages too, where all modules are of one layer."""
+    graph = {module.removesuffix(".__init__"): {name for name, _ in imports(module)} for module in MODULES}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for name in graph.get(module, ()):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])
+def test_the_store_knows_no_sessions(module: str) -> None:
+    """It keeps lines; what they mean is not its business."""
+    assert {name for name, _ in imports(module) if not name.startswith("store")} <= {"errors", "model"}
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.split(".")[0] in PURE])
+def test_what_decides_knows_no_files(module: str) -> None:
+    """So that each of these can be tested, and read, without any."""
+    names = {
+        name.name.split(".")[0] for node in ast.walk(tree(module)) if isinstance(node, ast.Import) for name in node.names
+    } | {
+        (node.module or "").split(".")[0] for node in ast.walk(tree(module)) if isinstance(node, ast.ImportFrom)
+    }
+    assert not names & DISK
+    assert not any(name.startswith("store") for name, _ in imports(module))
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != WRITER])
+def test_only_one_module_writes(module: str) -> None:
+    """What reaches the disk, and in which order, can be read in store/durable.py."""
+    found = [ast.unparse(node)[:60] for node in ast.walk(tree(module)) if writes(node)]
+    assert found == []
+
+
+def writes(node: ast.AST) -> bool:
+    """Say whether this is a call that changes something on disk, or a flag that a call needs to."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in WRITING_FLAGS
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id == "open" and any(set(mode) & set("wax+") for mode in modes(node))
+    if not isinstance(called, ast.Attribute):
+        return False
+    owner = ast.unparse(called.value).split(".")[0]
+    if called.attr == "open":
+        return owner != "os" and any(set(mode) & set("wax+") for mode in modes(node))
+    if owner == "os" and called.attr in ("write", "replace"):
+        return True
+    return called.attr in WRITING_CALLS and owner != "durable"
+
+
+def modes(node: ast.Call) -> list[str]:
+    """Return what may be the mode of a call to open."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+    return [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 4]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("formats.")])
+def test_only_the_formats_know_the_agents_keys(module: str) -> None:
+    """A new agent is one file and one line of a table."""
+    found = {
+        f"line {node.lineno}: {node.value!r}"
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Constant) and node.value in AGENT_KEYS | {key.encode() for key in AGENT_KEYS}
+    }
+    assert found == set()
+
+
+def test_a_run_with_nothing_to_do_imports_little() -> None:
+    """The gate decides before anything that takes time is there."""
+    heavy = {"orjson", "xxhash", "hashlib", "backports"}
+    seen: set[str] = set()
+    todo = ["gate", "cli"]
+    while todo:
+        module = todo.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        for node in tree(module if module in MODULES else f"{module}.__init__").body:
+            if isinstance(node, ast.Import):
+                assert not {name.name.split(".")[0] for name in node.names} & heavy, f"{module} imports {ast.unparse(node)}"
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in heavy, f"{module} imports {ast.unparse(node)}"
+                if (node.module or "").startswith("sessioncompress."):
+                    todo.append((node.module or "").removeprefix("sessioncompress."))

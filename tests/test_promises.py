@@ -1,0 +1,321 @@
+"""The promises of the README, each by name, on the sessions of the fixtures; modules' own tests go into the corners."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import marker
+from sessioncompress.compress import compress_session
+from sessioncompress.model import Standing
+from sessioncompress.policy import BALANCED, PRESETS, Policy
+from sessioncompress.restore import restore_session
+from sessioncompress.stats import Status
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.bench.generate import generate
+from tests.build import PiSession
+from tests.runs import (
+    EAGER,
+    FIXTURES,
+    GREEDY,
+    MTIME,
+    compress,
+    compress_again,
+    disk,
+    entries,
+    fixture,
+    journal_of,
+    restore,
+    snapshot,
+    split,
+    turn,
+    view_of,
+    write,
+)
+
+SESSIONS = sorted(
+    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
+)
+LARGE = ["pi-anthropic.jsonl", "pi-responses.jsonl", "pi-gemini.jsonl", "pi-compacted.jsonl", "omp.jsonl", "openclaw.jsonl"]
+POLICIES: dict[str, Policy] = {
+    **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
+    "eager": EAGER,
+    "greedy": GREEDY,
+}
+
+
+def skeleton(entry: Any) -> Any:
+    """Return what of an entry must be there after every run: all but what the design names as replaced."""
+    if not isinstance(entry, dict):
+        return entry
+    message = entry.get("message")
+    rest = {key: value for key, value in entry.items() if key not in ("message", "data")}
+    if not isinstance(message, dict):
+        return {**rest, "data": sorted(entry.get("data") or {})}
+    gone = ("content", "details", "providerPayload", "toolCallId")
+    return {**rest, "message": {key: value for key, value in message.items() if key not in gone}, "parts": parts(message)}
+
+
+def parts(message: dict[str, Any]) -> list[Any]:
+    """Return a message's content as types, names, call ids, and texts that people and models wrote."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return [content]
+    result = message.get("role") == "toolResult"
+    found: list[Any] = [message.get("toolCallId", "").partition("|")[0]]
+    for part in content:
+        if part["type"] == "toolCall":
+            found.append((part["id"].partition("|")[0], part["name"], outline(part["arguments"])))
+        elif part["type"] != "thinking":
+            found.append("text or image" if result or part["type"] == "image" or marker.is_one(part.get("text", "")) else part)
+    return [{key: value for key, value in each.items() if key != "textSignature"} if isinstance(each, dict) else each for each in found]
+
+
+def outline(value: Any, key: str = "") -> Any:
+    """Return arguments with their keys and types; paths and short texts as they are."""
+    if isinstance(value, dict):
+        return {name: outline(child, name) for name, child in value.items()}
+    if isinstance(value, list):
+        return [outline(child) for child in value]
+    long = isinstance(value, str) and (len(value) > 200 or marker.occurs_in(value))
+    return str if long and key != "path" else value
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_resumable(tmp_path: Path, name: str, preset: str) -> None:
+    """Same lines, order, ids, parents, types; calls and results paired; texts verbatim; arguments' keys and types."""
+    path = write(tmp_path, fixture(name))
+    compress_session(path, POLICIES[preset])
+    before, now = split(fixture(name)), split(path.read_bytes())
+    assert len(before) == len(now)
+    calls: set[str] = set()
+    for old, new in zip(before, now, strict=True):
+        if old == new and b'"message"' not in old:
+            continue
+        try:
+            entry = json.loads(new)
+        except (ValueError, RecursionError):
+            assert old == new
+            continue
+        if old != new:
+            assert skeleton(entry) == skeleton(json.loads(old))
+        message = entry.get("message") if isinstance(entry, dict) else None
+        if isinstance(message, dict) and isinstance(message.get("content"), list):
+            calls |= {part["id"] for part in message["content"] if part["type"] == "toolCall"}
+            assert message.get("role") != "toolResult" or message["toolCallId"] in calls
+            assert message.get("role") != "assistant" or message["content"]
+            signed = [part for part in message["content"] if part["type"] == "thinking"]
+            assert all(part in json.loads(old)["message"]["content"] for part in signed)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_recoverable(tmp_path: Path, name: str) -> None:
+    """Every byte, mode and time come back; what lies beside is checked by SHA-256; `verify` agrees."""
+    path = write(tmp_path, fixture(name))
+    if compress_session(path, GREEDY).status is not Status.COMPRESSED:
+        return
+    by_hash = {sha256(line).hexdigest() for line in split(fixture(name))}
+    assert {record["original"]["sha256"] for record in journal_of(path) if record["type"] == "line"} <= by_hash
+    restore(path)
+    assert path.read_bytes() == fixture(name)
+    assert (path.stat().st_mode & 0o777, path.stat().st_mtime_ns) == (0o640, MTIME)
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
+@pytest.mark.parametrize("name", LARGE)
+def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
+    """`zstd -dc` prints every line that was replaced, once, in order."""
+    path = write(tmp_path, fixture(name))
+    compress(path)
+    printed = subprocess.run(["zstd", "-dc", beside(path).originals], capture_output=True, check=True).stdout
+    changed = [old for old, new in zip(split(fixture(name)), split(path.read_bytes()), strict=True) if old != new]
+    assert printed == b"".join(changed)
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", LARGE)
+def test_recent_context_untouched(tmp_path: Path, name: str, preset: str) -> None:
+    """Protected lines are byte-identical, and they are the last ones of the live path."""
+    path = write(tmp_path, fixture(name))
+    standing = view_of(fixture(name), POLICIES[preset]).standing
+    compress_session(path, POLICIES[preset])
+    for old, new, where in zip(split(fixture(name)), split(path.read_bytes()), standing, strict=True):
+        assert old == new or where is not Standing.PROTECTED
+    assert (Standing.PROTECTED in standing) == (preset != "greedy")
+    live = [standing[number] for number in view_of(fixture(name)).survey.shape.live]
+    first = live.index(Standing.PROTECTED) if Standing.PROTECTED in live else len(live)
+    assert set(live[first:]) <= {Standing.PROTECTED}
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_smaller_in_total(tmp_path: Path, name: str, preset: str) -> None:
+    """Session and all beside it, for each file; or nothing is written."""
+    path = write(tmp_path, fixture(name))
+    before = disk(path)
+    if compress_session(path, POLICIES[preset]).status is Status.COMPRESSED:
+        assert disk(path) < before
+    else:
+        assert list(tmp_path.iterdir()) == [path]
+        assert path.read_bytes() == fixture(name)
+
+
+def test_smaller_in_total_at_every_run(tmp_path: Path) -> None:
+    """Not only at the first: what a run adds beside the session is less than what it takes out."""
+    made = PiSession()
+    path = write(tmp_path, made)
+    rng = random.Random(4)
+    runs = 0
+    for number in range(40):
+        made.user(f"Part {number}.")
+        made.step("bash", {"command": "make"}, texts.log_lines(rng, rng.choice((2, 8, 14, 40))))
+        made.assistant("Done.")
+        with path.open("ab") as file:
+            file.write(b"".join(made.lines()[len(split(path.read_bytes())) :]))
+        before = disk(path)
+        runs += compress_session(path, EAGER).status is Status.COMPRESSED
+        assert disk(path) <= before
+    assert runs > 4
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_never_worse(tmp_path: Path, name: str, preset: str) -> None:
+    """No line grows; a second run writes nothing; a line that is not understood is copied."""
+    path = write(tmp_path, fixture(name))
+    compress_session(path, POLICIES[preset])
+    for old, new in zip(split(fixture(name)), split(path.read_bytes()), strict=True):
+        assert new == old or len(new) < len(old)
+    compress_again(path, POLICIES[preset])
+
+
+BAD = [
+    b"\n", b"\r\n", b"{torn\n", b"\0\0\0\n", b"\xff\xfe\n", b'{"type":"message","message":{"role":"toolResult","content":[NaN]}}\n',
+    b'"' + b"x" * 5000 + b'"\n', b"[" * 2000 + b"\n",
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda raw: repr(raw[:12]))
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "pi-v1.jsonl", "omp.jsonl"])
+def test_nothing_lost_at_a_bad_line(tmp_path: Path, name: str, bad: bytes) -> None:
+    """Wherever it stands, it is copied, and the lines around it are what they would be."""
+    lines = split(fixture(name))
+    for at in (2, len(lines) // 2, len(lines)):
+        path = write(tmp_path, b"".join([*lines[:at], bad, *lines[at:]]))
+        compress_session(path, EAGER)
+        assert split(path.read_bytes())[at] == bad
+        restore_session(path)
+        assert path.read_bytes() == b"".join([*lines[:at], bad, *lines[at:]])
+        shutil.rmtree(beside(path).folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("cut", range(1, 300, 23))
+def test_nothing_lost_at_a_line_that_is_being_written(tmp_path: Path, cut: int) -> None:
+    """Cut at any byte: the torn end is copied, and the agent may write on behind it."""
+    whole = fixture("pi-anthropic.jsonl")
+    path = write(tmp_path, whole[:-cut])
+    compress(path)
+    assert split(path.read_bytes())[-1] == split(whole[:-cut])[-1]
+    with path.open("ab") as file:
+        file.write(whole[-cut:])
+    restore(path)
+    assert path.read_bytes() == whole
+
+
+def test_not_imitable(tmp_path: Path) -> None:
+    """What a session quotes in the marker's form stays content; in a new call it is counted for a warning."""
+    text = texts.log_lines(random.Random(1), 100)
+    made = PiSession()
+    made.user("Go.")
+    made.step("bash", {"command": "make"}, text)
+    made.step("write", {"path": "a.txt", "content": text}, "ok")
+    path = write(tmp_path, turn(made))
+    assert compress(path).imitated_markers == 0
+    written = entries(path.read_bytes())[4]["message"]["content"][0]["arguments"]["content"]
+    assert "the tool received all of it; do not copy this line]]" in written
+    made.step("write", {"path": "b.txt", "content": written}, "ok")
+    made.step("bash", {"command": "cat b.txt"}, written)
+    made.user(written)
+    made.assistant(written)
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(split(path.read_bytes())) :]))
+    stats = compress_session(path, EAGER)
+    assert (stats.imitated_markers, stats.imitated_in_calls) == (2, 1)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_not_imitable_by_another_sessions_marker(tmp_path: Path) -> None:
+    """A result that quotes a marker of another session is content: previewed, kept, and brought back with it."""
+    other = write(tmp_path, turn(_logs()), "other.jsonl")
+    compress(other)
+    quoted = other.read_bytes().decode()
+    made = PiSession(seed="quoting")
+    made.user("Go.")
+    made.step("bash", {"command": "cat other.jsonl"}, quoted)
+    path = write(tmp_path, turn(made))
+    assert compress(path).imitated_markers == 1
+    assert compress_again(path).imitated_markers == 0
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    assert path.read_bytes() == made.bytes()
+
+
+def _logs() -> PiSession:
+    made = PiSession()
+    made.user("Go.")
+    for number in range(4):
+        made.step("bash", {"command": "make"}, texts.log_lines(random.Random(number), 60))
+    return made
+
+
+_PEAK = """
+import resource, sys
+from dataclasses import replace
+from pathlib import Path
+from sessioncompress.compress import compress_session
+from sessioncompress.restore import restore_session
+from sessioncompress.policy import BALANCED
+policy = replace(BALANCED, min_saved_kb=0)
+path = Path(sys.argv[1])
+assert compress_session(path, policy).status == "compressed"
+assert restore_session(path, policy).status == "restored"
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))
+"""
+
+
+def peak(path: Path) -> int:
+    """Return the most kilobytes that a run and a restore over a session take, in a process of their own."""
+    done = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_bounded_memory(tmp_path: Path) -> None:
+    """Ten times the session takes a small part of it more: the longest line, and a bounded number of bytes a line."""
+    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    generate(small, 4)
+    size = generate(large, 40)
+    grown = (peak(large) - peak(small)) * 1024
+    lines = len(split(large.read_bytes()))
+    assert grown < 0.45 * (size - small.stat().st_size)
+    assert grown / lines < 2_000
+
+
+def test_a_policy_that_says_so_switches_all_off(tmp_path: Path) -> None:
+    """`enabled: false` touches nothing."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    before = snapshot(path)
+    assert compress_session(path, replace(BALANCED, enabled=False), force=True).status is Status.SKIPPED
+    assert snapshot(path) == before

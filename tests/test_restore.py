@@ -1,0 +1,337 @@
+"""Restoring: exact or refused; with what was appended kept; or, by its markers, what is left of an altered session."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import marker
+from sessioncompress.compress import compress_session
+from sessioncompress.errors import Damaged, Refused, SessionCompressError
+from sessioncompress.restore import restore_session
+from sessioncompress.stats import Status
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.build import PiSession, ResponsesSession, image
+from tests.runs import (
+    EAGER,
+    FIXTURES,
+    MTIME,
+    append,
+    compress,
+    compress_again,
+    entries,
+    fixture,
+    restore,
+    result_texts,
+    snapshot,
+    split,
+    turn,
+    write,
+)
+
+LOG = texts.log_lines(random.Random(1), 120)
+
+
+def session(made: PiSession | None = None) -> PiSession:
+    """Return a session with a result, arguments, thinking, a picture and details that are replaced."""
+    made = made or PiSession()
+    made.user("Go.", [image("A" * 6000)])
+    made.step("bash", {"command": "make"}, LOG, thinking="Hm. " * 200)
+    made.step("write", {"path": "a", "content": LOG + "!"}, "ok", details={"diff": LOG}, thinking="So. " * 200)
+    made.step("bash", {"command": "make again"}, LOG + "?", thinking="Yes. " * 200)
+    made.assistant(made.think("Well. " * 200), "Done.")
+    return turn(made)
+
+
+def compressed(folder: Path, made: PiSession | None = None, name: str = "session.jsonl") -> Path:
+    """Write the session and compress it."""
+    path = write(folder, made or session(), name)
+    compress(path)
+    return path
+
+
+def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
+    """Nothing is written."""
+    path = write(tmp_path, session())
+    before = snapshot(path)
+    stats = restore_session(path)
+    assert (stats.status, stats.reason) == (Status.UNCHANGED, "it was never compressed")
+    assert snapshot(path) == before
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+
+
+def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
+    """It has its bytes already."""
+    path = compressed(tmp_path)
+    restore(path)
+    before = snapshot(path)
+    assert restore_session(path).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
+    """Agents list sessions by time."""
+    path = compressed(tmp_path)
+    stats = restore(path)
+    assert path.read_bytes() == session().bytes()
+    assert stats.size_after == len(session().bytes())
+    assert stats.lines_restored > 4
+    assert path.stat().st_mtime_ns == MTIME
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_the_agent_appended_stays(tmp_path: Path) -> None:
+    """Also a line that has no LF yet."""
+    made = session()
+    path = compressed(tmp_path, made)
+    made.user("And more.")
+    made.step("bash", {"command": "x"}, LOG)
+    append(path, made)
+    with path.open("ab") as file:
+        file.write(b'{"type":"mess')
+    restore(path)
+    assert path.read_bytes() == made.bytes() + b'{"type":"mess'
+
+
+def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
+    """Originals are found by the line, not by its place."""
+    path = compressed(tmp_path)
+    lines = split(path.read_bytes())
+    path.write_bytes(b"".join([*lines[:2], b'{"type":"label","id":"x"}\n', *reversed(lines[2:])]))
+    restore(path)
+    original = split(session().bytes())
+    assert split(path.read_bytes()) == [*original[:2], b'{"type":"label","id":"x"}\n', *reversed(original[2:])]
+
+
+def test_a_line_that_stands_there_twice_is_restored_twice(tmp_path: Path) -> None:
+    """As a session that was copied into itself."""
+    path = compressed(tmp_path)
+    path.write_bytes(path.read_bytes() + b"".join(split(path.read_bytes())[1:]))
+    restore(path)
+    assert path.read_bytes() == session().bytes() + b"".join(split(session().bytes())[1:])
+
+
+def reserialised(data: bytes) -> bytes:
+    """Return the session as an agent writes it that loads and rewrites it with a version of its own."""
+    return b"".join(json.dumps({**entry, "version": 9}).encode() + b"\n" for entry in entries(data))
+
+
+def one_altered(data: bytes) -> bytes:
+    """Return the session with one rewritten line altered."""
+    return data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1)
+
+
+def one_lost(data: bytes) -> bytes:
+    """Return the session without its first rewritten line."""
+    lines = split(data)
+    number = next(number for number, line in enumerate(lines) if marker.PREFIX_BYTES in line)
+    return b"".join(lines[:number] + lines[number + 1 :])
+
+
+def one_cut(data: bytes) -> bytes:
+    """Return the session as far as the middle of a rewritten line."""
+    return data[: data.rindex(marker.PREFIX_BYTES)]
+
+
+ALTERED: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("rewritten by its agent", reserialised),
+    ("one line altered", one_altered),
+    ("one line lost", one_lost),
+    ("cut off", one_cut),
+]
+
+
+@pytest.mark.parametrize("alter", [case[1] for case in ALTERED], ids=[case[0] for case in ALTERED])
+def test_it_is_refused_where_it_cannot_be_exact(tmp_path: Path, alter: Callable[[bytes], bytes]) -> None:
+    """Nothing is written; the error names the other way."""
+    path = compressed(tmp_path)
+    path.write_bytes(alter(path.read_bytes()))
+    before = snapshot(path)
+    with pytest.raises(Refused, match="--from-markers") as caught:
+        restore_session(path)
+    assert caught.value.exit_code == 4
+    assert snapshot(path) == before
+
+
+def values(data: bytes) -> Any:
+    """Return what a restore by markers can give back: results, prompts and arguments."""
+    found = []
+    for entry in entries(data):
+        message = (entry or {}).get("message") or {}
+        for part in message.get("content", ()):
+            if part["type"] in ("text", "image"):
+                found.append(part.get("text", part.get("data")))
+            elif part["type"] == "toolCall":
+                found.append(part["arguments"])
+    return found
+
+
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_by_its_markers_an_altered_session_gets_its_texts_back(tmp_path: Path, make: Callable[[], PiSession]) -> None:
+    """Results, arguments and pictures, wherever a marker of ours stands; lines that the agent wrote stay as they are."""
+    path = compressed(tmp_path, session(make()))
+    path.write_bytes(reserialised(path.read_bytes()))
+    stats = restore_session(path, from_markers=True)
+    assert stats.status is Status.RESTORED
+    assert values(path.read_bytes()) == values(session(make()).bytes())
+    assert marker.PREFIX_BYTES not in path.read_bytes()
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+
+
+def test_by_its_markers_after_previews_shrank(tmp_path: Path) -> None:
+    """Their places in the original are not those in the line they stood in."""
+    made = session()
+    path = compressed(tmp_path, made)
+    session(made)
+    made.compaction("All done.", made.ids[-1])
+    append(path, turn(made))
+    compress(path)
+    assert any(marker.is_one(each) for each in result_texts(entries(path.read_bytes())))
+    path.write_bytes(reserialised(path.read_bytes()))
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
+def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> None:
+    """It has none of its own."""
+    path = compressed(tmp_path)
+    (tmp_path / "forks").mkdir()
+    fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
+    assert restore_session(fork, from_markers=True).status is Status.UNCHANGED
+    assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
+    assert values(fork.read_bytes()) == values(session().bytes())
+    assert not beside(fork).journal.exists()
+
+
+def test_what_only_quotes_a_marker_stays(tmp_path: Path) -> None:
+    """Ours is what the journal records: this text, in this kind of place, for this call."""
+    path = compressed(tmp_path)
+    shown = next(text for text in result_texts(entries(path.read_bytes())) if marker.occurs_in(text))
+    quoting = PiSession(seed="other")
+    quoting.user(shown)
+    quoting.step("bash", {"command": "cat session.jsonl"}, shown)
+    quoting.step("write", {"path": "a", "content": shown}, "ok")
+    quoting.assistant(shown)
+    data = path.read_bytes() + b"".join(quoting.lines()[1:])
+    path.write_bytes(data)
+    restore_session(path, from_markers=True)
+    assert split(path.read_bytes())[-quoting.count + 1 :] == quoting.lines()[1:]
+
+
+def test_two_calls_of_one_id_get_each_its_own_text(tmp_path: Path) -> None:
+    """The marker's reference tells them apart."""
+    made = PiSession()
+    made.user("Go.")
+    for letter in "ab":
+        made.assistant(made.call("bash", {"command": letter}, call_id="call_same"))
+        made.result("call_same", "\n".join(["head " * 9, *(letter * 30 for _ in range(90)), "tail " * 9]))
+    path = write(tmp_path, turn(made))
+    compress(path)
+    stats = restore_session(path, from_markers=True)
+    assert stats.status is Status.RESTORED
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
+def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
+    """It says that none were kept, in both ways."""
+    path = write(tmp_path, session())
+    compress(path, replace(EAGER, keep_backup=False))
+    before = snapshot(path)
+    with pytest.raises(Refused, match="keepBackup: false"):
+        restore_session(path)
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+@pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])
+@pytest.mark.parametrize("from_markers", [False, True], ids=["exact", "from markers"])
+def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
+    """The session stays as it is."""
+    path = compressed(tmp_path)
+    store = beside(path).originals
+    data = store.read_bytes()
+    if harm == "lost":
+        store.unlink()
+    else:
+        store.write_bytes({"cut": data[:-9], "flipped": data[:40] + bytes([data[40] ^ 1]) + data[41:], "emptied": b""}[harm])
+    session_before = path.read_bytes()
+    with pytest.raises(SessionCompressError) as caught:
+        restore_session(path, from_markers=from_markers)
+    assert caught.value.exit_code in (3, 5)
+    assert path.read_bytes() == session_before
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike")))
+def test_from_markers_gives_the_texts_of_every_fixture_back(tmp_path: Path, name: str) -> None:
+    """As far as markers stand for them."""
+    path = write(tmp_path, fixture(name))
+    if compress_session(path, EAGER).status is not Status.COMPRESSED:
+        return
+    assert restore_session(path, from_markers=True).status in (Status.RESTORED, Status.UNCHANGED)
+    assert marker.PREFIX_BYTES not in path.read_bytes()
+    original = [json.dumps(value) for value in values_or_text(fixture(name))]
+    assert [json.dumps(value) for value in values_or_text(path.read_bytes())] == original
+
+
+def values_or_text(data: bytes) -> Any:
+    """Return the values, of lines that Python reads."""
+    return values(b"".join(line for line in split(data) if _is_usual(line)))
+
+
+def _is_usual(line: bytes) -> bool:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and isinstance((entry.get("message") or {}).get("content", []), list)
+
+
+def test_a_session_that_was_restored_by_markers_is_compressed_again(tmp_path: Path) -> None:
+    """And restored to what it was then."""
+    path = compressed(tmp_path, session(ResponsesSession()))
+    path.write_bytes(reserialised(path.read_bytes()))
+    restore_session(path, from_markers=True)
+    then = path.read_bytes()
+    compress(path)
+    compress_again(path)
+    with pytest.raises(Refused):
+        restore_session(path)
+    restore_session(path, from_markers=True)
+    assert values(path.read_bytes()) == values(then)
+
+
+def test_restoring_needs_no_session_of_a_known_agent(tmp_path: Path) -> None:
+    """Its lines are enough, whatever became of its header."""
+    path = compressed(tmp_path)
+    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:]]))
+    restore(path)
+    assert split(path.read_bytes())[1:] == split(session().bytes())[1:]
+
+
+def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
+    """It says where."""
+    path = compressed(tmp_path)
+    journal = beside(path).journal
+    journal.write_bytes(journal.read_bytes().replace(b'"type":"line"', b'"type":"lime"', 1))
+    before = path.read_bytes()
+    with pytest.raises(Damaged, match="cannot be read"):
+        restore_session(path)
+    assert path.read_bytes() == before
+
+
+def test_the_time_of_a_session_that_went_on_is_that_of_its_last_line(tmp_path: Path) -> None:
+    """Restoring is no news."""
+    made = session()
+    path = compressed(tmp_path, made)
+    append(path, turn(made))
+    os.utime(path, ns=(MTIME + 1, MTIME + 1))
+    restore(path)
+    assert path.stat().st_mtime_ns == MTIME + 1
