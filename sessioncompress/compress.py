@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from sessioncompress import config, files, gate, verify
@@ -34,6 +35,9 @@ from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
 from sessioncompress.version import VERSION
 
+_CERTAIN = 1024 * KB
+"""Bytes. A plan that saves as much goes straight to the disk."""
+
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""
 
@@ -60,7 +64,7 @@ def compress_open(
     return _Run(session, files.beside_of(session.path, policy), policy, dry_run, force).compress()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Attempt:
     """One try at a session: what was planned, what was applied, and what it comes to."""
 
@@ -70,6 +74,11 @@ class _Attempt:
     finished: Finished
     run: RunRecord
     left_alone: frozenset[int]
+
+    @cached_property
+    def journal_size(self) -> int:
+        """Bytes that the run appends to the journal."""
+        return sum(map(len, self.journal()))
 
     def journal(self) -> Iterator[bytes]:
         """Yield what the run appends to the journal; its own record comes last, and commits the others."""
@@ -110,12 +119,14 @@ class _Run:
     def _attempt(self) -> CompressionStats:
         """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
         left_alone = {number for number, record in self._known.rewritten.items() if self._is_lost(record)}
+        rehearsed = False
         while True:
             view = self._view()
             planned = plan(view, frozenset(self._known.rewritten), frozenset(left_alone))
             if not planned.changes:
                 return self._unchanged(view, planned, 0)
-            with self._sink() as sink:
+            rehearsing = self._dry_run or (not rehearsed and _is_doubtful(planned))
+            with self._sink(rehearsing=rehearsing) as sink:
                 with self._session.reader() as file:
                     applied = self._applier(view, planned, sink).run(pieces(file, self._session.size))
                 left_alone |= applied.left_alone
@@ -125,7 +136,11 @@ class _Run:
                     return self._unchanged(view, planned, 0)
                 finished = sink.finish()
                 run = self._run_record(view, applied, finished)
-                return self._decide(_Attempt(view, planned, applied, finished, run, frozenset(left_alone)), sink)
+                attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
+                if rehearsing and not self._dry_run and self._pays(attempt):
+                    rehearsed = True
+                    continue
+                return self._decide(attempt, sink)
 
     def _is_lost(self, record: LineRecord) -> bool:
         """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
@@ -134,8 +149,8 @@ class _Run:
     def _view(self) -> View:
         return View(self._known.survey, self._policy, self._known.form, self._ours)
 
-    def _sink(self) -> Rewrite | Rehearsal:
-        if self._dry_run:
+    def _sink(self, *, rehearsing: bool) -> Rewrite | Rehearsal:
+        if rehearsing:
             return Rehearsal(self._journal.lengths)
         return Rewrite(
             self._session, self._beside, self._journal.lengths, commit_originals=self._policy.commit_originals
@@ -153,24 +168,33 @@ class _Run:
         return parse(self._originals.line(record.place, record.sha256))
 
     def _decide(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
-        journal_size = sum(map(len, attempt.journal()))
-        added = attempt.finished.originals_size - self._journal.store_size + journal_size
-        gain = self._session.size - attempt.finished.size - added
-        if gain <= 0 or gain < self._least:
+        gain = self._gain(attempt)
+        if not self._pays(attempt):
             return self._unchanged(attempt.view, attempt.plan, max(gain, 0))
         self._verify(attempt, sink)
         stats = replace(
             with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
             compressed_size=attempt.finished.size,
             status=Status.COMPRESSED,
-            backup_added=added,
+            backup_added=self._added(attempt),
             reason=advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
-            backup_size=attempt.finished.originals_size + self._journal.size + journal_size,
+            backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
         )
         if isinstance(sink, Rewrite):
             committed = sink.commit(attempt.journal())
             stats = replace(stats, compressed_size=committed.size)
         return stats
+
+    def _added(self, attempt: _Attempt) -> int:
+        """Return the bytes that the run adds beside the session."""
+        return attempt.finished.originals_size - self._journal.store_size + attempt.journal_size
+
+    def _gain(self, attempt: _Attempt) -> int:
+        """Return the bytes that the run frees in all."""
+        return self._session.size - attempt.finished.size - self._added(attempt)
+
+    def _pays(self, attempt: _Attempt) -> bool:
+        return self._gain(attempt) > 0 and self._gain(attempt) >= self._least
 
     def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> None:
         """Check the new session's structure, and that a second run over it would change nothing."""
@@ -216,6 +240,11 @@ class _Run:
 
     def _stats(self, view: View) -> CompressionStats:
         return counted(view, self._where, self._journal.size + self._journal.store_size)
+
+
+def _is_doubtful(planned: Plan) -> bool:
+    """Say whether a plan saves so little that it may turn out not to pay; then nothing may be touched to find out."""
+    return sum(change.saves for changes in planned.changes.values() for change in changes) < _CERTAIN
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:
