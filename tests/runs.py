@@ -77,9 +77,7 @@ def survey_of(session: PiSession | bytes) -> Survey:
     return survey(pieces(io.BytesIO(data), len(data)), form_of(data))
 
 
-def view_of(
-    session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None
-) -> View:
+def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None) -> View:
     """Return a session as the compressors see it."""
     data = data_of(session)
     return View(survey_of(data), policy, form_of(data), ours or {})

@@ -26,7 +26,9 @@ def packed(folder: Path) -> None:
     """Put the branch among the packed ones."""
     git = plain(folder)
     (git / "refs" / "heads" / "main").unlink()
-    (git / "packed-refs").write_text(f"# pack-refs with: peeled\n{'f' * 40} refs/heads/notmain\n{ID} refs/heads/main\n^{'e' * 40}\n")
+    (git / "packed-refs").write_text(
+        f"# pack-refs with: peeled\n{'f' * 40} refs/heads/notmain\n{ID} refs/heads/main\n^{'e' * 40}\n"
+    )
 
 
 def linked(folder: Path) -> None:
@@ -52,6 +54,7 @@ NOT_FOUND: list[tuple[str, Callable[[Path], object]]] = [
     ("an empty .git", lambda folder: (folder / ".git").mkdir()),
     ("a .git that is no folder and names none", lambda folder: (folder / ".git").write_text("nonsense")),
     ("a HEAD that is no id", lambda folder: plain(folder, "hello\n")),
+    ("a HEAD that begins like an id", lambda folder: plain(folder, ID + " and more\n")),
     ("a HEAD that is no text", lambda folder: (plain(folder) / "HEAD").write_bytes(b"ref: \xff\xfe\n")),
     ("a branch file that is no id", lambda folder: (plain(folder) / "refs" / "heads" / "main").write_text("hello\n")),
     ("a HEAD that names a file elsewhere", lambda folder: plain(folder, "ref: ../secret\n")),
@@ -79,10 +82,14 @@ def test_what_is_not_plain_is_empty(tmp_path: Path, make: Callable[[Path], objec
 
 def test_git_agrees(tmp_path: Path) -> None:
     """In a repository that git itself made, loose and packed."""
+
     def git(*words: str) -> str:
         said = subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True,
-            capture_output=True, text=True,
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return said.stdout.strip()
 

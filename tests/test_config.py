@@ -87,11 +87,15 @@ def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: An
     policy = config.load(policy_file(tmp_path, {key: value}))
     name = config.KEYS[key][0]
     assert getattr(policy, name) == expected
-    assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {name}
+    assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {
+        name
+    }
 
 
 @pytest.mark.parametrize(("key", "value", "must_be"), BAD)
-def test_a_wrong_value_is_an_error_that_says_what_it_must_be(tmp_path: Path, key: str, value: Any, must_be: str) -> None:
+def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
+    tmp_path: Path, key: str, value: Any, must_be: str
+) -> None:
     """It names the file, the key and the value."""
     file = policy_file(tmp_path, {key: value})
     with pytest.raises(UsageError) as caught:
@@ -163,7 +167,9 @@ def test_differences_are_what_is_not_the_default() -> None:
     """The journal says with what policy a run was made."""
     assert config.differences(BALANCED) == {}
     assert config.differences(PRESETS["high-quality"]) == {
-        "protectMode": "turns", "toolResultMaxBytes": 2000, "stripThinking": False
+        "protectMode": "turns",
+        "toolResultMaxBytes": 2000,
+        "stripThinking": False,
     }
 
 

@@ -54,12 +54,22 @@ TEXTS = [
     "x" * 399,
 ]
 ODD = st.one_of(
-    st.none(), st.booleans(), st.integers(-5, 2**70), st.floats(allow_nan=False, allow_infinity=False), st.just(""),
-    st.just([]), st.just({}), st.just([None, "x" * 400]), st.just({"text": "x" * 400}), st.just(TEXTS[3]),
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.just(""),
+    st.just([]),
+    st.just({}),
+    st.just([None, "x" * 400]),
+    st.just({"text": "x" * 400}),
+    st.just(TEXTS[3]),
 )
 TEXT = st.sampled_from(TEXTS)
 IDS = st.sampled_from([f"{number:08x}" for number in range(12)])
-CALLS = st.sampled_from(["call_1|fc_1", "call_2|fc_2", "call_2|fc_3", "call_3", "call_4|fc_4", "call_5|fc_5", "|", "a|b|c"])
+CALLS = st.sampled_from(
+    ["call_1|fc_1", "call_2|fc_2", "call_2|fc_3", "call_3", "call_4|fc_4", "call_5|fc_5", "|", "a|b|c"]
+)
 TOOLS = st.sampled_from(["read", "write", "bash", "edit", "skill", "todo", "Bash", "x" * 90, '"' * 90])
 FILES = st.sampled_from(["a.py", "b.py", "x/SKILL.md", '"' * 90])
 
@@ -69,7 +79,9 @@ def maybe(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.integers(0, 24).flatmap(lambda roll: value if roll else ODD)
 
 
-def record(required: Mapping[str, st.SearchStrategy[Any]], **optional: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def record(
+    required: Mapping[str, st.SearchStrategy[Any]], **optional: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Any]:
     """Return objects of these keys, some odd, some missing."""
     drop = st.sets(st.sampled_from(sorted(required)), max_size=1)
     whole = st.fixed_dictionaries({key: maybe(value) for key, value in required.items()}, optional=optional)
@@ -81,34 +93,70 @@ def record(required: Mapping[str, st.SearchStrategy[Any]], **optional: st.Search
 ARGUMENTS = st.one_of(
     st.fixed_dictionaries({"path": FILES, "content": TEXT}),
     st.fixed_dictionaries({"path": FILES}, optional={"offset": st.integers(1, 3)}),
-    st.fixed_dictionaries({"path": FILES, "edits": st.lists(st.fixed_dictionaries({"oldText": TEXT, "newText": TEXT}), max_size=2)}),
+    st.fixed_dictionaries(
+        {"path": FILES, "edits": st.lists(st.fixed_dictionaries({"oldText": TEXT, "newText": TEXT}), max_size=2)}
+    ),
     st.dictionaries(st.sampled_from(["0", "007", "", "a/b~c", "command"]), TEXT, max_size=3),
-    st.recursive(TEXT, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2), max_leaves=4),
+    st.recursive(
+        TEXT,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        max_leaves=4,
+    ),
 )
 TEXT_PART = record({"type": st.just("text"), "text": TEXT}, textSignature=st.sampled_from(["msg_1", "msg_2"]))
-IMAGE = record({"type": st.just("image"), "data": st.sampled_from(["A" * 900, "B" * 5000, "blob:sha256:" + "0" * 64]), "mimeType": st.just("image/png")})
-THINKING = record({"type": st.just("thinking"), "thinking": TEXT}, thinkingSignature=st.sampled_from(["sig" * 99, "s"]), redacted=st.booleans())
-CALL = record({"type": st.just("toolCall"), "id": CALLS, "name": TOOLS, "arguments": ARGUMENTS}, partialJson=TEXT, thoughtSignature=st.just("sig"))
+IMAGE = record(
+    {
+        "type": st.just("image"),
+        "data": st.sampled_from(["A" * 900, "B" * 5000, "blob:sha256:" + "0" * 64]),
+        "mimeType": st.just("image/png"),
+    }
+)
+THINKING = record(
+    {"type": st.just("thinking"), "thinking": TEXT},
+    thinkingSignature=st.sampled_from(["sig" * 99, "s"]),
+    redacted=st.booleans(),
+)
+CALL = record(
+    {"type": st.just("toolCall"), "id": CALLS, "name": TOOLS, "arguments": ARGUMENTS},
+    partialJson=TEXT,
+    thoughtSignature=st.just("sig"),
+)
 ANSWER = record(
     {
-        "role": st.just("assistant"), "content": st.lists(st.one_of(THINKING, TEXT_PART, CALL, CALL), max_size=4),
-        "api": st.sampled_from(["openai-responses", "anthropic-messages"]), "usage": st.just({"cost": {"total": 0.000009}}),
+        "role": st.just("assistant"),
+        "content": st.lists(st.one_of(THINKING, TEXT_PART, CALL, CALL), max_size=4),
+        "api": st.sampled_from(["openai-responses", "anthropic-messages"]),
+        "usage": st.just({"cost": {"total": 0.000009}}),
     },
     providerPayload=st.sampled_from([{"type": "openaiResponsesHistory", "items": [TEXTS[3]]}, {"type": "new"}]),
 )
 RESULT = record(
     {
-        "role": st.just("toolResult"), "toolCallId": CALLS, "toolName": TOOLS,
-        "content": st.lists(st.one_of(TEXT_PART, TEXT_PART, IMAGE), max_size=2), "isError": st.booleans(),
+        "role": st.just("toolResult"),
+        "toolCallId": CALLS,
+        "toolName": TOOLS,
+        "content": st.lists(st.one_of(TEXT_PART, TEXT_PART, IMAGE), max_size=2),
+        "isError": st.booleans(),
     },
     details=st.one_of(st.fixed_dictionaries({"diff": TEXT}), ODD),
 )
-PROMPT = record({"role": st.just("user"), "content": st.one_of(TEXT, st.lists(st.one_of(TEXT_PART, IMAGE), max_size=2))})
+PROMPT = record(
+    {"role": st.just("user"), "content": st.one_of(TEXT, st.lists(st.one_of(TEXT_PART, IMAGE), max_size=2))}
+)
 MESSAGE = st.one_of(ANSWER, ANSWER, RESULT, RESULT, RESULT, PROMPT)
 OTHER = st.one_of(
-    record({"type": st.just("compaction"), "summary": TEXT, "firstKeptEntryId": IDS}, firstKeptEntryIndex=st.integers(-1, 9)),
+    record(
+        {"type": st.just("compaction"), "summary": TEXT, "firstKeptEntryId": IDS},
+        firstKeptEntryIndex=st.integers(-1, 9),
+    ),
     st.just({"type": "reset_boundary"}),
-    record({"type": st.just("custom"), "customType": st.just("tool_execution_start"), "data": record({"toolName": TOOLS, "toolCallId": CALLS, "args": ARGUMENTS})}),
+    record(
+        {
+            "type": st.just("custom"),
+            "customType": st.just("tool_execution_start"),
+            "data": record({"toolName": TOOLS, "toolCallId": CALLS, "args": ARGUMENTS}),
+        }
+    ),
     record({"type": st.just("custom_message"), "content": TEXT}),
 )
 ENTRY = st.one_of(*[MESSAGE.map(lambda message: {"type": "message", "message": message})] * 5, OTHER)
@@ -123,7 +171,9 @@ def _twice(line: str) -> str:
 
 
 def _twice_inside(line: str) -> str:
-    return line.replace('"text":', '"text":"first","text":', 1).replace('"toolCallId":', '"toolCallId":"call_9","toolCallId":', 1)
+    return line.replace('"text":', '"text":"first","text":', 1).replace(
+        '"toolCallId":', '"toolCallId":"call_9","toolCallId":', 1
+    )
 
 
 WRITERS: list[Callable[[str], bytes]] = [
@@ -306,7 +356,13 @@ def mutated(line: bytes, lines: list[bytes], data: st.DataObject) -> bytes:
 
 
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=6)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=6),
+    ),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
     max_leaves=20,
 )
@@ -338,7 +394,9 @@ def test_any_value_is_spliced(document: dict[str, Any], data: st.DataObject) -> 
     new = st.one_of(st.just(REMOVED), st.text(max_size=5), st.integers(0, 9), st.just({"a": [1]}))
     values = {path: data.draw(new) for path in chosen}
     spell: Callable[[Any], bytes] = data.draw(
-        st.sampled_from([orjson.dumps, lambda value: json.dumps(value, indent=1).encode(), lambda value: json.dumps(value).encode()])
+        st.sampled_from(
+            [orjson.dumps, lambda value: json.dumps(value, indent=1).encode(), lambda value: json.dumps(value).encode()]
+        )
     )
     raw = spell(document) + b"\r\n"
     assume(orjson.loads(raw) == document)
@@ -355,7 +413,11 @@ def intended(value: Any, values: Mapping[tuple[str | int, ...], Any], path: tupl
         made = {key: intended(child, values, (*path, key)) for key, child in value.items()}
         return {key: child for key, child in made.items() if child is not REMOVED}
     if isinstance(value, list):
-        return [child for child in (intended(each, values, (*path, number)) for number, each in enumerate(value)) if child is not REMOVED]
+        return [
+            child
+            for child in (intended(each, values, (*path, number)) for number, each in enumerate(value))
+            if child is not REMOVED
+        ]
     return value
 
 
@@ -394,7 +456,7 @@ def test_the_strategy_makes_sessions_that_are_rewritten() -> None:
     """A property over sessions that nothing happens to would prove nothing."""
     seen: dict[str, int] = {}
 
-    @settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=250, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(sessions(), POLICIES)
     def count(data: bytes, policy: Policy) -> None:
         with written(data) as path:
@@ -402,10 +464,16 @@ def test_the_strategy_makes_sessions_that_are_rewritten() -> None:
             seen[stats.status] = seen.get(stats.status, 0) + 1
             for role in Role:
                 seen[role] = seen.get(role, 0) + any(line.role is role for line in survey_of(data).lines)
-            for name in ("tool_calls_compressed", "tool_results_compressed", "thinking_blocks_removed", "mirrors_replaced", "images_replaced", "redundancies_eliminated"):
+            for name in (
+                "tool_calls_compressed",
+                "tool_results_compressed",
+                "thinking_blocks_removed",
+                "mirrors_replaced",
+                "images_replaced",
+                "redundancies_eliminated",
+            ):
                 seen[name] = seen.get(name, 0) + bool(getattr(stats, name))
 
     count()
     assert seen[Status.COMPRESSED] > 20
     assert all(number > 0 for number in seen.values()), seen
-

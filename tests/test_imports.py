@@ -30,7 +30,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 
-PURE = frozenset({"compressors", "formats", "plan", "protect", "rewrite", "splice", "marker", "survey", "verify", "model"})
+PURE = frozenset(
+    {"compressors", "formats", "plan", "protect", "rewrite", "splice", "marker", "survey", "verify", "model"}
+)
 """They know no files: everything they work on is given to them."""
 
 DISK = frozenset({"os", "pathlib", "shutil", "tempfile", "io", "subprocess", "socket"})
@@ -38,17 +40,56 @@ DISK = frozenset({"os", "pathlib", "shutil", "tempfile", "io", "subprocess", "so
 WRITER = "store.durable"
 WRITING_CALLS = frozenset(
     {
-        "write_text", "write_bytes", "touch", "replace_file", "pwrite", "writev", "ftruncate", "truncate", "rename", "renames",
-        "unlink", "remove", "rmdir", "removedirs", "mkdir", "makedirs", "link", "symlink", "symlink_to", "hardlink_to",
-        "fchmod", "chmod", "fchown", "chown", "utime", "setxattr", "fsync", "fdatasync", "rmtree", "copyfile", "move",
+        "write_text",
+        "write_bytes",
+        "touch",
+        "replace_file",
+        "pwrite",
+        "writev",
+        "ftruncate",
+        "truncate",
+        "rename",
+        "renames",
+        "unlink",
+        "remove",
+        "rmdir",
+        "removedirs",
+        "mkdir",
+        "makedirs",
+        "link",
+        "symlink",
+        "symlink_to",
+        "hardlink_to",
+        "fchmod",
+        "chmod",
+        "fchown",
+        "chown",
+        "utime",
+        "setxattr",
+        "fsync",
+        "fdatasync",
+        "rmtree",
+        "copyfile",
+        "move",
     }
 )
 WRITING_FLAGS = frozenset({"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"})
 
 AGENT_KEYS = frozenset(
     {
-        "toolResult", "toolCall", "toolCallId", "thinkingSignature", "textSignature", "thoughtSignature", "providerPayload",
-        "partialJson", "parentId", "firstKeptEntryId", "customType", "mimeType", "isError",
+        "toolResult",
+        "toolCall",
+        "toolCallId",
+        "thinkingSignature",
+        "textSignature",
+        "thoughtSignature",
+        "providerPayload",
+        "partialJson",
+        "parentId",
+        "firstKeptEntryId",
+        "customType",
+        "mimeType",
+        "isError",
     }
 )
 
@@ -119,10 +160,11 @@ def test_the_store_knows_no_sessions(module: str) -> None:
 def test_what_decides_knows_no_files(module: str) -> None:
     """So that each of these can be tested, and read, without any."""
     names = {
-        name.name.split(".")[0] for node in ast.walk(tree(module)) if isinstance(node, ast.Import) for name in node.names
-    } | {
-        (node.module or "").split(".")[0] for node in ast.walk(tree(module)) if isinstance(node, ast.ImportFrom)
-    }
+        name.name.split(".")[0]
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Import)
+        for name in node.names
+    } | {(node.module or "").split(".")[0] for node in ast.walk(tree(module)) if isinstance(node, ast.ImportFrom)}
     assert not names & DISK
     assert not any(name.startswith("store") for name, _ in imports(module))
 
@@ -156,7 +198,11 @@ def writes(node: ast.AST) -> bool:
 def modes(node: ast.Call) -> list[str]:
     """Return what may be the mode of a call to open."""
     given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
-    return [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 4]
+    return [
+        each.value
+        for each in given
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 4
+    ]
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("formats.")])
@@ -182,7 +228,9 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
         seen.add(module)
         for node in tree(module if module in MODULES else f"{module}.__init__").body:
             if isinstance(node, ast.Import):
-                assert not {name.name.split(".")[0] for name in node.names} & heavy, f"{module} imports {ast.unparse(node)}"
+                assert not {name.name.split(".")[0] for name in node.names} & heavy, (
+                    f"{module} imports {ast.unparse(node)}"
+                )
             if isinstance(node, ast.ImportFrom):
                 assert (node.module or "").split(".")[0] not in heavy, f"{module} imports {ast.unparse(node)}"
                 if (node.module or "").startswith("sessioncompress."):

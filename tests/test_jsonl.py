@@ -15,11 +15,19 @@ CASES: list[tuple[str, bytes, list[Piece]]] = [
     ("blank lines are lines", b"\n\n", [(0, b"\n", True), (1, b"\n", True)]),
     ("CRLF stays", b"a\r\nb\r\n", [(0, b"a\r\n", True), (1, b"b\r\n", True)]),
     ("CR alone ends nothing", b"a\rb\n", [(0, b"a\rb\n", True)]),
-    ("other line ends are text", "a\u2028b\x0b\x0c\x85\n".encode(), [(0, b"a\xe2\x80\xa8b\x0b", False), (0, b"\x0c\xc2\x85\n", False)]),
+    (
+        "other line ends are text",
+        "a\u2028b\x0b\x0c\x85\n".encode(),
+        [(0, b"a\xe2\x80\xa8b\x0b", False), (0, b"\x0c\xc2\x85\n", False)],
+    ),
     ("NUL is text", b"\0\0\n", [(0, b"\0\0\n", True)]),
     ("a line of exactly the cap", b"abcde\nx\n", [(0, b"abcde\n", True), (1, b"x\n", True)]),
     ("one byte over the cap", b"abcdef\nx\n", [(0, b"abcdef", False), (0, b"\n", False), (1, b"x\n", True)]),
-    ("far over the cap", b"a" * 14 + b"\nx\n", [(0, b"a" * 6, False), (0, b"a" * 6, False), (0, b"aa\n", False), (1, b"x\n", True)]),
+    (
+        "far over the cap",
+        b"a" * 14 + b"\nx\n",
+        [(0, b"a" * 6, False), (0, b"a" * 6, False), (0, b"aa\n", False), (1, b"x\n", True)],
+    ),
     ("over the cap at the end", b"x\n" + b"a" * 8, [(0, b"x\n", True), (1, b"a" * 6, False), (1, b"aa", False)]),
     ("of the cap at the end", b"abcdef", [(0, b"abcdef", True)]),
 ]

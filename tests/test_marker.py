@@ -68,7 +68,9 @@ def test_in_arguments_it_says_that_the_tool_received_all() -> None:
     made = marker.marker("3 lines", REF, in_arguments=True)
     assert made.endswith("; the tool received all of it; do not copy this line]]")
     assert marker.references(made) == [REF]
-    assert marker.marker("3 lines", None, in_arguments=True).endswith("3 lines; the tool received all of it; do not copy this line]]")
+    assert marker.marker("3 lines", None, in_arguments=True).endswith(
+        "3 lines; the tool received all of it; do not copy this line]]"
+    )
 
 
 @pytest.mark.parametrize("around", ["{}", "x {} y", "a\n{}\nb", "[{}]", "[[{}]]"])

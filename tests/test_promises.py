@@ -46,7 +46,14 @@ from tests.runs import (
 SESSIONS = sorted(
     str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
 )
-LARGE = ["pi-anthropic.jsonl", "pi-responses.jsonl", "pi-gemini.jsonl", "pi-compacted.jsonl", "omp.jsonl", "openclaw.jsonl"]
+LARGE = [
+    "pi-anthropic.jsonl",
+    "pi-responses.jsonl",
+    "pi-gemini.jsonl",
+    "pi-compacted.jsonl",
+    "omp.jsonl",
+    "openclaw.jsonl",
+]
 POLICIES: dict[str, Policy] = {
     **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
     "eager": EAGER,
@@ -63,7 +70,11 @@ def skeleton(entry: Any) -> Any:
     if not isinstance(message, dict):
         return {**rest, "data": sorted(entry.get("data") or {})}
     gone = ("content", "details", "providerPayload", "toolCallId")
-    return {**rest, "message": {key: value for key, value in message.items() if key not in gone}, "parts": parts(message)}
+    return {
+        **rest,
+        "message": {key: value for key, value in message.items() if key not in gone},
+        "parts": parts(message),
+    }
 
 
 def parts(message: dict[str, Any]) -> list[Any]:
@@ -77,8 +88,13 @@ def parts(message: dict[str, Any]) -> list[Any]:
         if part["type"] == "toolCall":
             found.append((part["id"].partition("|")[0], part["name"], outline(part["arguments"])))
         elif part["type"] != "thinking":
-            found.append("text or image" if result or part["type"] == "image" or marker.is_one(part.get("text", "")) else part)
-    return [{key: value for key, value in each.items() if key != "textSignature"} if isinstance(each, dict) else each for each in found]
+            found.append(
+                "text or image" if result or part["type"] == "image" or marker.is_one(part.get("text", "")) else part
+            )
+    return [
+        {key: value for key, value in each.items() if key != "textSignature"} if isinstance(each, dict) else each
+        for each in found
+    ]
 
 
 def outline(value: Any, key: str = "") -> Any:
@@ -203,8 +219,14 @@ def test_never_worse(tmp_path: Path, name: str, preset: str) -> None:
 
 
 BAD = [
-    b"\n", b"\r\n", b"{torn\n", b"\0\0\0\n", b"\xff\xfe\n", b'{"type":"message","message":{"role":"toolResult","content":[NaN]}}\n',
-    b'"' + b"x" * 5000 + b'"\n', b"[" * 2000 + b"\n",
+    b"\n",
+    b"\r\n",
+    b"{torn\n",
+    b"\0\0\0\n",
+    b"\xff\xfe\n",
+    b'{"type":"message","message":{"role":"toolResult","content":[NaN]}}\n',
+    b'"' + b"x" * 5000 + b'"\n',
+    b"[" * 2000 + b"\n",
 ]
 
 

@@ -69,7 +69,9 @@ BOUNDARIES: list[tuple[str, str, ProtectMode, int, int, int]] = [
 
 
 @pytest.mark.parametrize(
-    ("story", "mode", "turns", "tokens", "expected"), [case[1:] for case in BOUNDARIES], ids=[case[0] for case in BOUNDARIES]
+    ("story", "mode", "turns", "tokens", "expected"),
+    [case[1:] for case in BOUNDARIES],
+    ids=[case[0] for case in BOUNDARIES],
 )
 def test_the_boundary(story: str, mode: ProtectMode, turns: int, tokens: int, expected: int) -> None:
     """From which line on all is protected."""

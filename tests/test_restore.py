@@ -261,7 +261,9 @@ def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_marker
     if harm == "lost":
         store.unlink()
     else:
-        store.write_bytes({"cut": data[:-9], "flipped": data[:40] + bytes([data[40] ^ 1]) + data[41:], "emptied": b""}[harm])
+        store.write_bytes(
+            {"cut": data[:-9], "flipped": data[:40] + bytes([data[40] ^ 1]) + data[41:], "emptied": b""}[harm]
+        )
     session_before = path.read_bytes()
     with pytest.raises(SessionCompressError) as caught:
         restore_session(path, from_markers=from_markers)
@@ -269,7 +271,9 @@ def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_marker
     assert path.read_bytes() == session_before
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike")))
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
+)
 def test_from_markers_gives_the_texts_of_every_fixture_back(tmp_path: Path, name: str) -> None:
     """As far as markers stand for them."""
     path = write(tmp_path, fixture(name))

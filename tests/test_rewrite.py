@@ -107,7 +107,14 @@ def test_what_the_format_does_not_name_stays(path: Path, value: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    "path", [("message", "no"), ("message", "content", 7), ("message", "content", "text"), ("type", "x"), ("message", "isError", 0)],
+    "path",
+    [
+        ("message", "no"),
+        ("message", "content", 7),
+        ("message", "content", "text"),
+        ("type", "x"),
+        ("message", "isError", 0),
+    ],
     ids=str,
 )
 def test_a_path_that_leads_nowhere_cannot_be_spliced(path: Path) -> None:
@@ -119,7 +126,13 @@ def test_a_path_that_leads_nowhere_cannot_be_spliced(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [((), {"a": {"0": "x", "01": "y"}, "b": ["z"]}), (("a", "0"), "x"), (("a", 0), "x"), (("a", "01"), "y"), (("b", 0), "z")],
+    [
+        ((), {"a": {"0": "x", "01": "y"}, "b": ["z"]}),
+        (("a", "0"), "x"),
+        (("a", 0), "x"),
+        (("a", "01"), "y"),
+        (("b", 0), "z"),
+    ],
     ids=str,
 )
 def test_a_value_is_found_by_its_path(path: Path, expected: Any) -> None:

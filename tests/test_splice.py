@@ -32,7 +32,8 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ("escapes outside stay", b'{"p":"\\/\\u00e9\\u0041","a":"old"}', {("a",): 1}, b'{"p":"\\/\\u00e9\\u0041","a":1}'),
     (
         "numbers outside stay as they are written",
-        b'{"n":[0.000009,1E5,1.50,-0,3.0e0,18446744073709551616,-9223372036854775809],"a":"old"}', {("a",): "n"},
+        b'{"n":[0.000009,1E5,1.50,-0,3.0e0,18446744073709551616,-9223372036854775809],"a":"old"}',
+        {("a",): "n"},
         b'{"n":[0.000009,1E5,1.50,-0,3.0e0,18446744073709551616,-9223372036854775809],"a":"n"}',
     ),
     ("a number between others", b'{"x":1e2,"a":1.0,"y":1E2}', {("a",): 2}, b'{"x":1e2,"a":2,"y":1E2}'),
@@ -41,23 +42,73 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ("a key with a quote and a backslash", b'{"\\"\\\\":1}', {('"\\',): 2}, b'{"\\"\\\\":2}'),
     ("an empty key", b'{"":1,"a":2}', {("",): 3}, b'{"":3,"a":2}'),
     ("a key of digits", b'{"0":[1],"1":2}', {("1",): 3}, b'{"0":[1],"1":3}'),
-    ("only the copy that the path names", b'{"d":{"a":"x"},"a":"x","e":"x"}', {("a",): 1}, b'{"d":{"a":"x"},"a":1,"e":"x"}'),
+    (
+        "only the copy that the path names",
+        b'{"d":{"a":"x"},"a":"x","e":"x"}',
+        {("a",): 1},
+        b'{"d":{"a":"x"},"a":1,"e":"x"}',
+    ),
     ("the second of two equal elements", b'["x","x","x"]', {(1,): 0}, b'["x",0,"x"]'),
-    ("a text that looks like JSON before it", b'{"t":"\\"a\\":\\"old\\"}","a":"old"}', {("a",): 0}, b'{"t":"\\"a\\":\\"old\\"}","a":0}'),
+    (
+        "a text that looks like JSON before it",
+        b'{"t":"\\"a\\":\\"old\\"}","a":"old"}',
+        {("a",): 0},
+        b'{"t":"\\"a\\":\\"old\\"}","a":0}',
+    ),
     ("brackets in texts", b'{"t":["]}",{"k":"[{"}],"a":"old"}', {("a",): 0}, b'{"t":["]}",{"k":"[{"}],"a":0}'),
     ("a backslash at a text's end", b'{"t":"\\\\","a":"old"}', {("a",): 0}, b'{"t":"\\\\","a":0}'),
-    ("several values", b'{"a":1,"b":[2,{"c":3}],"d":4}', {("d",): "d", ("b", 1, "c"): "c"}, b'{"a":1,"b":[2,{"c":"c"}],"d":"d"}'),
+    (
+        "several values",
+        b'{"a":1,"b":[2,{"c":3}],"d":4}',
+        {("d",): "d", ("b", 1, "c"): "c"},
+        b'{"a":1,"b":[2,{"c":"c"}],"d":"d"}',
+    ),
     ("several named against their order", b'{"a":1,"b":2,"c":3}', {("c",): 4, ("a",): 5}, b'{"a":5,"b":2,"c":4}'),
-    ("control characters and scripts", b'{"a":1}', {("a",): "\x00\u2028\U0001f30a"}, b'{"a":"\\u0000\xe2\x80\xa8\xf0\x9f\x8c\x8a"}'),
+    (
+        "control characters and scripts",
+        b'{"a":1}',
+        {("a",): "\x00\u2028\U0001f30a"},
+        b'{"a":"\\u0000\xe2\x80\xa8\xf0\x9f\x8c\x8a"}',
+    ),
     ("a key twice behind the value", b'{"a":"old","x":1,"x":2}', {("a",): "new"}, b'{"a":"new","x":1,"x":2}'),
-    ("the key stands twice: the last one counts", b'{"a":"first","a":"second"}', {("a",): "x"}, b'{"a":"first","a":"x"}'),
+    (
+        "the key stands twice: the last one counts",
+        b'{"a":"first","a":"second"}',
+        {("a",): "x"},
+        b'{"a":"first","a":"x"}',
+    ),
     ("an object on the way stands twice", b'{"m":{"a":1},"m":{"a":2}}', {("m", "a"): 3}, b'{"m":{"a":1},"m":{"a":3}}'),
-    ("a key twice before the value", b'{"x":1,"x":{"y":[2]},"a":"text"}', {("a",): "x"}, b'{"x":1,"x":{"y":[2]},"a":"x"}'),
-    ("key and value stand elsewhere too", b'{"d":{"a":"x"},"a":"x"}', {("d", "a"): 1, ("a",): 2}, b'{"d":{"a":1},"a":2}'),
-    ("key and value stand alone elsewhere", b'{"d":{"\\u0061":"x"},"e":{"a":"x"}}', {("d", "a"): 1}, b'{"d":{"\\u0061":1},"e":{"a":"x"}}'),
-    ("an element whose bytes stand elsewhere alone", b'{"n":[1, 2],"m":"[1,2]"}', {("n", 1): 3}, b'{"n":[1, 3],"m":"[1,2]"}'),
+    (
+        "a key twice before the value",
+        b'{"x":1,"x":{"y":[2]},"a":"text"}',
+        {("a",): "x"},
+        b'{"x":1,"x":{"y":[2]},"a":"x"}',
+    ),
+    (
+        "key and value stand elsewhere too",
+        b'{"d":{"a":"x"},"a":"x"}',
+        {("d", "a"): 1, ("a",): 2},
+        b'{"d":{"a":1},"a":2}',
+    ),
+    (
+        "key and value stand alone elsewhere",
+        b'{"d":{"\\u0061":"x"},"e":{"a":"x"}}',
+        {("d", "a"): 1},
+        b'{"d":{"\\u0061":1},"e":{"a":"x"}}',
+    ),
+    (
+        "an element whose bytes stand elsewhere alone",
+        b'{"n":[1, 2],"m":"[1,2]"}',
+        {("n", 1): 3},
+        b'{"n":[1, 3],"m":"[1,2]"}',
+    ),
     ("an element whose bytes are part of another", b'[12,"2"]', {(1,): "3"}, b'[12,"3"]'),
-    ("a long text that begins like another", b'{"a":"' + b"y" * 99 + b'1","b":"' + b"y" * 99 + b'2"}', {("b",): 0}, b'{"a":"' + b"y" * 99 + b'1","b":0}'),
+    (
+        "a long text that begins like another",
+        b'{"a":"' + b"y" * 99 + b'1","b":"' + b"y" * 99 + b'2"}',
+        {("b",): 0},
+        b'{"a":"' + b"y" * 99 + b'1","b":0}',
+    ),
     ("the first member goes", b'{"a":1,"b":2,"c":3}', {("a",): REMOVED}, b'{"b":2,"c":3}'),
     ("a middle member goes", b'{"a":1,"b":2,"c":3}', {("b",): REMOVED}, b'{"a":1,"c":3}'),
     ("the last member goes", b'{"a":1,"b":2,"c":3}', {("c",): REMOVED}, b'{"a":1,"b":2}'),
@@ -70,11 +121,23 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ("with spaces around, the last", b'{ "a" : 1 , "b" : 2 }', {("b",): REMOVED}, b'{ "a" : 1 }'),
     ("elements go", b"[0,1,2,3]", {(0,): REMOVED, (2,): REMOVED}, b"[1,3]"),
     ("elements before a changed one go", b'[0,1,"old",3]', {(0,): REMOVED, (1,): REMOVED, (2,): "new"}, b'["new",3]'),
-    ("an element goes, its neighbour changes inside", b'[{"x":1},{"a":"old"}]', {(0,): REMOVED, (1, "a"): 0}, b'[{"a":0}]'),
-    ("ten elements and more", b"[0,1,2,3,4,5,6,7,8,9,10,11]", {(2,): REMOVED, (10,): REMOVED}, b"[0,1,3,4,5,6,7,8,9,11]"),
+    (
+        "an element goes, its neighbour changes inside",
+        b'[{"x":1},{"a":"old"}]',
+        {(0,): REMOVED, (1, "a"): 0},
+        b'[{"a":0}]',
+    ),
+    (
+        "ten elements and more",
+        b"[0,1,2,3,4,5,6,7,8,9,10,11]",
+        {(2,): REMOVED, (10,): REMOVED},
+        b"[0,1,3,4,5,6,7,8,9,11]",
+    ),
     ("an object that holds another of its name", b'{"a":{"a":{"a":1}}}', {("a", "a", "a"): 2}, b'{"a":{"a":{"a":2}}}'),
     (
-        "a value deeper than can be written", b'{"d":' + b"[" * 600 + b"]" * 600 + b',"a":"old"}', {("a",): 0},
+        "a value deeper than can be written",
+        b'{"d":' + b"[" * 600 + b"]" * 600 + b',"a":"old"}',
+        {("a",): 0},
         b'{"d":' + b"[" * 600 + b"]" * 600 + b',"a":0}',
     ),
 ]
@@ -87,7 +150,9 @@ def test_a_line_that_cannot_be_spliced_is_said_to_be_so(raw: bytes, values: dict
         splice(raw, orjson.loads(raw), values)
 
 
-@pytest.mark.parametrize(("raw", "values", "expected"), [case[1:] for case in CHANGED], ids=[case[0] for case in CHANGED])
+@pytest.mark.parametrize(
+    ("raw", "values", "expected"), [case[1:] for case in CHANGED], ids=[case[0] for case in CHANGED]
+)
 def test_only_the_value_changes(raw: bytes, values: dict[P, Any], expected: bytes) -> None:
     """Every byte outside the named values is the original one, and the parsed line comes with it."""
     new, document = splice(raw, orjson.loads(raw), values)

@@ -80,9 +80,7 @@ def test_a_line_over_the_cap_is_opaque() -> None:
     made.assistant("Done.")
     whole = read(made.bytes())
     cut = read(made.bytes(), cap=2000)
-    assert [line.role for line in cut.lines] == [
-        Role.HEADER, Role.USER, Role.ASSISTANT, Role.OPAQUE, Role.ASSISTANT
-    ]
+    assert [line.role for line in cut.lines] == [Role.HEADER, Role.USER, Role.ASSISTANT, Role.OPAQUE, Role.ASSISTANT]
     assert [(line.size, line.digest) for line in cut.lines] == [(line.size, line.digest) for line in whole.lines]
     assert cut.size == whole.size
 

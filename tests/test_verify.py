@@ -28,6 +28,7 @@ Change = Callable[[list[Line]], Sequence[int] | None]
 
 def changed(number: int, **facts: Any) -> Change:
     """Return what changes one line and says so."""
+
     def change(lines: list[Line]) -> Sequence[int]:
         rare = {name: facts.pop(name) for name in ("keeps", "failed") if name in facts}
         rest: dict[str, Any] = {"size": 50, "digest": 77, **facts, "facts": replace(lines[number].facts, **rare)}
@@ -39,6 +40,7 @@ def changed(number: int, **facts: Any) -> Change:
 
 def secretly(number: int) -> Change:
     """Return what changes one line without saying so."""
+
     def change(lines: list[Line]) -> None:
         changed(number)(lines)
 

@@ -80,7 +80,10 @@ def outline(value: Any) -> Any:
 
 ARGUMENTS: list[tuple[str, Any]] = [
     ("a write", {"path": "a.py", "content": SOURCE}),
-    ("edits", {"path": "a.py", "edits": [{"oldText": SOURCE, "newText": SOURCE + "#"}, {"oldText": "x", "newText": SOURCE}]}),
+    (
+        "edits",
+        {"path": "a.py", "edits": [{"oldText": SOURCE, "newText": SOURCE + "#"}, {"oldText": "x", "newText": SOURCE}]},
+    ),
     ("a command", {"command": SOURCE, "timeout": 30, "background": False, "env": None, "rate": 0.5}),
     ("deep", {"a": [[[{"b": {"c": [SOURCE]}}]]]}),
     ("keys of digits", {"0": SOURCE, "1": {"2": SOURCE}}),

@@ -98,8 +98,12 @@ def test_the_reference_names_the_data(tmp_path: Path) -> None:
     path = write(tmp_path, turn(made))
     assert compress(path).images_replaced == 4
     lines = entries(path.read_bytes())
-    shown = [part["text"] for number in (1, 3) for part in lines[number]["message"]["content"] if marker.is_one(part["text"])]
-    assert [show(marker.references(each)[0], path)[0].content.decode() for each in shown] == [each["data"] for each in pictures]
+    shown = [
+        part["text"] for number in (1, 3) for part in lines[number]["message"]["content"] if marker.is_one(part["text"])
+    ]
+    assert [show(marker.references(each)[0], path)[0].content.decode() for each in shown] == [
+        each["data"] for each in pictures
+    ]
     assert compress_again(path).imitated_markers == 0
     restore(path)
     assert path.read_bytes() == made.bytes()

@@ -82,7 +82,9 @@ def test_details_go_whole(scene: Scene) -> None:
     """The key with them; the result stays."""
     found = after(scene())
     assert details(found) == ["missing"]
-    assert [entry["message"]["content"] for entry in found if entry.get("message", {}).get("role") == "toolResult"] == [[{"type": "text", "text": "done"}]]
+    assert [entry["message"]["content"] for entry in found if entry.get("message", {}).get("role") == "toolResult"] == [
+        [{"type": "text", "text": "done"}]
+    ]
 
 
 def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
@@ -109,9 +111,15 @@ def test_the_arguments_of_a_start_are_emptied() -> None:
     made.user("Go.")
     made.step("bash", {"command": DIFF}, "done", thinking="Hm.")
     data = old(made)
-    starts = [(old_entry, entry) for old_entry, entry in zip(entries(data), after(data), strict=True) if entry.get("customType")]
+    starts = [
+        (old_entry, entry)
+        for old_entry, entry in zip(entries(data), after(data), strict=True)
+        if entry.get("customType")
+    ]
     assert [entry["data"]["args"] for _, entry in starts] == [{}]
-    assert [{**entry["data"], "args": old_entry["data"]["args"]} for old_entry, entry in starts] == [starts[0][0]["data"]]
+    assert [{**entry["data"], "args": old_entry["data"]["args"]} for old_entry, entry in starts] == [
+        starts[0][0]["data"]
+    ]
 
 
 def test_protected_starts_stay() -> None:

@@ -21,15 +21,45 @@ SAME: list[tuple[str, str]] = [
 ]
 
 CASES: list[tuple[str, str, int, str]] = [
-    ("head and tail", TEN, 40, "000 line\n001 line\n[[sessioncompress: 96 of 101 lines, 864 bytes" + WAY + "\n098 line\n099 line\n"),
-    ("no LF at the end", TEN[:-1], 40, "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line"),
+    (
+        "head and tail",
+        TEN,
+        40,
+        "000 line\n001 line\n[[sessioncompress: 96 of 101 lines, 864 bytes" + WAY + "\n098 line\n099 line\n",
+    ),
+    (
+        "no LF at the end",
+        TEN[:-1],
+        40,
+        "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line",
+    ),
     ("one long line", "x" * 1000, 100, "x" * 60 + "[[sessioncompress: 900 bytes" + WAY + "x" * 40),
-    ("a long first line", "x" * 1000 + "\nb\nc\n", 100, "x" * 60 + "[[sessioncompress: 1 of 4 lines, 941 bytes" + WAY + "\nb\nc\n"),
-    ("a long last line", "a\nb\n" + "x" * 1000, 100, "a\nb\n[[sessioncompress: 1 of 3 lines, 904 bytes" + WAY + "x" * 96),
+    (
+        "a long first line",
+        "x" * 1000 + "\nb\nc\n",
+        100,
+        "x" * 60 + "[[sessioncompress: 1 of 4 lines, 941 bytes" + WAY + "\nb\nc\n",
+    ),
+    (
+        "a long last line",
+        "a\nb\n" + "x" * 1000,
+        100,
+        "a\nb\n[[sessioncompress: 1 of 3 lines, 904 bytes" + WAY + "x" * 96,
+    ),
     ("no budget", TEN, 0, "[[sessioncompress: 100 of 101 lines, 900 bytes" + WAY + "\n"),
     ("a character is never cut", "漢" * 400, 100, "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13),
-    ("CRLF", "a\r\n" * 100, 15, "a\r\n" * 3 + "[[sessioncompress: 95 of 101 lines, 285 bytes" + WAY + "\n" + "a\r\n" * 2),
-    ("a head and a tail that meet", "aaaa\nbbbb\ncccc\n", 10, "aaaa\n[[sessioncompress: 1 of 4 lines, 5 bytes" + WAY + "\ncccc\n"),
+    (
+        "CRLF",
+        "a\r\n" * 100,
+        15,
+        "a\r\n" * 3 + "[[sessioncompress: 95 of 101 lines, 285 bytes" + WAY + "\n" + "a\r\n" * 2,
+    ),
+    (
+        "a head and a tail that meet",
+        "aaaa\nbbbb\ncccc\n",
+        10,
+        "aaaa\n[[sessioncompress: 1 of 4 lines, 5 bytes" + WAY + "\ncccc\n",
+    ),
 ]
 
 
@@ -46,7 +76,9 @@ def test_head_and_tail(text: str, budget: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize("budget", range(0, 200, 7))
-@pytest.mark.parametrize("text", [TEN, "x" * 999, "漢字\n" * 99, "a\n\nb" * 99, "\n".join("y" * n for n in range(60))], ids=range(5))
+@pytest.mark.parametrize(
+    "text", [TEN, "x" * 999, "漢字\n" * 99, "a\n\nb" * 99, "\n".join("y" * n for n in range(60))], ids=range(5)
+)
 def test_what_is_kept_is_within_the_budget(text: str, budget: int) -> None:
     """And head and tail never overlap."""
     head, _, rest = preview(text, budget, WORDING).partition("[[sessioncompress")
@@ -79,14 +111,15 @@ def test_failures_have_a_budget() -> None:
     assert len(preview(text, 100, WORDING, failures=True)) < 100 + 400 + 200
 
 
-
 @pytest.mark.parametrize("line", ["prefailing\n", "unpanicked\n"])
 def test_a_part_of_a_word_reports_nothing(line: str) -> None:
     """Only whole words do."""
     assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
 
 
-@pytest.mark.parametrize("line", ["ValueError: x\n", "✗ a test\n", "FATAL\n", "No such file\n", "permission denied\n", "--- FAIL: x\n"])
+@pytest.mark.parametrize(
+    "line", ["ValueError: x\n", "✗ a test\n", "FATAL\n", "No such file\n", "permission denied\n", "--- FAIL: x\n"]
+)
 def test_these_report_a_failure(line: str) -> None:
     """In any spelling that tools use."""
     assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)

@@ -43,6 +43,7 @@ def other_branch() -> bytes:
 
 def failed_read() -> bytes:
     """Return a session in which the later read of a file failed."""
+
     def build(made: PiSession) -> None:
         made.step("read", {"path": "a"}, A)
         made.step("read", {"path": "a"}, "no such file", error=True)
@@ -52,6 +53,7 @@ def failed_read() -> bytes:
 
 def failed_write() -> bytes:
     """Return a session in which the later write of a file failed."""
+
     def build(made: PiSession) -> None:
         made.step("read", {"path": "a"}, A)
         made.step("write", {"path": "a", "content": B}, "disk full", error=True)
@@ -61,6 +63,7 @@ def failed_write() -> bytes:
 
 def unanswered_write() -> bytes:
     """Return a session in which the later write of a file was never answered."""
+
     def build(made: PiSession) -> None:
         made.step("read", {"path": "a"}, A)
         made.assistant(made.call("write", {"path": "a", "content": "x"}))
@@ -70,6 +73,7 @@ def unanswered_write() -> bytes:
 
 def one_part_repeated() -> bytes:
     """Return a session in which the next text repeats one of two parts of a result."""
+
     def build(made: PiSession) -> None:
         made.step("bash", {"command": "x"}, [text(A), text(B)])
         made.assistant("It says: " + B)
@@ -118,16 +122,36 @@ def test_what_is_not_said_again_is_previewed(scene: Scene, which: int) -> None:
 
 
 AGAIN: list[tuple[str, Scene, str]] = [
-    ("the same result again", reads(("bash", {"command": "x"}, A), ("bash", {"command": "y"}, A)), "same text as a later bash result"),
-    ("from another tool", reads(("bash", {"command": "x"}, A), ("read", {"path": "a.py"}, A)), "same text as a later read result of a.py"),
-    ("another read", reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, B)), "older content of a, read again later"),
+    (
+        "the same result again",
+        reads(("bash", {"command": "x"}, A), ("bash", {"command": "y"}, A)),
+        "same text as a later bash result",
+    ),
+    (
+        "from another tool",
+        reads(("bash", {"command": "x"}, A), ("read", {"path": "a.py"}, A)),
+        "same text as a later read result of a.py",
+    ),
+    (
+        "another read",
+        reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, B)),
+        "older content of a, read again later",
+    ),
     (
         "another read of the same part",
         reads(("read", {"path": "a", "offset": 1, "limit": 9}, A), ("read", {"path": "a", "limit": 9, "offset": 1}, B)),
         "older content of a, read again later",
     ),
-    ("a write", reads(("read", {"path": "a"}, A), ("write", {"path": "a", "content": "x"}, "ok")), "older content of a, written later"),
-    ("a path in another key", reads(("read", {"file_path": "a"}, A), ("read", {"path": "a"}, B)), "older content of a, read again later"),
+    (
+        "a write",
+        reads(("read", {"path": "a"}, A), ("write", {"path": "a", "content": "x"}, "ok")),
+        "older content of a, written later",
+    ),
+    (
+        "a path in another key",
+        reads(("read", {"file_path": "a"}, A), ("read", {"path": "a"}, B)),
+        "older content of a, read again later",
+    ),
     (
         "the text that follows",
         lambda: session(lambda made: (made.step("bash", {"command": "x"}, A), made.assistant("It says:\n" + A))),
@@ -159,7 +183,11 @@ def test_the_recent_context_counts_as_later() -> None:
 
 def test_off_by_policy() -> None:
     """Then all are previewed."""
-    found = result_texts(after(reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, A))(), replace(EAGER, eliminate_redundancy=False)))
+    found = result_texts(
+        after(
+            reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, A))(), replace(EAGER, eliminate_redundancy=False)
+        )
+    )
     assert not any(marker.is_one(each) for each in found)
 
 

@@ -78,7 +78,10 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("content that is null", lambda: odd(None)),
     ("content as a string", lambda: odd("x" * 3000)),
     ("a part whose text is no text", lambda: session([{"type": "text", "text": ["x" * 3000]}])),
-    ("a reference to a blob", lambda: session([{"type": "image", "data": "blob:sha256:" + "0" * 64, "mimeType": "image/png"}])),
+    (
+        "a reference to a blob",
+        lambda: session([{"type": "image", "data": "blob:sha256:" + "0" * 64, "mimeType": "image/png"}]),
+    ),
 ]
 
 
@@ -174,7 +177,11 @@ REPORTS: list[tuple[str, bool, bytes]] = [
     ("a command that succeeded", False, session(FAILING)),
     ("a command that says status 0", False, session(FAILING + "\n\nCommand exited with code 0")),
     ("source code that was read", False, session(FAILING, tool="read", arguments={"path": "a.py"})),
-    ("a text read that ends like a command", False, session(FAILING + "\nexit code 1", tool="read", arguments={"path": "a"})),
+    (
+        "a text read that ends like a command",
+        False,
+        session(FAILING + "\nexit code 1", tool="read", arguments={"path": "a"}),
+    ),
 ]
 
 

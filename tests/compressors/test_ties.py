@@ -25,6 +25,7 @@ Scene = Callable[[], PiSession]
 def sound(before: Sequence[Any], after: Sequence[Any]) -> None:
     """Check every message: its reasoning with all its ids, or nothing of them; each result with its call's id."""
     ids = {part["id"] for entry in after for part in parts(entry, "toolCall")}
+    assert len(ids) == len({part["id"] for entry in before for part in parts(entry, "toolCall")}), "two calls, one id"
     for old, new in zip(before, after, strict=True):
         if (old or {}).get("message", {}).get("role") == "toolResult":
             was, now = old["message"]["toolCallId"], new["message"]["toolCallId"]
@@ -74,6 +75,7 @@ def without_result() -> PiSession:
 
 def opaque_result(twist: Callable[[bytes], bytes]) -> Scene:
     """Return a session with a result that its agent can read and we cannot."""
+
     def scene() -> PiSession:
         made = start()
         made.step("bash", {"command": "odd"}, OUTPUT + "@@", thinking=LONG)
@@ -106,7 +108,9 @@ def same_id_twice() -> PiSession:
     """Return a session in which two calls have one id."""
     made = start()
     for number in range(2):
-        made.parallel([Use("bash", {"command": "x"}, OUTPUT + f".{number}", call_id="call_same|fc_same")], thinking=LONG)
+        made.parallel(
+            [Use("bash", {"command": "x"}, OUTPUT + f".{number}", call_id="call_same|fc_same")], thinking=LONG
+        )
     return end(made)
 
 
@@ -114,7 +118,9 @@ def same_name_twice() -> PiSession:
     """Return a session in which two calls differ only in their item ids."""
     made = start()
     for number in range(2):
-        made.parallel([Use("bash", {"command": "x"}, OUTPUT + f".{number}", call_id=f"call_same|fc_{number}")], thinking=LONG)
+        made.parallel(
+            [Use("bash", {"command": "x"}, OUTPUT + f".{number}", call_id=f"call_same|fc_{number}")], thinking=LONG
+        )
     return end(made)
 
 
@@ -186,7 +192,11 @@ def without_thinking() -> PiSession:
 def other_payload() -> PiSession:
     """Return an oh-my-pi session with a payload of a kind that we do not know."""
     made = start(OmpSession())
-    made.assistant(made.think(LONG), made.call("write", {"path": "a", "content": LONG * 2}), providerPayload={"type": "new", "x": LONG})
+    made.assistant(
+        made.think(LONG),
+        made.call("write", {"path": "a", "content": LONG * 2}),
+        providerPayload={"type": "new", "x": LONG},
+    )
     made.result(json.loads(made.lines()[-1])["message"]["content"][1]["id"], OUTPUT)
     return end(made)
 
@@ -216,7 +226,10 @@ SCENES: list[tuple[str, Scene]] = [
     ("a call without a result", without_result),
     ("a result with a lone surrogate", opaque_result(lambda line: line.replace(b"@@", b"\\ud83d"))),
     ("a result that is no UTF-8", opaque_result(lambda line: line.replace(b"@@", b"\xff"))),
-    ("a result with a number beyond floats", opaque_result(lambda line: line.replace(b'"isError":', b'"n":1e999,"isError":'))),
+    (
+        "a result with a number beyond floats",
+        opaque_result(lambda line: line.replace(b'"isError":', b'"n":1e999,"isError":')),
+    ),
     ("a result that cannot be spliced", unsplicable_result),
     ("a call that cannot be spliced", unsplicable_call),
     ("an id twice", same_id_twice),
@@ -259,7 +272,9 @@ def lenient(data: bytes) -> list[Any]:
     return entries(data.replace(b"\xff", b"?").replace(b"1e999", b"1"))
 
 
-@pytest.mark.parametrize("name", [name for name, _ in SCENES if name not in ("no reasoning", "a result that is being written")])
+@pytest.mark.parametrize(
+    "name", [name for name, _ in SCENES if name not in ("no reasoning", "a result that is being written")]
+)
 def test_the_steps_that_can_go_go(tmp_path: Path, name: str) -> None:
     """One odd message keeps no other from losing its thinking."""
     made = dict(SCENES)[name]()
@@ -276,7 +291,10 @@ def test_ids_go_only_with_their_reasoning(tmp_path: Path) -> None:
     made = without_thinking()
     path = write(tmp_path, made)
     compress(path)
-    ids = [[part["id"] for entry in entries(data) for part in parts(entry, "toolCall")] for data in (made.bytes(), path.read_bytes())]
+    ids = [
+        [part["id"] for entry in entries(data) for part in parts(entry, "toolCall")]
+        for data in (made.bytes(), path.read_bytes())
+    ]
     assert ids[0] == ids[1]
 
 

@@ -42,7 +42,12 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("a header behind two titles", lines({"type": "title"}, {"type": "title"}, HEADER)),
     ("a harness that dates its header otherwise", lines({**HEADER, "createdAt": "2026"})),
     ("a harness that numbers its lines", lines(HEADER, {"type": "user/message", "seq": 1})),
-    ("Claude Code", lines({"type": "summary", "leafUuid": "x"}, {"type": "user", "uuid": "x", "parentUuid": None, "sessionId": "y"})),
+    (
+        "Claude Code",
+        lines(
+            {"type": "summary", "leafUuid": "x"}, {"type": "user", "uuid": "x", "parentUuid": None, "sessionId": "y"}
+        ),
+    ),
     ("Codex", lines({"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}})),
 ]
 

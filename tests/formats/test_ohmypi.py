@@ -14,7 +14,11 @@ from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob,
 from tests.runs import EAGER, compress, entries, split, survey_of, turn, write
 
 LONG = "a line of output\n" * 90
-START = {"type": "custom", "customType": "tool_execution_start", "data": {"toolName": "bash", "args": {"command": LONG}}}
+START = {
+    "type": "custom",
+    "customType": "tool_execution_start",
+    "data": {"toolName": "bash", "args": {"command": LONG}},
+}
 
 
 def session(made: OmpSession | None = None) -> OmpSession:
@@ -111,4 +115,6 @@ def test_the_system_prompt_stays(tmp_path: Path) -> None:
     path = write(tmp_path, made)
     compress(path)
     before = [entry for entry in entries(made.bytes()) if entry["type"] in ("session_init", "model_change", "title")]
-    assert [entry for entry in entries(path.read_bytes()) if entry["type"] in ("session_init", "model_change", "title")] == before
+    assert [
+        entry for entry in entries(path.read_bytes()) if entry["type"] in ("session_init", "model_change", "title")
+    ] == before

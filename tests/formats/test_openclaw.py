@@ -15,7 +15,13 @@ LONG = "a line of output\n" * 90
 
 @pytest.mark.parametrize(
     ("tool", "purpose"),
-    [("exec", Purpose.COMMAND), ("process", Purpose.COMMAND), ("read", Purpose.READ), ("write", Purpose.WRITE), ("edit", Purpose.OTHER)],
+    [
+        ("exec", Purpose.COMMAND),
+        ("process", Purpose.COMMAND),
+        ("read", Purpose.READ),
+        ("write", Purpose.WRITE),
+        ("edit", Purpose.OTHER),
+    ],
 )
 def test_what_its_tools_are_for(tool: str, purpose: Purpose) -> None:
     """`bash` is called exec there."""

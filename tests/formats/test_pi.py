@@ -16,7 +16,25 @@ from tests.build import PiSession, ResponsesSession, image, text, thinking
 from tests.runs import survey_of
 
 LONG = "a line of output\n" * 60
-ODD: list[Any] = [None, True, 0, 7, 1.5, "", "text", LONG, [], [1], ["x"], [None], [[LONG]], {}, {"a": 1}, {"text": LONG}, {"type": 7}]
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    7,
+    1.5,
+    "",
+    "text",
+    LONG,
+    [],
+    [1],
+    ["x"],
+    [None],
+    [[LONG]],
+    {},
+    {"a": 1},
+    {"text": LONG},
+    {"type": 7},
+]
 
 
 def read(entry: Any) -> Line:
@@ -30,15 +48,28 @@ def message(**fields: Any) -> dict[str, Any]:
 
 
 ENTRY = message(
-    role="assistant", api="openai-responses", stopReason="toolUse", usage={"cost": {"total": 1}},
+    role="assistant",
+    api="openai-responses",
+    stopReason="toolUse",
+    usage={"cost": {"total": 1}},
     content=[
         thinking(LONG),
         text("I make it.", textSignature="msg_1"),
-        {"type": "toolCall", "id": "call_1|fc_1", "name": "write", "arguments": {"path": "a", "content": LONG}, "partialJson": LONG},
+        {
+            "type": "toolCall",
+            "id": "call_1|fc_1",
+            "name": "write",
+            "arguments": {"path": "a", "content": LONG},
+            "partialJson": LONG,
+        },
     ],
 )
 RESULT = message(
-    role="toolResult", toolCallId="call_1|fc_1", toolName="write", isError=True, content=[text(LONG), image("A" * 900)],
+    role="toolResult",
+    toolCallId="call_1|fc_1",
+    toolName="write",
+    isError=True,
+    content=[text(LONG), image("A" * 900)],
     details={"diff": LONG},
 )
 
@@ -51,9 +82,18 @@ def test_the_blocks_of_an_answer() -> None:
         (Kind.ARGUMENT, (2, "arguments"), "write", "call_1"),
         (Kind.MIRROR, (2, "partialJson"), "write", "call_1"),
     ]
-    assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [((1, "textSignature"), None), ((2, "id"), "call_1")]
+    assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [
+        ((1, "textSignature"), None),
+        ((2, "id"), "call_1"),
+    ]
     call = found.calls[0]
-    assert (call.id, call.name, call.tool, call.purpose, call.file) == ("call_1|fc_1", "call_1", "write", Purpose.WRITE, "a")
+    assert (call.id, call.name, call.tool, call.purpose, call.file) == (
+        "call_1|fc_1",
+        "call_1",
+        "write",
+        Purpose.WRITE,
+        "a",
+    )
     assert (found.role, found.id, found.parent, found.facts.thinks) == (Role.ASSISTANT, "0123abcd", "89abcdef", True)
 
 
@@ -89,7 +129,11 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("a branch's summary", {"type": "branch_summary", "id": "a", "summary": LONG}, Role.OTHER),
     ("an extension's entry", {"type": "custom", "id": "a", "data": {"x": LONG}}, Role.OTHER),
     ("an extension's message", {"type": "custom_message", "id": "a", "content": LONG, "details": LONG}, Role.OTHER),
-    ("an edit of the context", {"type": "context_edit", "id": "a", "targetId": "b", "replacement": {"content": LONG}}, Role.OTHER),
+    (
+        "an edit of the context",
+        {"type": "context_edit", "id": "a", "targetId": "b", "replacement": {"content": LONG}},
+        Role.OTHER,
+    ),
     ("the header", {"type": "session", "id": "a", "timestamp": "2026", "cwd": LONG}, Role.HEADER),
     ("a type of tomorrow", {"type": "new", "id": "a", "message": RESULT["message"]}, Role.OTHER),
     ("no type", {"id": "a", "message": RESULT["message"]}, Role.OTHER),

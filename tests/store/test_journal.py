@@ -18,12 +18,29 @@ from sessioncompress.store.originals import Place
 SHA = "ab" * 32
 LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
 BLOCK = BlockRecord(
-    ref="0123456789ab", line=7, path=("message", "content", 0, "text"), kind=Kind.RESULT, tool="read", call="call_1",
-    bytes=99, lines=3, xxh3="0123456789abcdef", replacement="ef" * 16, file="a.py", git_blob="12" * 20,
+    ref="0123456789ab",
+    line=7,
+    path=("message", "content", 0, "text"),
+    kind=Kind.RESULT,
+    tool="read",
+    call="call_1",
+    bytes=99,
+    lines=3,
+    xxh3="0123456789abcdef",
+    replacement="ef" * 16,
+    file="a.py",
+    git_blob="12" * 20,
 )
 RUN = RunRecord(
-    at="2026-03-02T09:00:00Z", version="0.1", policy={"protectMode": "turns"}, original_size=100, compressed_size=50,
-    store_size=20, boundary=3, stats={"turns": 2}, head="34" * 20,
+    at="2026-03-02T09:00:00Z",
+    version="0.1",
+    policy={"protectMode": "turns"},
+    original_size=100,
+    compressed_size=50,
+    store_size=20,
+    boundary=3,
+    stats={"turns": 2},
+    head="34" * 20,
 )
 
 
@@ -49,7 +66,19 @@ def test_users_meet_camel_case() -> None:
     """As in the agents' own files; what is empty is left out."""
     block = json.loads(BLOCK.encode())
     assert set(block) == {
-        "type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3", "tool", "callId", "replacement", "file", "gitBlob"
+        "type",
+        "ref",
+        "line",
+        "path",
+        "kind",
+        "bytes",
+        "lines",
+        "xxh3",
+        "tool",
+        "callId",
+        "replacement",
+        "file",
+        "gitBlob",
     }
     assert block["path"] == "/message/content/0/text"
     bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
@@ -57,7 +86,16 @@ def test_users_meet_camel_case() -> None:
     assert parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks == [(LINE, bare)]
     assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
     assert set(json.loads(RUN.encode())) == {
-        "type", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "boundary", "stats", "head"
+        "type",
+        "at",
+        "version",
+        "policy",
+        "originalSize",
+        "compressedSize",
+        "storeSize",
+        "boundary",
+        "stats",
+        "head",
     }
 
 
@@ -82,7 +120,15 @@ def test_any_path_is_read_as_it_was(path: tuple[str | int, ...]) -> None:
 def test_what_stands_behind_the_last_run_was_never_committed() -> None:
     """A crash came between; the next run cuts it off."""
     committed = LINE.encode() + RUN.encode()
-    for torn in (LINE.encode(), LINE.encode() + BLOCK.encode(), RUN.encode()[:-1], b'{"type":"li', b"\0\0\0\0", b"\n", b"[1]\n"):
+    for torn in (
+        LINE.encode(),
+        LINE.encode() + BLOCK.encode(),
+        RUN.encode()[:-1],
+        b'{"type":"li',
+        b"\0\0\0\0",
+        b"\n",
+        b"[1]\n",
+    ):
         journal = parsed(committed + torn)
         assert journal.lines == [LINE]
         assert journal.blocks == []
@@ -103,7 +149,10 @@ def test_a_torn_append_is_no_error_wherever_it_tore(cut: int) -> None:
 def changed(record: bytes, **fields: Any) -> bytes:
     """Return a record with other fields; None takes one out."""
     made = {**json.loads(record), **fields}
-    return json.dumps({key: value for key, value in made.items() if value is not None}, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps({key: value for key, value in made.items() if value is not None}, separators=(",", ":")).encode()
+        + b"\n"
+    )
 
 
 BAD: list[tuple[str, bytes]] = [
@@ -147,7 +196,11 @@ def test_a_committed_record_that_cannot_be_read_is_damage(record: bytes) -> None
         parsed(LINE.encode() + RUN.encode() + record + LINE.encode() + RUN.encode())
 
 
-@pytest.mark.parametrize("record", [case[1] for case in BAD if not case[0].startswith("a run")], ids=[case[0] for case in BAD if not case[0].startswith("a run")])
+@pytest.mark.parametrize(
+    "record",
+    [case[1] for case in BAD if not case[0].startswith("a run")],
+    ids=[case[0] for case in BAD if not case[0].startswith("a run")],
+)
 def test_the_same_record_behind_the_last_run_is_none(record: bytes) -> None:
     """A crash may leave anything there."""
     journal = parsed(LINE.encode() + RUN.encode() + record)
