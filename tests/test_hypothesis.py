@@ -27,7 +27,7 @@ from sessioncompress.splice import REMOVED, CannotSplice, splice
 from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify
-from tests.runs import EAGER, disk, fixture, snapshot, split, survey_of
+from tests.runs import EAGER, GREEDY, disk, fixture, snapshot, split, survey_of
 
 settings.register_profile("here", max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, database=None)
@@ -65,7 +65,7 @@ ODD = st.one_of(
     st.just({"text": "x" * 400}),
     st.just(TEXTS[3]),
 )
-TEXT = st.sampled_from(TEXTS)
+TEXT = st.sampled_from([*[TEXTS[3]] * 8, *TEXTS])
 IDS = st.sampled_from([f"{number:08x}" for number in range(12)])
 CALLS = st.sampled_from(
     ["call_1|fc_1", "call_2|fc_2", "call_2|fc_3", "call_3", "call_4|fc_4", "call_5|fc_5", "|", "a|b|c"]
@@ -200,7 +200,7 @@ def sessions(draw: st.DrawFn) -> bytes:
     tree = draw(st.integers(0, 5)) > 0
     made = [stringify({**header, **({"version": 3} if tree else {})}).encode()]
     parent: str | None = None
-    for number, entry in enumerate(draw(st.lists(ENTRY, min_size=1, max_size=14))):
+    for number, entry in enumerate(draw(st.lists(ENTRY, min_size=3, max_size=18))):
         own: dict[str, Any] = {}
         if tree:
             roll = draw(st.integers(0, 19))
@@ -456,14 +456,15 @@ def test_the_strategy_makes_sessions_that_are_rewritten() -> None:
     """A property over sessions that nothing happens to would prove nothing."""
     seen: dict[str, int] = {}
 
-    @settings(max_examples=250, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(sessions(), POLICIES)
-    def count(data: bytes, policy: Policy) -> None:
+    @settings(max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(sessions())
+    def count(data: bytes) -> None:
         with written(data) as path:
-            stats = compress_session(path, policy)
+            stats = compress_session(path, GREEDY)
             seen[stats.status] = seen.get(stats.status, 0) + 1
+            roles = {line.role for line in survey_of(data).lines}
             for role in Role:
-                seen[role] = seen.get(role, 0) + any(line.role is role for line in survey_of(data).lines)
+                seen[role] = seen.get(role, 0) + (role in roles)
             for name in (
                 "tool_calls_compressed",
                 "tool_results_compressed",
@@ -476,4 +477,4 @@ def test_the_strategy_makes_sessions_that_are_rewritten() -> None:
 
     count()
     assert seen[Status.COMPRESSED] > 20
-    assert all(number > 0 for number in seen.values()), seen
+    assert {name: number for name, number in seen.items() if not number} == {}
