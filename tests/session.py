@@ -156,8 +156,14 @@ class PiSession:
         written = len(blocks.stringify(content))
         self.wait(1.5 + written / 400 + self._rng.random())
         message = {
-            "role": "assistant", "content": content, "api": self.api, "provider": self.provider, "model": self.model,
-            "usage": self._usage(written), "stopReason": stop or ("toolUse" if calls else "stop"), "timestamp": begun,
+            "role": "assistant",
+            "content": content,
+            "api": self.api,
+            "provider": self.provider,
+            "model": self.model,
+            "usage": self._usage(written),
+            "stopReason": stop or ("toolUse" if calls else "stop"),
+            "timestamp": begun,
         }
         return self.entry("message", message={**message, **extra})
 
@@ -174,9 +180,7 @@ class PiSession:
         self._unseen += sum(len(part.get("text", "")) for part in content)
         mirrors = {} if details is None else {"details": details}
         self.wait(self._rng.random() * 2)
-        return self.message(
-            "toolResult", toolCallId=call_id, toolName=tool, content=content, **mirrors, isError=error
-        )
+        return self.message("toolResult", toolCallId=call_id, toolName=tool, content=content, **mirrors, isError=error)
 
     def step(
         self,

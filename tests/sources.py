@@ -131,10 +131,23 @@ def _slots(rng: random.Random) -> Mapping[str, object]:
     verb, verb2 = rng.choice(VERBS), rng.choice(VERBS)
     adjective = rng.choice(ADJECTIVES)
     return {
-        "n": nouns[0], "n2": nouns[1], "n3": nouns[2], "n4": nouns[3], "N": nouns[0].capitalize(), "v": verb,
-        "v2": verb2, "vd": past(verb), "V": verb.capitalize(), "V2": verb2.capitalize(), "a": adjective,
-        "T": adjective.capitalize() + nouns[0].capitalize(), "C": f"{adjective}_{nouns[0]}".upper() + "S",
-        "k": rng.randint(11, 99), "d": rng.randint(2, 9), "p": rng.choice(PLACES), "p2": rng.choice(PLACES),
+        "n": nouns[0],
+        "n2": nouns[1],
+        "n3": nouns[2],
+        "n4": nouns[3],
+        "N": nouns[0].capitalize(),
+        "v": verb,
+        "v2": verb2,
+        "vd": past(verb),
+        "V": verb.capitalize(),
+        "V2": verb2.capitalize(),
+        "a": adjective,
+        "T": adjective.capitalize() + nouns[0].capitalize(),
+        "C": f"{adjective}_{nouns[0]}".upper() + "S",
+        "k": rng.randint(11, 99),
+        "d": rng.randint(2, 9),
+        "p": rng.choice(PLACES),
+        "p2": rng.choice(PLACES),
     }
 
 

@@ -26,10 +26,29 @@ from tests.runs import fixture, snapshot, split
 from tests.session import PiSession
 
 FILE_FIELDS = {
-    "path", "format", "status", "reason", "originalSize", "compressedSize", "backupSize", "ratio",
-    "toolCallsCompressed", "toolResultsCompressed", "thinkingBlocksRemoved", "imagesReplaced", "mirrorsReplaced",
-    "redundanciesEliminated", "tokensBefore", "tokensAfter", "removableBytes", "removedBytes", "protectedBytes",
-    "lines", "linesChanged", "linesNotUnderstood", "imitatedMarkers",
+    "path",
+    "format",
+    "status",
+    "reason",
+    "originalSize",
+    "compressedSize",
+    "backupSize",
+    "ratio",
+    "toolCallsCompressed",
+    "toolResultsCompressed",
+    "thinkingBlocksRemoved",
+    "imagesReplaced",
+    "mirrorsReplaced",
+    "redundanciesEliminated",
+    "tokensBefore",
+    "tokensAfter",
+    "removableBytes",
+    "removedBytes",
+    "protectedBytes",
+    "lines",
+    "linesChanged",
+    "linesNotUnderstood",
+    "imitatedMarkers",
 }
 TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason"}
 SIZES = r"[\d,]+ KB"
@@ -165,7 +184,8 @@ def test_the_line_of_a_file_and_of_the_run(session: Path) -> None:
     assert re.fullmatch(rf"session\.jsonl: {SIZES} -> {SIZES} {PARTS}", first), first
     assert re.fullmatch(
         rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with what lies beside: {SIZES}, "
-        r"\d+ % smaller; tokens \(estimated\) [\d,]+ -> [\d,]+", last,
+        r"\d+ % smaller; tokens \(estimated\) [\d,]+ -> [\d,]+",
+        last,
     ), last
     assert session.stat().st_size < len(fixture("pi-anthropic.jsonl"))
 
@@ -298,8 +318,10 @@ def test_imitated_markers_are_warned_of(here: Path) -> None:
     text = b"[[sessioncompress: 3 lines, 99 bytes, kept on disk: sessioncompress show 0123456789ab]]"
     lines = split(fixture("pi-anthropic.jsonl"))
     number = next(at for at, line in enumerate(lines) if b'"name":"write"' in line)
-    lines[number] = lines[number].replace(b'"content":"', b'"content":"' + text + b"\\n", 1).replace(
-        b'"arguments":{"path":"', b'"arguments":{"note":"' + text + b'","path":"', 1
+    lines[number] = (
+        lines[number]
+        .replace(b'"content":"', b'"content":"' + text + b"\\n", 1)
+        .replace(b'"arguments":{"path":"', b'"arguments":{"note":"' + text + b'","path":"', 1)
     )
     (here / "session.jsonl").write_bytes(b"".join(lines))
     result = run("compress", "session.jsonl", "--json")
@@ -552,10 +574,19 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compress",), ("none",), ("compress", "--none", "."), ("compress", "--preset", "best", "."),
-        ("compress", "--keep-turns", "-1", "."), ("compress", "--min-size", "much", "."),
-        ("compress", "--protect-mode", "all", "."), ("restore", "--originals", "x.jsonl", "."), ("show",),
-        ("show", "0123"), ("show", "not-a-reference"), ("show", "0123456789ab"), ("compress", "--config", "none", "."),
+        ("compress",),
+        ("none",),
+        ("compress", "--none", "."),
+        ("compress", "--preset", "best", "."),
+        ("compress", "--keep-turns", "-1", "."),
+        ("compress", "--min-size", "much", "."),
+        ("compress", "--protect-mode", "all", "."),
+        ("restore", "--originals", "x.jsonl", "."),
+        ("show",),
+        ("show", "0123"),
+        ("show", "not-a-reference"),
+        ("show", "0123456789ab"),
+        ("compress", "--config", "none", "."),
     ],
     ids=" ".join,
 )
@@ -575,7 +606,8 @@ def test_a_session_in_use_is_4(session: Path) -> None:
         assert result.exit_code == 4
         assert re.search(
             r"refused: .*session\.jsonl: it is in use, open for writing in .+ \(process \d+\)\. "
-            r"The session is not changed\. Run again when the agent is idle\.", result.stderr,
+            r"The session is not changed\. Run again when the agent is idle\.",
+            result.stderr,
         )
         assert snapshot(session) == before
         assert run("restore", "session.jsonl").exit_code == 4
@@ -592,8 +624,13 @@ FAILURES: dict[str, tuple[Callable[[str], Exception], int]] = {
 @pytest.mark.parametrize(
     ("names", "code"),
     [
-        (("good",), 1), (("four", "good"), 4), (("three", "four", "good"), 3), (("good", "four", "three"), 3),
-        (("three", "five", "four"), 5), (("good", "three"), 3), (("five",), 5),
+        (("good",), 1),
+        (("four", "good"), 4),
+        (("three", "four", "good"), 3),
+        (("good", "four", "three"), 3),
+        (("three", "five", "four"), 5),
+        (("good", "three"), 3),
+        (("five",), 5),
     ],
 )
 def test_of_several_codes(here: Path, monkeypatch: pytest.MonkeyPatch, names: Sequence[str], code: int) -> None:
@@ -682,11 +719,18 @@ def test_a_hostile_name_never_reaches_the_terminal_raw(here: Path) -> None:
     (here / os.fsdecode(refused)).write_bytes(b"{}\n" * 50_000)
     missing = b"m" + HOSTILE
     shown = [
-        spawn("stats", HOSTILE, cwd=here), spawn("compress", "--dry-run", HOSTILE, cwd=here),
-        spawn("compress", ".", cwd=here), spawn("compress", HOSTILE, cwd=here), spawn("verify", ".", cwd=here),
-        spawn("compress", refused, cwd=here), spawn("stats", refused, cwd=here), spawn("compress", missing, cwd=here),
-        spawn("restore", HOSTILE, cwd=here), spawn("forget", HOSTILE, cwd=here),
-        spawn("forget", "--yes", HOSTILE, cwd=here), spawn("show", "0123456789ab", HOSTILE, cwd=here),
+        spawn("stats", HOSTILE, cwd=here),
+        spawn("compress", "--dry-run", HOSTILE, cwd=here),
+        spawn("compress", ".", cwd=here),
+        spawn("compress", HOSTILE, cwd=here),
+        spawn("verify", ".", cwd=here),
+        spawn("compress", refused, cwd=here),
+        spawn("stats", refused, cwd=here),
+        spawn("compress", missing, cwd=here),
+        spawn("restore", HOSTILE, cwd=here),
+        spawn("forget", HOSTILE, cwd=here),
+        spawn("forget", "--yes", HOSTILE, cwd=here),
+        spawn("show", "0123456789ab", HOSTILE, cwd=here),
     ]
     for done in shown:
         for raw in RAW:
@@ -768,9 +812,12 @@ def test_stats_with_a_preset_and_a_policy(session: Path) -> None:
     """What would be saved is judged by them."""
     high = one("stats", "--preset", "high-quality", session)["would"]
     assert high["thinkingBlocksRemoved"] == 0
-    assert one("stats", "--config", policy(session.parent / "p.json", stripThinking=False), session)["would"][
-        "thinkingBlocksRemoved"
-    ] == 0
+    assert (
+        one("stats", "--config", policy(session.parent / "p.json", stripThinking=False), session)["would"][
+            "thinkingBlocksRemoved"
+        ]
+        == 0
+    )
 
 
 # restore
@@ -948,7 +995,8 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("variable", "below"),
     [
-        ("PI_CODING_AGENT_DIR", "sessions/--tmp--"), ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
+        ("PI_CODING_AGENT_DIR", "sessions/--tmp--"),
+        ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
         ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
     ],
 )
@@ -1075,7 +1123,9 @@ def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
         assert result.stdout.endswith("session.jsonl: kept\n")
         assert snapshot(compressed) == before
     result = run("forget", "session.jsonl", answer="y\n")
-    assert re.search(r"session\.jsonl: deleted \d+ KB with \d+ originals, which can then not be restored\n", result.stdout)
+    assert re.search(
+        r"session\.jsonl: deleted \d+ KB with \d+ originals, which can then not be restored\n", result.stdout
+    )
     assert [each.name for each in compressed.parent.iterdir()] == ["session.jsonl"]
 
 

@@ -94,7 +94,9 @@ def test_the_first_command_sets_up_and_shows_what_it_saves(tmp_path: Path) -> No
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     environment = {
-        **os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(scratch),
+        **os.environ,
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        "TMPDIR": str(scratch),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
     before = (copy / "fixtures" / "pi-anthropic.jsonl").read_bytes()
@@ -147,11 +149,13 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_every_command_and_option_is_there(name: str, command: click.Command) -> None:
     """Each command has a heading with its arguments; each option of it a row there, and no row is of none."""
     arguments = " ".join(
-        (each.name or "").upper() + ("..." if each.nargs == -1 else "") for each in command.params
+        (each.name or "").upper() + ("..." if each.nargs == -1 else "")
+        for each in command.params
         if isinstance(each, click.Argument) and each.required
     )
     optional = "".join(
-        f" [{(each.name or '').upper()}]" for each in command.params
+        f" [{(each.name or '').upper()}]"
+        for each in command.params
         if isinstance(each, click.Argument) and not each.required
     )
     text = section(f"`sessioncompress {name} {arguments}{optional}`")
@@ -211,7 +215,8 @@ def test_every_field_of_the_json_document_is_there() -> None:
     file = report.document([CompressionStats("x")])["files"][0]
     assert given == set(file)
     assert {re.sub(r"([A-Z])", r"_\1", name).lower() for name in file} <= {
-        *(field.name for field in fields(CompressionStats)), "ratio"
+        *(field.name for field in fields(CompressionStats)),
+        "ratio",
     }
     example = json.loads(blocks(text, "json")[0])
     assert example["schema"] == report.SCHEMA
@@ -227,7 +232,8 @@ def test_every_key_is_there_with_its_default() -> None:
     """The table holds each key once, and what `compression.json` would say."""
     text = section("Configuration")
     given = {
-        first.strip("`"): json.loads(rest.split("|")[0].strip(" `")) for first, rest in rows(text).items()
+        first.strip("`"): json.loads(rest.split("|")[0].strip(" `"))
+        for first, rest in rows(text).items()
         if first.strip("`") in KEYS
     }
     assert given == to_mapping(BALANCED)
@@ -362,7 +368,9 @@ def test_the_figures_come_with_their_commands() -> None:
     assert f"{int(100 * (before - after) / before)} % smaller" in given["sessions after"]
     assert f"{int(100 * (before - beside) / before)} % smaller" in given["with all that lies beside them"]
     for line in re.findall(r"^session\.jsonl: .*$", text, re.MULTILINE):
-        sizes = re.match(r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; originals [\d,]+ KB\)$", line)
+        sizes = re.match(
+            r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; originals [\d,]+ KB\)$", line
+        )
         assert sizes, line
         was, became = (int(sizes[number].replace(",", "")) for number in (1, 2))
         assert abs(100 * (was - became) / was - int(sizes[3])) < 2
@@ -380,7 +388,8 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     last = done.stdout.splitlines()[-1]
     numbers = re.match(
         r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\): ([\d,]+ KB) -> ([\d,]+ KB) .*; "
-        r"with what lies beside: ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$", last,
+        r"with what lies beside: ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$",
+        last,
     )
     assert numbers, last
     text = section("What it did to real sessions")

@@ -10,9 +10,25 @@ from tests.sources import python_source, typescript_source
 from tests.words import ADJECTIVES, GREETINGS, NAMES, NOUNS, PACKAGES, PLACES, VERBS, past
 
 __all__ = [
-    "csv_rows", "edit_diff", "find_output", "git_log", "grep_output", "heading", "install_log", "json_document",
-    "listing", "log_lines", "markdown", "numbered", "prose", "pytest_run", "python_source", "typescript_source",
-    "unicode_text", "unified_diff", "vitest_run",
+    "csv_rows",
+    "edit_diff",
+    "find_output",
+    "git_log",
+    "grep_output",
+    "heading",
+    "install_log",
+    "json_document",
+    "listing",
+    "log_lines",
+    "markdown",
+    "numbered",
+    "prose",
+    "pytest_run",
+    "python_source",
+    "typescript_source",
+    "unicode_text",
+    "unified_diff",
+    "vitest_run",
 ]
 
 Maker = Callable[[random.Random], str]
@@ -48,9 +64,20 @@ def prose(rng: random.Random, sentences: int = 4) -> str:
 def _sentence(rng: random.Random) -> str:
     verb = rng.choice(VERBS)
     return rng.choice(_SENTENCES).format(
-        a=rng.choice(ADJECTIVES), a2=rng.choice(ADJECTIVES), n=rng.choice(NOUNS), n2=rng.choice(NOUNS),
-        n3=rng.choice(NOUNS), n4=rng.choice(NOUNS), v=verb, vd=past(verb), v2=rng.choice(VERBS),
-        p=rng.choice(PLACES), who=rng.choice(NAMES), k=rng.randint(2, 900), h=rng.randint(0, 23), m=rng.randint(0, 59),
+        a=rng.choice(ADJECTIVES),
+        a2=rng.choice(ADJECTIVES),
+        n=rng.choice(NOUNS),
+        n2=rng.choice(NOUNS),
+        n3=rng.choice(NOUNS),
+        n4=rng.choice(NOUNS),
+        v=verb,
+        vd=past(verb),
+        v2=rng.choice(VERBS),
+        p=rng.choice(PLACES),
+        who=rng.choice(NAMES),
+        k=rng.randint(2, 900),
+        h=rng.randint(0, 23),
+        m=rng.randint(0, 59),
     )
 
 

@@ -76,8 +76,16 @@ GREETINGS = (
 )
 
 _PAST = {
-    "read": "read", "split": "split", "skip": "skipped", "trim": "trimmed", "cancel": "cancelled", "notify": "notified",
-    "compress": "compressed", "reset": "reset", "rewind": "rewound", "claim": "claimed",
+    "read": "read",
+    "split": "split",
+    "skip": "skipped",
+    "trim": "trimmed",
+    "cancel": "cancelled",
+    "notify": "notified",
+    "compress": "compressed",
+    "reset": "reset",
+    "rewind": "rewound",
+    "claim": "claimed",
 }
 
 

@@ -116,8 +116,14 @@ class OmpWorkspace(Workspace):
         """Search; the details hold the matches once more with another bar."""
         files = sorted({line.partition(":")[0] for line in found.split("\n")})
         details = {
-            "scopePath": ".", "searchPath": ".", "cwd": self.session.cwd, "matchCount": found.count("\n") + 1,
-            "fileCount": len(files), "files": files, "truncated": False, "displayContent": found.replace(":", "│"),
+            "scopePath": ".",
+            "searchPath": ".",
+            "cwd": self.session.cwd,
+            "matchCount": found.count("\n") + 1,
+            "fileCount": len(files),
+            "files": files,
+            "truncated": False,
+            "displayContent": found.replace(":", "│"),
         }
         arguments = {"i": "Searching", "pattern": pattern, "path": "."}
         return self.session.step("grep", arguments, found.replace(":", "|"), details=details, **said)
@@ -138,10 +144,17 @@ def cut(output: str) -> tuple[str, Any]:
     content = "\n".join(reversed(kept))
     full = f"/tmp/pi-bash-{blocks.hexes(16, output)}.log"
     truncation = {
-        "content": content, "truncated": True, "truncatedBy": "bytes" if size > LIMIT_BYTES else "lines",
-        "totalLines": len(lines), "totalBytes": len(output.encode()), "outputLines": len(kept),
-        "outputBytes": len(content.encode()), "lastLinePartial": False, "firstLineExceedsLimit": False,
-        "maxLines": LIMIT_LINES, "maxBytes": LIMIT_BYTES,
+        "content": content,
+        "truncated": True,
+        "truncatedBy": "bytes" if size > LIMIT_BYTES else "lines",
+        "totalLines": len(lines),
+        "totalBytes": len(output.encode()),
+        "outputLines": len(kept),
+        "outputBytes": len(content.encode()),
+        "lastLinePartial": False,
+        "firstLineExceedsLimit": False,
+        "maxLines": LIMIT_LINES,
+        "maxBytes": LIMIT_BYTES,
     }
     first = len(lines) - len(kept) + 1
     note = f"\n\n[Showing lines {first}-{len(lines)} of {len(lines)} (50.0KB limit). Full output: {full}]"

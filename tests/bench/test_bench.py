@@ -116,7 +116,10 @@ def test_floor(benchmark: Any, times: Times, large: Path, compressed: Path) -> N
 def test_compress(benchmark: Any, times: Times, large: Path, tmp_path: Path) -> None:
     """The first run over the session."""
     measure(
-        benchmark, times, "compress", lambda path: command("compress", path),
+        benchmark,
+        times,
+        "compress",
+        lambda path: command("compress", path),
         setup=lambda: ((fresh(tmp_path / "run", large),), {}),
     )
     path = fresh(tmp_path / "run", large)
@@ -129,7 +132,10 @@ def test_compress(benchmark: Any, times: Times, large: Path, tmp_path: Path) -> 
 def test_compress_again(benchmark: Any, times: Times, compressed: Path, tmp_path: Path) -> None:
     """A run that finds nothing to do."""
     measure(
-        benchmark, times, "again", lambda path: command("compress", path),
+        benchmark,
+        times,
+        "again",
+        lambda path: command("compress", path),
         setup=lambda: ((fresh(tmp_path / "run", compressed),), {}),
     )
 
@@ -138,7 +144,10 @@ def test_compress_again(benchmark: Any, times: Times, compressed: Path, tmp_path
 def test_restore(benchmark: Any, times: Times, compressed: Path, tmp_path: Path) -> None:
     """All of it back."""
     measure(
-        benchmark, times, "restore", lambda path: command("restore", path),
+        benchmark,
+        times,
+        "restore",
+        lambda path: command("restore", path),
         setup=lambda: ((fresh(tmp_path / "run", compressed),), {}),
     )
 
@@ -146,7 +155,9 @@ def test_restore(benchmark: Any, times: Times, compressed: Path, tmp_path: Path)
 @pytest.mark.benchmark(group="start-up")
 def test_import_click(benchmark: Any, times: Times) -> None:
     """What a command line made with click takes at least."""
-    measure(benchmark, times, "import click", lambda: subprocess.run([sys.executable, "-c", "import click"], check=True))
+    measure(
+        benchmark, times, "import click", lambda: subprocess.run([sys.executable, "-c", "import click"], check=True)
+    )
 
 
 @pytest.mark.benchmark(group="start-up")

@@ -35,25 +35,31 @@ def _why(desk: Workspace) -> None:
             Use("bash", {"command": "ls -la && git log --oneline | head -30"}, history),
             Use("bash", {"command": "find . -name '*.py' -o -name '*.md' | sort"}, texts.find_output(rng, 70)),
         ],
-        thinking=_think("First I want to see how the project is laid out and what changed lately, then follow the path "
-                        "from a reading to an alert. The log of the nightly run should name the reading."),
+        thinking=_think(
+            "First I want to see how the project is laid out and what changed lately, then follow the path "
+            "from a reading to an alert. The log of the nightly run should name the reading."
+        ),
         text="I'll look at the project and its recent history first.",
     )
     desk.read("README.md")
     desk.bash("cat pyproject.toml", tw.PYPROJECT)
     desk.bash(
-        "tail -180 logs/nightly.log", texts.log_lines(rng, 178, "2026-02-27", 0) + "\n" + tw.ALARM,
+        "tail -180 logs/nightly.log",
+        texts.log_lines(rng, 178, "2026-02-27", 0) + "\n" + tw.ALARM,
         thinking=_think("The README says `tidewatch run` writes logs/nightly.log. Its end should hold the alert."),
     )
     desk.read(
         "src/tidewatch/alerts.py",
-        thinking=_think("Raised at 03:00 with 304 cm, cleared five minutes later at 122: one reading. "
-                        "What does `alerts.judge` compare?"),
+        thinking=_think(
+            "Raised at 03:00 with 304 cm, cleared five minutes later at 122: one reading. "
+            "What does `alerts.judge` compare?"
+        ),
     )
     desk.read("src/tidewatch/readings.py", text="Only the newest reading counts here. Next: where readings come from.")
     desk.read("src/tidewatch/store.py")
     desk.bash(
-        "grep -rn 'limit' src tests | head -60", texts.grep_output(rng, 60),
+        "grep -rn 'limit' src tests | head -60",
+        texts.grep_output(rng, 60),
         thinking=_think("Who else uses the limit? If the report compares the same way, the fix belongs in one place."),
     )
     desk.session.assistant(
@@ -79,21 +85,28 @@ def _test_first(desk: Workspace) -> None:
     rng = dice(_SEED, 3)
     desk.session.user("Fix it: judge by the median of the last readings instead of one. Write the test first, please.")
     desk.write(
-        "tests/test_smoothing.py", tw.TEST_SMOOTHING + "\n\n" + tw.tail(texts.python_source(rng, 9)),
-        thinking=_think("The test must tell a spike from a surge: one high value is noise, three in a row are water. "
-                        "With fewer than three readings there is nothing to trust."),
+        "tests/test_smoothing.py",
+        tw.TEST_SMOOTHING + "\n\n" + tw.tail(texts.python_source(rng, 9)),
+        thinking=_think(
+            "The test must tell a spike from a surge: one high value is noise, three in a row are water. "
+            "With fewer than three readings there is nothing to trust."
+        ),
     )
     desk.read("src/tidewatch/smoothing.py")
     desk.edit("src/tidewatch/smoothing.py", edits.SETTLED)
     desk.edit(
-        "src/tidewatch/alerts.py", edits.JUDGED,
+        "src/tidewatch/alerts.py",
+        edits.JUDGED,
         thinking=_think("`judge` keeps its signature: it sorts, asks for the settled level and compares that."),
     )
     desk.bash(_TESTS, texts.pytest_run(rng, 118, tw.FAILURE), 1, text="Now the tests.")
     desk.edit(
-        "src/tidewatch/smoothing.py", edits.MEDIAN,
-        thinking=_think("One failure: `smooth` still takes the mean, so the 304 leaks into its neighbours. "
-                        "The test is right, the code is not."),
+        "src/tidewatch/smoothing.py",
+        edits.MEDIAN,
+        thinking=_think(
+            "One failure: `smooth` still takes the mean, so the 304 leaks into its neighbours. "
+            "The test is right, the code is not."
+        ),
     )
     desk.bash(_TESTS, texts.pytest_run(rng, 118))
     desk.session.assistant(
@@ -106,14 +119,13 @@ def _test_first(desk: Workspace) -> None:
 def _gaps(desk: Workspace) -> None:
     rng = dice(_SEED, 4)
     desk.session.user("Brinmouth drops out for hours. What happens to a window with holes in it?")
-    desk.read(
-        "src/tidewatch/alerts.py", thinking=_think("I changed this file since I read it, so I read it again.")
-    )
+    desk.read("src/tidewatch/alerts.py", thinking=_think("I changed this file since I read it, so I read it again."))
     desk.read("src/tidewatch/readings.py")
     desk.edit("tests/test_smoothing.py", edits.GAP_TEST)
     desk.bash(_TESTS, texts.pytest_run(rng, 119, tw.GAP_FAILURE), 1)
     desk.edit(
-        "src/tidewatch/smoothing.py", edits.GAPS,
+        "src/tidewatch/smoothing.py",
+        edits.GAPS,
         thinking=_think("A gap is not a zero. For a window with too many holes the safest answer is to say nothing."),
     )
     desk.bash(_TESTS, texts.pytest_run(rng, 119))
@@ -127,7 +139,8 @@ def _archive(desk: Workspace) -> None:
     rng = dice(_SEED, 7)
     desk.session.user("Replay the February archive with the new rule. How many alerts are left?")
     desk.bash(
-        "python -m tidewatch replay data/archive/2026-02 --verbose", texts.log_lines(rng, 560),
+        "python -m tidewatch replay data/archive/2026-02 --verbose",
+        texts.log_lines(rng, 560),
         thinking=_think("The replay prints every verdict; the count at its end is what the user asked for."),
     )
     desk.bash("python -m tidewatch replay data/archive/2026-02 --count", "alerts before: 11\nalerts after: 4")
@@ -139,7 +152,8 @@ def _document(desk: Workspace) -> None:
     desk.session.user("Good. Write that down for the operators, in docs, and mention it in the README.")
     desk.read("docs/operations.md")
     desk.write(
-        "docs/alerts.md", edits.DOCUMENT + texts.markdown(rng, 9),
+        "docs/alerts.md",
+        edits.DOCUMENT + texts.markdown(rng, 9),
         thinking=_think("Operators ask one thing at night: is this water or noise? The page should answer that first."),
     )
     desk.edit("README.md", edits.MENTION)

@@ -26,23 +26,31 @@ JUDGED: Edits = (
         "from tidewatch.readings import Reading\nfrom tidewatch.smoothing import settled\nfrom tidewatch.stations",
     ),
     (
-        ('    """Raise an alert when the newest level passes the station\'s limit."""\n'
-        "    newest = max(readings, key=lambda reading: reading.taken_at, default=None)\n"
-        "    if newest is None:\n        return None\n"),
-        ('    """Raise an alert when the settled level passes the station\'s limit; one reading alone never does."""\n'
-        "    ordered = sorted(readings, key=lambda reading: reading.taken_at)\n"
-        "    level = settled([reading.level_cm for reading in ordered])\n"
-        "    if level is None:\n        return None\n"),
+        (
+            '    """Raise an alert when the newest level passes the station\'s limit."""\n'
+            "    newest = max(readings, key=lambda reading: reading.taken_at, default=None)\n"
+            "    if newest is None:\n        return None\n"
+        ),
+        (
+            '    """Raise an alert when the settled level passes the station\'s limit; one reading alone never does."""\n'
+            "    ordered = sorted(readings, key=lambda reading: reading.taken_at)\n"
+            "    level = settled([reading.level_cm for reading in ordered])\n"
+            "    if level is None:\n        return None\n"
+        ),
     ),
     (
-        ("    if newest.level_cm >= limit:\n"
-        "        return Alert(station.name, newest.level_cm, raised=True)\n"
-        "    if newest.level_cm <= CLEAR_AT_CM:\n"
-        "        return Alert(station.name, newest.level_cm, raised=False)\n"),
-        ("    if level >= limit:\n"
-        "        return Alert(station.name, level, raised=True)\n"
-        "    if level <= CLEAR_AT_CM:\n"
-        "        return Alert(station.name, level, raised=False)\n"),
+        (
+            "    if newest.level_cm >= limit:\n"
+            "        return Alert(station.name, newest.level_cm, raised=True)\n"
+            "    if newest.level_cm <= CLEAR_AT_CM:\n"
+            "        return Alert(station.name, newest.level_cm, raised=False)\n"
+        ),
+        (
+            "    if level >= limit:\n"
+            "        return Alert(station.name, level, raised=True)\n"
+            "    if level <= CLEAR_AT_CM:\n"
+            "        return Alert(station.name, level, raised=False)\n"
+        ),
     ),
 )
 
@@ -55,10 +63,12 @@ MEDIAN: Edits = (
 GAP_TEST: Edits = (
     (
         "def test_settled_needs_a_full_window() -> None:",
-        ("def test_a_gap_is_not_a_zero() -> None:\n"
-        '    """A gauge that was silent for three hours has no level in that time."""\n'
-        "    assert settled([118.0, None, None, None, 121.0]) is None\n\n\n"
-        "def test_settled_needs_a_full_window() -> None:"),
+        (
+            "def test_a_gap_is_not_a_zero() -> None:\n"
+            '    """A gauge that was silent for three hours has no level in that time."""\n'
+            "    assert settled([118.0, None, None, None, 121.0]) is None\n\n\n"
+            "def test_settled_needs_a_full_window() -> None:"
+        ),
     ),
 )
 

@@ -10,13 +10,21 @@ from tests.variants import GeminiSession, ResponsesSession
 from tests.workspace import Workspace
 
 _ASKED = (
-    ("Readings arrive late when two gauges share a modem. Find out where the time goes.",
-     ("The two gauges wait for the same lease. Each poll holds it for the whole round trip, so the second one starts "
-     "when the first has its answer. Releasing the lease before the answer is parsed takes 40 % off.")),
-    ("Do that, and keep the old behaviour for stations with one gauge.",
-     "The lease is released after the last byte now, and stations with one gauge never take it."),
-    ("Is anything else holding it longer than it should?",
-     "One place: `report` takes the lease to count readings. A count needs no lease, so I removed it."),
+    (
+        "Readings arrive late when two gauges share a modem. Find out where the time goes.",
+        (
+            "The two gauges wait for the same lease. Each poll holds it for the whole round trip, so the second one starts "
+            "when the first has its answer. Releasing the lease before the answer is parsed takes 40 % off."
+        ),
+    ),
+    (
+        "Do that, and keep the old behaviour for stations with one gauge.",
+        "The lease is released after the last byte now, and stations with one gauge never take it.",
+    ),
+    (
+        "Is anything else holding it longer than it should?",
+        "One place: `report` takes the lease to count readings. A count needs no lease, so I removed it.",
+    ),
     ("Write a test for that.", "Added: two gauges on one modem, answered in parallel, in under half the time."),
     ("What did the change cost in memory?", "Nothing that shows: 18.2 MB before, 18.3 MB after, over a full day."),
     ("Fine. Update the changelog.", "The changelog names the change under *Unreleased*."),

@@ -13,8 +13,10 @@ from tests.variants import OmpGeminiSession, OmpSession, OpenClawSession, blob
 from tests.workspace import OmpWorkspace, Workspace
 
 _TURNS = (
-    ("The night shift wants one page that shows which gauges are silent. Where would it go?",
-     "Into `report.py`: it already walks all stations, and silence is one more column."),
+    (
+        "The night shift wants one page that shows which gauges are silent. Where would it go?",
+        "Into `report.py`: it already walks all stations, and silence is one more column.",
+    ),
     ("Build it.", "The page lists silent gauges first, with the time of their last reading."),
     ("Two gauges are listed twice.", "They had two rows in the station table. The page groups by name now."),
     ("Good. Anything left?", "One thing: the page has no test yet. I can add one."),
