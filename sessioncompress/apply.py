@@ -77,7 +77,7 @@ class Applier:
         self._plan = plan
         self._known = known
         self._references = References((block.ref, block.xxh3) for _, block in journal.blocks)
-        self._stored = {record.sha256: record for record in journal.lines}
+        self._stored = journal.places()
         self._by_rewritten = journal.by_rewritten()
         self._sink = sink
         self._where = where
@@ -126,7 +126,7 @@ class Applier:
         if any(len(block) > _LONGEST_RECORD for block in blocks):
             raise CannotSplice("a name in it is too long for the journal")
         self.done.ours.update({key: record.origin for record in records for key in record.identities()})
-        if before is None:
+        if before is None or (self._keeps and before.place is None):
             self._add(raw, original, rewritten.digest(), b"".join(blocks))
         self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
         self._count(number, new.replacements)
@@ -138,8 +138,7 @@ class Applier:
 
     def _add(self, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
         """Add the line's records; keep its original, unless an earlier run did."""
-        stored = self._stored.get(original.hex())
-        place = stored.place if stored else None
+        place = self._stored.get(original.hex())
         index = self._sink.keep(raw) if self._keeps and place is None else None
         self.done.records.add(original, rewritten, index, place, blocks)
 

@@ -58,7 +58,9 @@ def _originals(beside: Beside, journal: Journal) -> int:
         return 0
     blocks: dict[str, list[BlockRecord]] = {}
     for line, block in journal.blocks:
-        blocks.setdefault(line.sha256, []).append(block)
+        # A run that kept no originals may have changed its own rewriting: its records say where in that one.
+        if line.place is not None:
+            blocks.setdefault(line.sha256, []).append(block)
     with closing(OriginalsReader(beside.originals)) as originals:
         for record in sorted(stored.values(), key=_position):
             assert record.place is not None

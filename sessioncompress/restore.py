@@ -79,7 +79,7 @@ class _Restore:
                 state=NOT_CHANGED,
                 remedy=_WAY_OUT,
             )
-        if any(record.place is None for record in self.journal.lines):
+        if {record.sha256 for record in self.journal.lines} - self.journal.places().keys():
             raise Refused(
                 "it cannot be restored: it was compressed without keeping originals (keepBackup: false)",
                 where=where,

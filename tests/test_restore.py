@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessioncompress import marker
+from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.restore import restore_session
@@ -249,6 +250,22 @@ def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
         restore_session(path)
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
     assert snapshot(path) == before
+
+
+def test_originals_are_kept_of_lines_that_an_earlier_run_rewrote_without(tmp_path: Path) -> None:
+    """Where no marker stands, both runs write the same line: the later one keeps what the earlier did not."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(9):
+        made.step("bash", {"command": "x"}, "short", thinking=f"Hm {number}. " * 200, details={"diff": LOG})
+    made.assistant("Done.")
+    path = write(tmp_path, turn(made))
+    compress(path, replace(EAGER, keep_backup=False))
+    path.write_bytes(made.bytes())
+    compress(path)
+    assert verify_session(path).originals > 4
+    restore(path)
+    assert path.read_bytes() == made.bytes()
 
 
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])

@@ -11,7 +11,7 @@ This module only turns records into bytes and back; it writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO
@@ -151,8 +151,16 @@ class Journal:
     store_size: int = 0
 
     def by_rewritten(self) -> dict[str, LineRecord]:
-        """Return the records by the SHA-256 of the rewritten line."""
-        return {record.rewritten: record for record in self.lines}
+        """Return the records by the SHA-256 of the rewritten line, with a place where any run kept the original."""
+        places = self.places()
+        return {
+            record.rewritten: record if record.place else replace(record, place=places.get(record.sha256))
+            for record in self.lines
+        }
+
+    def places(self) -> dict[str, Place]:
+        """Return where the originals are, by their SHA-256; a run that kept none may come before one that did."""
+        return {record.sha256: record.place for record in self.lines if record.place is not None}
 
     def ours(self) -> dict[OurKey, BlockRecord]:
         """Return the records of our replacements, by what identifies them."""
