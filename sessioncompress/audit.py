@@ -8,7 +8,7 @@ from pathlib import Path
 from xxhash import xxh3_64_hexdigest
 
 from sessioncompress import files
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Role
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.references import content_of
@@ -19,6 +19,7 @@ from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
+from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.survey import parse
@@ -27,12 +28,15 @@ from sessioncompress.survey import parse
 def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
     """Check a session and what lies beside it; changes nothing.
 
-    Raises Damaged where an original is missing or wrong, or where the session does not hold the lines that the
-    journal says were written, so that it could not be restored exactly; other SessionCompressErrors as usual.
+    Raises Damaged where an original or the record of a run is missing or wrong, or where the session does not hold
+    the lines that the journal says were written, so that it could not be restored exactly; other
+    SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
         beside = files.beside_of(session.path, policy)
         journal = journals.load(beside.journal)
+        with failing(session.path):
+            refuse_if_needed(session, beside, journal.lengths)
         known = files.read_session(session, journal)
         checked = _originals(beside, journal)
         missing = missing_lines(session, journal)

@@ -1077,6 +1077,22 @@ def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
     assert run("restore", "session.jsonl").exit_code == 5
 
 
+@pytest.mark.parametrize("left", [None, b"", b"{"], ids=["missing", "empty", "torn"])
+def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> None:
+    """Exit code 5, for every other command that would need it too; nothing is touched but by forget."""
+    journal = beside(compressed).journal
+    if left is None:
+        journal.unlink()
+    else:
+        journal.write_bytes(left * 2)
+    before = snapshot(compressed)
+    for command in (("verify",), ("restore",), ("compress", "--min-size", "0")):
+        assert run(*command, "session.jsonl").exit_code == 5
+    assert snapshot(compressed) == before
+    assert run("forget", "--yes", "session.jsonl").exit_code == 0
+    assert not beside(compressed).originals.exists()
+
+
 def test_verify_finds_a_missing_original(compressed: Path) -> None:
     """The file may be gone altogether."""
     beside(compressed).originals.unlink()

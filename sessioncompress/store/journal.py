@@ -11,6 +11,7 @@ This module only turns records into bytes and back; it writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path as FilePath
@@ -206,6 +207,18 @@ def read(file: BinaryIO, where: str) -> Journal:
         else:
             waiting.append(record)
     return journal
+
+
+def uncommitted(path: FilePath, start: int) -> Iterator[LineRecord]:
+    """Yield the line records behind the committed bytes of a journal, as far as they can be read."""
+    fd = open_file(path)
+    with open(fd, "rb", buffering=1 << 20) as file:
+        file.seek(start)
+        for raw in _records(file):
+            with suppress(ValueError, KeyError, TypeError):
+                record = _decode(raw, [])
+                if isinstance(record, LineRecord):
+                    yield record
 
 
 def _commit(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store.lock import open_file
+
+if TYPE_CHECKING:
+    from sessioncompress.store import zstd
 
 FRAME_BYTES: Final = 4 << 20
 """The content of every frame but the last one of a run."""
@@ -19,6 +24,8 @@ LONGEST_LINE: Final = 64 << 20
 _WINDOW_LOG: Final = FRAME_BYTES.bit_length() - 1
 """A frame that asks for a larger window than our own content is none of ours."""
 _READ: Final = 1 << 16
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""What every frame begins with."""
 _LONGEST_FRAME: Final = FRAME_BYTES + (1 << 16)
 """Bytes on disk: zstd adds at most a few thousand to what it cannot compress."""
 
@@ -86,10 +93,9 @@ class OriginalsReader:
         return self._cached[1], self._cached[2]
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        # Imported here because most runs read a journal, with its places, but no original.
         from sessioncompress.store import zstd
 
-        decoder = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG})
+        decoder = _decoder()
         content = bytearray()
         position = start
         while not decoder.eof:
@@ -108,3 +114,61 @@ class OriginalsReader:
     def _damaged(self, place: Place, what: str) -> Damaged:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
         return Damaged(f"{what} ({where})", where=self._path, state=NOT_CHANGED)
+
+
+def readable_lines(path: Path, start: int) -> Iterator[bytes]:
+    """Yield the lines that can be read from a byte of an originals file on, without a record that names them.
+
+    What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
+    where there is no file.
+    """
+    try:
+        fd = open_file(path)
+    except FileNotFoundError:
+        return
+    try:
+        expected, begun = start, b""
+        while (position := _next_frame(fd, expected)) >= 0:
+            content, end = _readable(fd, position)
+            if position != expected:
+                content = content[content.find(b"\n") + 1 :]
+                begun = b""
+            *lines, begun = (begun + content).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+            expected = end
+    finally:
+        os.close(fd)
+
+
+def _next_frame(fd: int, position: int) -> int:
+    """Return where the next frame seems to begin, -1 if none does."""
+    while data := os.pread(fd, FRAME_BYTES, position):
+        found = data.find(_MAGIC)
+        if found >= 0:
+            return position + found
+        position += max(1, len(data) - len(_MAGIC) + 1)
+    return -1
+
+
+def _readable(fd: int, start: int) -> tuple[bytes, int]:
+    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole."""
+    from sessioncompress.store import zstd
+
+    decoder = _decoder()
+    content = bytearray()
+    position = start
+    with suppress(zstd.ZstdError):
+        while len(content) <= FRAME_BYTES and not decoder.eof:
+            data = os.pread(fd, _READ, position) if decoder.needs_input else b""
+            if decoder.needs_input and not data:
+                break
+            position += len(data)
+            content += decoder.decompress(data, max_length=FRAME_BYTES + 1 - len(content))
+    return bytes(content), position - len(decoder.unused_data) if decoder.eof else start + 1
+
+
+def _decoder() -> zstd.ZstdDecompressor:
+    # Imported here because most runs read a journal, with its places, but no original.
+    from sessioncompress.store import zstd
+
+    return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG})

@@ -6,14 +6,14 @@ import os
 import time
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.errors import failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked_folder, tidy
-from sessioncompress.store.growing import too_short
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import holding_state, late_links, stale_drafts
+from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed, size_of
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
 from sessioncompress.store.tail import missing
@@ -26,11 +26,12 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
     """Bring a session and what lies beside it to the state of the last commit; return the bytes carried over.
 
     First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
-    were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, or its
-    journal; InUse if the session cannot be replaced now; FileFailed.
+    were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
+    journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
     """
     with failing(session.path):
         refuse_linked_folder(files.work)
+        refuse_if_needed(session, files, lengths)
         _cut_back(files, lengths)
         _forget_stale_states(session, files.work)
         for path in stale_drafts(files.work, session.path):
@@ -43,42 +44,23 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
 def forget(session: OpenSession, files: Beside) -> None:
     """Remove everything beside a session, after recover(); late links that may still be needed stay.
 
-    The journal is emptied first and removed last, so that a crash in between is tidied up by the next run.
+    The journal is cut to a stub first and removed last, so that a crash in between is tidied up by the next run.
     """
     with failing(session.path):
-        if os.path.lexists(files.journal):
-            _shorten(files.journal, 0)
+        if (size_of(files.journal) or 0) > FORGOTTEN:
+            _shorten(files.journal, FORGOTTEN)
         for path in (files.originals, files.journal):
             durable.remove(path)
         tidy(files.work)
 
 
 def _cut_back(files: Beside, lengths: Lengths) -> None:
-    originals, journal = _size(files.originals), _size(files.journal)
-    if originals and journal is None:
-        raise Damaged(
-            "the journal of these originals is missing",
-            where=files.originals,
-            state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back, or move the originals away.",
-        )
-    for path, size, committed in (
-        (files.originals, originals, lengths.originals),
-        (files.journal, journal, lengths.journal),
-    ):
-        if (size or 0) < committed:
-            raise too_short(path, size or 0, committed)
+    for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
+        size = size_of(path)
         if size is not None and committed == 0:
             durable.remove(path)
         elif size is not None and size > committed:
             _shorten(path, committed)
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return None
 
 
 def _shorten(path: Path, length: int) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
 from sessioncompress.store.beside import Lengths, beside
+from sessioncompress.store.journal import LineRecord
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import forget, recover
 from tests.store.tools import (
     APPENDED,
     OLD,
     compress,
+    digest,
     disk,
     everything,
     failing_at,
@@ -90,6 +93,65 @@ def test_originals_without_a_journal(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match="journal of these originals is missing"):
         recovered(path)
     assert everything(tmp_path) == before
+
+
+def without_the_last_record(journal: bytes) -> bytes:
+    """Return a journal whose last line is gone."""
+    return b"".join(journal.splitlines(keepends=True)[:-1])
+
+
+def with_a_bad_run_record(journal: bytes) -> bytes:
+    """Return a journal with a bad byte in its last record."""
+    return b'"type": "rum"'.join(journal.rsplit(b'"type": "run"', 1))
+
+
+def emptied(journal: bytes) -> bytes:
+    """Return nothing, as a file system leaves a file that was not flushed."""
+    return journal[:0]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("harm", [without_the_last_record, with_a_bad_run_record, emptied])
+def test_a_journal_that_lost_a_run(tmp_path: Path, harm: Callable[[bytes], bytes], runs: int) -> None:
+    """Originals that the session needs are never taken for the trace of a crash; nothing is touched."""
+    path = make_session(tmp_path)
+    compress(path)
+    if runs == 2:
+        with path.open("ab") as file:
+            file.write(OLD.replace(b'"id"', b'"name"'))
+        compress(path)
+    journal = beside(path).journal
+    journal.write_bytes(harm(journal.read_bytes()))
+    before = everything(tmp_path)
+    lost = 12 if runs == 2 and harm is emptied else 6
+    with pytest.raises(Damaged, match=f"lost the record of a run that replaced {lost} lines") as caught:
+        recovered(path)
+    assert "zstd -dc session.jsonl.zst" in str(caught.value)
+    assert everything(tmp_path) == before
+
+
+def test_a_journal_that_lost_a_run_without_originals(tmp_path: Path) -> None:
+    """What a run without originals wrote is known by its records alone."""
+    path = make_session(tmp_path, NEW)
+    files = beside(path)
+    files.folder.mkdir()
+    files.journal.write_bytes(LineRecord(digest(b"old"), None, digest(NEW.splitlines(keepends=True)[2])).encode())
+    with pytest.raises(Damaged, match="replaced 1 line of"):
+        recovered(path)
+    path.write_bytes(OLD)
+    recovered(path)
+    assert everything(tmp_path) == {"session.jsonl": OLD}
+
+
+def test_a_store_that_is_torn_and_lost_a_run(tmp_path: Path) -> None:
+    """What can still be read of it is enough to see that the session needs it."""
+    path = make_session(tmp_path)
+    compress(path)
+    files = beside(path)
+    files.journal.write_bytes(b"")
+    files.originals.write_bytes(files.originals.read_bytes()[:-1])
+    with pytest.raises(Damaged, match="replaced 6 lines"):
+        recovered(path)
 
 
 @pytest.mark.parametrize("which", ["originals", "journal"])
@@ -169,6 +231,20 @@ def test_forget_fails_half_way(tmp_path: Path) -> None:
         restore(path)
         assert path.read_bytes() == OLD
         assert left_over(folder) == []
+
+
+def test_forget_killed_half_way(tmp_path: Path) -> None:
+    """A run after it finishes what was asked for, also where the session is not restored."""
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = make_session(folder)
+        compress(path)
+        before = everything(folder)
+        with disk(failing_at(number, 5)), open_session(path, writing=True) as session, pytest.raises(FileFailed):
+            forget(session, beside(path))
+        recovered(path)
+        assert everything(folder) == (before if number < 2 else {"session.jsonl": NEW})
 
 
 def test_forget_keeps_the_folder_of_others(tmp_path: Path) -> None:
