@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = ".sessioncompress"
+_ENDINGS = (".json", ".jsonl")
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -55,12 +56,12 @@ def originals_of(journal: Path) -> Path:
     stem = journal.name.removesuffix(".refs.jsonl")
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
-    return journal.with_name(f"{stem}.zst" if stem.endswith((".json", ".jsonl")) else f"{stem}.jsonl.zst")
+    return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
 
 
 def _stem(name: str) -> str:
-    """Cut `.jsonl`, unless what remains could be a session of its own beside this one."""
+    """Cut `.jsonl`, unless what remains would end like the stem of another session; no two names have one stem."""
     stem = name.removesuffix(".jsonl")
-    if name.endswith(".json") or stem == "" or stem.endswith((".json", _UNNAMED)):
-        return name
-    return f"{name}{_UNNAMED}" if stem == name else stem
+    if not name.endswith(_ENDINGS):
+        return f"{name}{_UNNAMED}"
+    return name if name.endswith(".json") or stem == "" or stem.endswith((*_ENDINGS, _UNNAMED)) else stem

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sessioncompress.store.beside import beside
+from sessioncompress.store.beside import beside, originals_of
 
 
 @pytest.mark.parametrize(
@@ -17,6 +19,9 @@ from sessioncompress.store.beside import beside
         ("x.json.jsonl", "x.json.jsonl.zst", "x.json.jsonl.refs.jsonl"),
         ("plain", "plain.zst", "plain.session.refs.jsonl"),
         (".jsonl", ".jsonl.zst", ".jsonl.refs.jsonl"),
+        ("a.session", "a.session.zst", "a.session.session.refs.jsonl"),
+        ("a.session.jsonl", "a.session.jsonl.zst", "a.session.jsonl.refs.jsonl"),
+        ("a.jsonl.jsonl", "a.jsonl.jsonl.zst", "a.jsonl.jsonl.refs.jsonl"),
     ],
 )
 def test_names(name: str, originals: str, journal: str) -> None:
@@ -24,6 +29,18 @@ def test_names(name: str, originals: str, journal: str) -> None:
     files = beside(Path("/folder") / name)
     assert files.folder == files.work == Path("/folder/.sessioncompress")
     assert (files.originals, files.journal) == (files.folder / originals, files.folder / journal)
+
+
+NAMES = st.lists(st.sampled_from(["a", ".", ".json", ".jsonl", ".session", ".refs", ".zst"]), min_size=1).map("".join)
+
+
+@given(st.sets(NAMES, min_size=2), st.sampled_from([None, Path("/backup")]))
+def test_no_two_sessions_share_a_file(names: set[str], backup_dir: Path | None) -> None:
+    """Whatever they are called; and a journal's name says what its originals are called."""
+    all_files = [beside(Path("/folder") / name, backup_dir) for name in names]
+    paths = [path for files in all_files for path in (files.originals, files.journal)]
+    assert len(set(paths)) == 2 * len(names)
+    assert all(originals_of(files.journal) == files.originals for files in all_files)
 
 
 def test_backup_folder_keeps_namesakes_apart(tmp_path: Path) -> None:
