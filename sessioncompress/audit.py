@@ -5,16 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from xxhash import xxh3_64_hexdigest
-
 from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Role
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.references import content_of
+from sessioncompress.recorded import recorded
 from sessioncompress.restore import missing_lines
-from sessioncompress.rewrite import value_at
-from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -80,14 +76,4 @@ def _position(record: LineRecord) -> tuple[int, int]:
 def _check_blocks(original: bytes, blocks: list[BlockRecord], beside: Beside) -> None:
     entry = parse(original)
     for block in blocks:
-        try:
-            content = content_of(value_at(entry or {}, block.path), block.kind)
-        except CannotSplice:
-            content = b""
-        if xxh3_64_hexdigest(content)[: len(block.xxh3)] != block.xxh3:
-            raise Damaged(
-                f"the original of reference {block.ref} is not what the journal says",
-                where=beside.journal,
-                state=NOT_CHANGED,
-                remedy="Put the journal and the originals back from a backup.",
-            )
+        recorded(entry, block, beside.journal)

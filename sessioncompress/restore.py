@@ -16,7 +16,7 @@ from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import Kind, OurKey
 from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.rewrite import value_at
+from sessioncompress.recorded import recorded
 from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
@@ -101,7 +101,7 @@ class _Restore:
         if not by_key:
             return self._stats(Status.UNCHANGED, "no original is stored that a marker could name")
         with OriginalsReader(store.originals) as originals, self.session.reader() as file:
-            swapper = _Swapper(form, by_key, originals)
+            swapper = _Swapper(form, by_key, originals, store.journal)
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 
     def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
@@ -164,11 +164,16 @@ class _Swapper:
     """Puts values back where a text of a line is, to the digest, a replacement of ours."""
 
     def __init__(
-        self, form: Format, by_key: Mapping[OurKey, list[tuple[LineRecord, BlockRecord]]], originals: OriginalsReader
+        self,
+        form: Format,
+        by_key: Mapping[OurKey, list[tuple[LineRecord, BlockRecord]]],
+        originals: OriginalsReader,
+        journal: Path,
     ) -> None:
         self._form = form
         self._by_key = by_key
         self._originals = originals
+        self._journal = journal
         self.changed = 0
         self.unclear = 0
 
@@ -203,12 +208,13 @@ class _Swapper:
         contents: list[object] = []
         kind = Kind.RESULT
         for line, block in found:
-            original = parse(self._originals.line(line.place, line.sha256)) if line.place else None
-            if original is not None:
-                kind = block.kind
-                value = value_at(original, block.path)
-                if value not in contents:
-                    contents.append(value)
+            if line.place is None:
+                continue
+            original = parse(self._originals.line(line.place, line.sha256))
+            kind = block.kind
+            value = recorded(original, block, self._journal)
+            if value not in contents:
+                contents.append(value)
         if len(contents) != 1:
             self.unclear += len(contents) > 1
             return {}

@@ -10,8 +10,8 @@ from pathlib import Path
 from sessioncompress import files
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
-from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.journal import BlockRecord, LineRecord
@@ -106,4 +106,4 @@ def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Ite
         for line, block in kept:
             assert line.place is not None
             entry = parse(originals.line(line.place, line.sha256))
-            yield Shown(block, journal, content_of(value_at(entry or {}, block.path), block.kind))
+            yield Shown(block, journal, content_of(recorded(entry, block, journal), block.kind))

@@ -1026,10 +1026,8 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
         assert run("compress", path).exit_code == 0
         journal = beside(path).journal
         digest = next(block.xxh3 for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
-        forged = "0123456789ab" + digest[12:]
-        text = journal.read_text().replace(f'"xxh3":"{digest}"', f'"xxh3":"{forged}"')
-        journal.write_text(text.replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
-        refs.append(forged)
+        journal.write_text(journal.read_text().replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
+        refs.append(digest)
     result = run("show", "0123456789ab", ".")
     assert result.exit_code == 2
     assert "0123456789ab names 2 originals. Give more digits, or name the session." in result.stderr

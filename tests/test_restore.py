@@ -17,6 +17,7 @@ from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.restore import restore_session
+from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from tests import texts
@@ -286,6 +287,34 @@ def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_marker
         restore_session(path, from_markers=from_markers)
     assert caught.value.exit_code in (3, 5)
     assert path.read_bytes() == session_before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (b'"path":"/message/content/0/text"', b'"path":""'),
+        (b'"path":"/message/content/0/text"', b'"path":"/message/nope/0/text"'),
+        (b'"bytes":', b'"bytes":1'),
+        (b'"xxh3":"', b'"xxh3":"0'),
+    ],
+    ids=["type", "place", "size", "digest"],
+)
+def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tuple[bytes, bytes]) -> None:
+    """Nothing else is ever put back in a marker's place, shown, or passed by verify."""
+    path = compressed(tmp_path)
+    ref = next(ref for text in result_texts(entries(path.read_bytes())) for ref in marker.references(text))
+    journal = beside(path).journal
+    records = split(journal.read_bytes())
+    journal.write_bytes(b"".join(raw.replace(*wrong) if b'"type":"block"' in raw else raw for raw in records))
+    before = path.read_bytes()
+    for use in (
+        lambda: restore_session(path, from_markers=True),
+        lambda: show(ref, path),
+        lambda: verify_session(path),
+    ):
+        with pytest.raises(Damaged, match="is not what the journal says"):
+            use()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
