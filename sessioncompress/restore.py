@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.formats.base import Format
+from sessioncompress.formats.base import Entry, Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import Kind, OurKey
@@ -191,10 +191,11 @@ class _Swapper:
         if entry is None:
             return raw
         values: dict[ValuePath, object] = {}
-        for block in self._form.reader().line(raw, entry).blocks:
+        line = self._form.reader().line(raw, entry)
+        for block in line.blocks:
             found = self._by_key.get((block.digest, block.kind, block.call)) if block.marked else None
             if found:
-                values |= self._value(block.path, found)
+                values |= self._value(line.id, block.path, found)
         if not values:
             return raw
         try:
@@ -204,13 +205,18 @@ class _Swapper:
         self.changed += 1
         return new
 
-    def _value(self, path: ValuePath, found: list[tuple[LineRecord, BlockRecord]]) -> dict[ValuePath, object]:
+    def _value(
+        self, entry_id: str, path: ValuePath, found: list[tuple[LineRecord, BlockRecord]]
+    ) -> dict[ValuePath, object]:
         contents: list[object] = []
         kind = Kind.RESULT
         for line, block in found:
             if line.place is None:
                 continue
-            original = parse(self._originals.line(line.place, line.sha256))
+            raw = self._originals.line(line.place, line.sha256)
+            original = parse(raw)
+            if original is None or not self._is_of(entry_id, raw, original):
+                continue
             kind = block.kind
             value = recorded(original, block, self._journal)
             if value not in contents:
@@ -220,3 +226,10 @@ class _Swapper:
             return {}
         # An image's marker is the text of the part that stands in its place: the whole part goes back.
         return {path[:-1] if kind is Kind.IMAGE else path: contents[0]}
+
+    def _is_of(self, entry_id: str, raw: bytes, original: Entry) -> bool:
+        """Say whether the original is that of an entry: a later call of the same id may have printed its marker.
+
+        Forks and migrations keep the ids of entries; before a migration there may have been none.
+        """
+        return self._form.reader().line(raw, original).id in ("", entry_id) or not entry_id

@@ -228,6 +228,41 @@ def test_what_only_quotes_a_marker_stays(tmp_path: Path) -> None:
     assert split(path.read_bytes())[-quoting.count + 1 :] == quoting.lines()[1:]
 
 
+def shown_again(path: Path, made: PiSession) -> list[bytes]:
+    """Append a turn whose result, of a call with an id that was used before, is a bare marker of the session."""
+    shown = next(text for text in result_texts(entries(path.read_bytes())) if marker.is_one(text))
+    made.user("What does the file say?")
+    made.assistant(made.call("bash", {"command": "cat notes"}, call_id="call_0"))
+    made.result("call_0", shown)
+    append(path, made)
+    return made.lines()[-3:]
+
+
+def with_dead_history(made: PiSession) -> PiSession:
+    """Return a session that is cut down to a bare marker in the result of `call_0`."""
+    made.user("Go.")
+    made.assistant(made.call("bash", {"command": "x"}, call_id="call_0"))
+    made.result("call_0", LOG)
+    made.compaction("All done.", made.user("On."))
+    return turn(made, 2)
+
+
+@pytest.mark.parametrize("alter", [bytes, reserialised], ids=["as written", "rewritten by its agent"])
+def test_a_marker_that_a_later_call_of_the_same_id_printed_stays(
+    tmp_path: Path, alter: Callable[[bytes], bytes]
+) -> None:
+    """Only the entry that we wrote gets its text back, also where its line was rewritten since."""
+    made = with_dead_history(PiSession())
+    original = made.bytes()
+    path = compressed(tmp_path, made)
+    path.write_bytes(alter(path.read_bytes()))
+    later = shown_again(path, made)
+    restore_session(path, from_markers=True)
+    lines = split(path.read_bytes())
+    assert lines[-3:] == later
+    assert values(b"".join(lines[:-3])) == values(original)
+
+
 def test_two_calls_of_one_id_get_each_its_own_text(tmp_path: Path) -> None:
     """The marker's reference tells them apart."""
     made = PiSession()
