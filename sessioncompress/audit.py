@@ -10,7 +10,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Role
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.restore import missing_lines
+from sessioncompress.restore import WAY_OUT, missing_lines
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -38,11 +38,11 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
         missing = missing_lines(session, journal)
         if missing:
             raise Damaged(
-                f"{missing:,} rewritten lines are not in the session as they were written, so it cannot be restored "
-                "exactly",
+                f"it cannot be restored exactly: {missing:,} rewritten {'line is' if missing == 1 else 'lines are'} "
+                "no longer there as written",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy="'sessioncompress restore --from-markers' puts back what its markers still name.",
+                remedy=WAY_OUT,
             )
         lines = known.survey.lines
         opaque = sum(line.role is Role.OPAQUE for line in lines)

@@ -28,8 +28,9 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import recover
 from sessioncompress.survey import parse
 from sessioncompress.version import VERSION
+from sessioncompress.whole import whole_lines
 
-_WAY_OUT = "'sessioncompress restore --from-markers' puts back what its markers still name."
+WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 
 
 def restore_session(
@@ -37,9 +38,10 @@ def restore_session(
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
-    Refuses when it cannot be exact. With `from_markers` it puts originals back wherever a marker of ours stands,
-    also in a fork or a migrated file; `originals` then names the session whose store holds them. What lies beside
-    stays: `forget` deletes it. Raises SessionCompressError with the session unchanged.
+    Refuses when it cannot be exact. With `from_markers` it puts back what can be, also in a fork or a migrated file:
+    a line that stands there as it was rewritten whole, elsewhere a value wherever a marker of ours stands;
+    `originals` then names the session whose store holds them. What lies beside stays: `forget` deletes it. Raises
+    SessionCompressError with the session unchanged.
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
@@ -62,28 +64,30 @@ class _Restore:
 
     def exactly(self) -> RestoreStats:
         swaps, present = find_lines(self.session, self.journal)
-        self._refuse_unless_exact(present)
+        self._refuse_unless_exact(swaps, present)
         if not swaps:
             reason = "it has its original bytes already" if self.journal.runs else "it was never compressed"
             return self._stats(Status.UNCHANGED, reason)
         with OriginalsReader(self.beside.originals) as originals:
             return self._write(self._exact_lines(swaps, originals), len(swaps))
 
-    def _refuse_unless_exact(self, present: set[str]) -> None:
-        where = self.session.path
+    def _refuse_unless_exact(self, swaps: Mapping[int, LineRecord], present: set[str]) -> None:
         missing = len({record.sha256 for record in self.journal.lines} - present)
+        lost = sum(record.place is None for record in swaps.values())
+        reasons = []
         if missing:
-            raise Refused(
-                f"it cannot be restored exactly: {missing:,} rewritten lines are no longer there as they were written",
-                where=where,
-                state=NOT_CHANGED,
-                remedy=_WAY_OUT,
+            reasons.append(
+                f"{_counted(missing, 'rewritten line is', 'rewritten lines are')} no longer there as written"
             )
-        if {record.sha256 for record in self.journal.lines} - self.journal.places().keys():
+        if lost:
+            has = _counted(lost, "line has", "lines have")
+            reasons.append(f"{has} no original, compressed without keeping originals (keepBackup: false)")
+        if reasons:
             raise Refused(
-                "it cannot be restored: it was compressed without keeping originals (keepBackup: false)",
-                where=where,
+                "it cannot be restored exactly: " + "; ".join(reasons),
+                where=self.session.path,
                 state=NOT_CHANGED,
+                remedy=WAY_OUT if self.journal.places() else "Only a copy of the session can bring it back.",
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
@@ -98,10 +102,11 @@ class _Restore:
         for line, block in journal.blocks:
             for key in block.identities() if line.place else ():
                 by_key.setdefault(key, []).append((line, block))
-        if not by_key:
-            return self._stats(Status.UNCHANGED, "no original is stored that a marker could name")
+        if not journal.places():
+            return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with OriginalsReader(store.originals) as originals, self.session.reader() as file:
-            swapper = _Swapper(form, by_key, originals, store.journal)
+            whole = whole_lines(self.session, form, find_lines(self.session, journal)[0], originals)
+            swapper = _Swapper(form, by_key, originals, store.journal, whole)
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 
     def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
@@ -113,7 +118,7 @@ class _Restore:
             if swapper is not None:
                 changed = swapper.changed
                 if not changed:
-                    reason = "no marker of ours stands there" + swapper.left()
+                    reason = "nothing stands there that can be put back" + swapper.left()
                     return self._stats(Status.UNCHANGED, reason)
             finished = rewrite.finish()
             committed = rewrite.commit([self._record(finished.size)] if self.journal.runs else [])
@@ -160,8 +165,12 @@ def missing_lines(session: OpenSession, journal: Journal) -> int:
     return len({record.sha256 for record in journal.lines} - find_lines(session, journal)[1])
 
 
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
 class _Swapper:
-    """Puts values back where a text of a line is, to the digest, a replacement of ours."""
+    """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours."""
 
     def __init__(
         self,
@@ -169,22 +178,32 @@ class _Swapper:
         by_key: Mapping[OurKey, list[tuple[LineRecord, BlockRecord]]],
         originals: OriginalsReader,
         journal: Path,
+        whole: Mapping[int, LineRecord],
     ) -> None:
         self._form = form
         self._by_key = by_key
         self._originals = originals
         self._journal = journal
+        self._whole = whole
         self.changed = 0
         self.unclear = 0
 
     def lines(self, stream: Iterator[tuple[int, bytes, bool]]) -> Iterator[bytes]:
-        """Yield every line, changed where it holds a marker of ours."""
-        for _, raw, whole in stream:
-            yield self._line(raw) if whole and PREFIX_BYTES in raw else raw
+        """Yield every line, changed where something of it can be put back."""
+        for number, raw, whole in stream:
+            record = self._whole.get(number)
+            if record and record.place:
+                self.changed += 1
+                yield self._originals.line(record.place, record.sha256)
+            else:
+                yield self._line(raw) if whole and PREFIX_BYTES in raw else raw
 
     def left(self) -> str:
         """Say how many markers were left because more than one original may be theirs."""
-        return f"; {self.unclear} markers could stand for more than one original and stay" if self.unclear else ""
+        if not self.unclear:
+            return ""
+        stay = _counted(self.unclear, "marker that could stand", "markers that could stand")
+        return f"; {stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
 
     def _line(self, raw: bytes) -> bytes:
         entry = parse(raw)

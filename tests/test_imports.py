@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
     ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
     ("the account of a run", frozenset({"account"})),
-    ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout"})),
+    ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
     ("what the records of a journal name", frozenset({"recorded"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey"})),

@@ -304,6 +304,55 @@ def test_originals_are_kept_of_lines_that_an_earlier_run_rewrote_without(tmp_pat
     assert path.read_bytes() == made.bytes()
 
 
+def partly_kept(folder: Path, made: PiSession) -> tuple[Path, list[bytes]]:
+    """Compress a session with a backup, go on, and compress without; return it, and the lines that were kept."""
+    path = compressed(folder, session(made))
+    kept = [then for now, then in zip(split(path.read_bytes()), made.lines(), strict=True) if now != then]
+    session(made)
+    append(path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    return path, kept
+
+
+def ids(data: bytes) -> tuple[set[str], set[str]]:
+    """Return the ids of the calls that are made, and of those that are answered."""
+    messages = [(entry or {}).get("message") or {} for entry in entries(data)]
+    made = {part["id"] for message in messages for part in message.get("content", ()) if part["type"] == "toolCall"}
+    return made, {message["toolCallId"] for message in messages if "toolCallId" in message}
+
+
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_after_a_run_without_a_backup_all_else_comes_back(tmp_path: Path, make: Callable[[], PiSession]) -> None:
+    """Exactly is refused, with how many lines have no original; by the markers each line that has one comes back."""
+    path, kept = partly_kept(tmp_path, made := make())
+    pairs = list(zip(split(path.read_bytes()), made.lines(), strict=True))
+    lost = sum(now != then for now, then in pairs if then not in kept)
+    before = snapshot(path)
+    with pytest.raises(Refused, match=f"exactly: {lost} lines have no original") as caught:
+        restore_session(path)
+    assert "--from-markers" in str(caught.value)
+    assert snapshot(path) == before
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    back = split(path.read_bytes())
+    assert back == [then if then in kept else now for now, then in pairs]
+    with pytest.raises(Refused, match=f"exactly: {lost} lines have no original"):
+        restore_session(path)
+
+
+def test_a_call_and_its_result_come_back_with_one_id(tmp_path: Path) -> None:
+    """Where the one line was altered, the id that was cut in both stays cut in both, and the texts come back."""
+    path = compressed(tmp_path, session(made := ResponsesSession()))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1))
+    restore_session(path, from_markers=True)
+    calls, answered = ids(path.read_bytes())
+    assert calls == answered
+    assert sum("|" not in each for each in calls) == 1
+    assert values(path.read_bytes()) == values(made.bytes())
+    back = sum(now == then for now, then in zip(split(path.read_bytes()), made.lines(), strict=True))
+    assert back == made.count - 2
+
+
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])
 @pytest.mark.parametrize("from_markers", [False, True], ids=["exact", "from markers"])
 def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
@@ -337,6 +386,7 @@ def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_marker
 def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tuple[bytes, bytes]) -> None:
     """Nothing else is ever put back in a marker's place, shown, or passed by verify."""
     path = compressed(tmp_path)
+    path.write_bytes(reserialised(path.read_bytes()))
     ref = next(ref for text in result_texts(entries(path.read_bytes())) for ref in marker.references(text))
     journal = beside(path).journal
     records = split(journal.read_bytes())

@@ -1,0 +1,65 @@
+"""Which rewritten lines can go back whole where not all can: no call is parted from its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sessioncompress.formats.base import Format
+from sessioncompress.jsonl import pieces
+from sessioncompress.store.journal import LineRecord
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.survey import parse
+
+
+def whole_lines(
+    session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader
+) -> dict[int, LineRecord]:
+    """Return those of a session's rewritten lines, by number, that can become their originals.
+
+    An original must be kept. Where the id of a call was cut, it was cut in the call and in its result: the longer
+    one comes back in all lines that name it, or in none.
+    """
+    kept = {number: record for number, record in swaps.items() if record.place}
+    cut = dict(_cut_ids(session, form, kept, originals))
+    stuck = _named_elsewhere(session, form, kept, cut) if cut else set()
+    while parted := [number for number, ids in cut.items() if ids & stuck]:
+        for number in parted:
+            stuck |= cut.pop(number)
+            del kept[number]
+    return kept
+
+
+def _cut_ids(
+    session: OpenSession, form: Format, kept: Mapping[int, LineRecord], originals: OriginalsReader
+) -> Iterator[tuple[int, set[str]]]:
+    """Yield the lines whose originals have longer ids, with the ids as they are now."""
+    for number, raw in _lines(session):
+        record = kept.get(number)
+        if record and record.place:
+            now, then = _ids(form, raw), _ids(form, originals.line(record.place, record.sha256))
+            ids = {one for one, other in zip(now, then, strict=True) if one != other}
+            if ids:
+                yield number, ids
+
+
+def _named_elsewhere(
+    session: OpenSession, form: Format, kept: Mapping[int, LineRecord], cut: Mapping[int, set[str]]
+) -> set[str]:
+    """Return which of the cut ids stand in lines that cannot become their originals."""
+    ids = set[str]().union(*cut.values())
+    return {each for number, raw in _lines(session) if number not in kept for each in _ids(form, raw) if each in ids}
+
+
+def _lines(session: OpenSession) -> Iterator[tuple[int, bytes]]:
+    with session.reader() as file:
+        yield from ((number, raw) for number, raw, whole in pieces(file, session.size) if whole)
+
+
+def _ids(form: Format, raw: bytes) -> list[str]:
+    """Return the ids of the calls that a line makes or answers, as they stand there."""
+    entry = parse(raw)
+    if entry is None:
+        return []
+    line = form.reader().line(raw, entry)
+    return [*(call.id for call in line.calls), line.answers]
