@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from sessioncompress.discover import Found
-from sessioncompress.errors import IsALink, NotASession, SessionCompressError
+from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.version import VERSION
 
 T = TypeVar("T")
 
+_STATE = "The session is as it was or as it will be, nothing in between."
 _WORST_FIRST = (130, 5, 3, 4, 2, 1)
 
 
@@ -32,11 +35,36 @@ class Outcome(Generic[T]):
 def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome[T]]:
     """Do the work for every file; yield what became of each as soon as it is done."""
     for found in files:
-        try:
-            yield Outcome(found, work(found))
-        except SessionCompressError as error:
-            passed_over = not found.named and isinstance(error, NotASession | IsALink)
-            yield Outcome(found, error=error, passed_over=passed_over)
+        yield _outcome(found, work)
+
+
+def _outcome(found: Found, work: Callable[[Found], T]) -> Outcome[T]:
+    try:
+        return Outcome(found, work(found))
+    except SessionCompressError as error:
+        passed_over = not found.named and isinstance(error, NotASession | IsALink)
+        return Outcome(found, error=error, passed_over=passed_over)
+    except BrokenPipeError:
+        # Who reads our output has gone: that is no failure of the file.
+        raise
+    except OSError as error:
+        return Outcome(found, error=failed(error, found.path, _STATE))
+    except Exception as error:  # noqa: BLE001 - an error of ours in one file must not cost the others their turn
+        return Outcome(found, error=_unexpected(found, error))
+
+
+def _unexpected(found: Found, error: Exception) -> FileFailed:
+    """Make the error for what should not happen; what Python says of it may hold text of the session, and stays out."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    at = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    return FileFailed(
+        f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})",
+        where=found.path,
+        state=_STATE,
+        remedy="Please report this line, without the session.",
+    )
 
 
 def worst(codes: Iterable[int]) -> int:

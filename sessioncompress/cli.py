@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -46,7 +47,7 @@ def _errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
         except SessionCompressError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
-        except (KeyboardInterrupt, click.Abort):
+        except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(130)
 
@@ -218,8 +219,9 @@ def show(
     """
     from sessioncompress.report import kb
     from sessioncompress.show import show as find
+    from sessioncompress.show import working_folder
 
-    policy = _policy(path or Path.cwd() / "session.jsonl", config, None, {"backup_dir": backup_dir})
+    policy = _policy(path or working_folder() / "session.jsonl", config, None, {"backup_dir": backup_dir})
     found = find(ref, path, policy)
     if len(found) > 1:
         _ambiguous(ref, found)
@@ -279,13 +281,21 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
             click.echo(f"{name}: nothing lies beside it")
             return
         what = f"{kb(would.bytes_deleted)} with {would.originals_lost:,} originals, which can then not be restored"
-        if not yes and not click.confirm(f"{name}: delete {what}?"):
+        if not yes and not _confirmed(f"{name}: delete {what}?"):
             click.echo(f"{name}: kept")
             return
         forget_session(path, policy)
         click.echo(f"{name}: deleted {what}")
 
     sys.exit(_for_each(paths, work)[1])
+
+
+def _confirmed(question: str) -> bool:
+    """Ask; that nobody is there to answer ends it all, as an interrupt does."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[Any], int]:
@@ -344,12 +354,12 @@ def _ambiguous(ref: str, found: Sequence[Any]) -> None:
 
 
 def _lines(content: bytes, wanted: str) -> bytes:
-    first, _, last = wanted.partition(":")
-    if not first.isdecimal() or (last and not last.isdecimal()) or int(first) < 1:
+    found = re.fullmatch(r"(\d{1,18})(?:(:)(\d{1,18})?)?", wanted)
+    if found is None or int(found[1]) < 1:
         raise click.UsageError("--lines takes A:B, two line numbers counted from 1")
     lines = content.split(b"\n")
-    end = int(last) if last else (len(lines) if ":" in wanted else int(first))
-    return b"\n".join(lines[int(first) - 1 : end])
+    end = int(found[3]) if found[3] else (len(lines) if found[2] else int(found[1]))
+    return b"\n".join(lines[int(found[1]) - 1 : end])
 
 
 def _print(content: bytes) -> None:

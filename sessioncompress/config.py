@@ -146,6 +146,9 @@ def _written(value: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, ProtectMode):
         return value.value
+    if isinstance(value, str):
+        # A folder's name may hold bytes that are no UTF-8, which JSON cannot.
+        return value.encode("utf-8", "backslashreplace").decode()
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -86,9 +86,14 @@ class Damaged(SessionCompressError):
 
 @contextmanager
 def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator[None]:
-    """Turn an OSError of the block into a FileFailed that names the file the system named, or else `where`."""
+    """Turn an OSError of the block into a FileFailed, see failed()."""
     try:
         yield
     except OSError as error:
-        named = error.filename if isinstance(error.filename, str | os.PathLike) else where
-        raise FileFailed((error.strerror or str(error)).lower(), where=named, state=state) from error
+        raise failed(error, where, state) from error
+
+
+def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANGED) -> FileFailed:
+    """Make the error for what the system said; it names the file that the system named, or else `where`."""
+    named = error.filename if isinstance(error.filename, str | os.PathLike) else where
+    return FileFailed((error.strerror or str(error)).lower(), where=named, state=state)

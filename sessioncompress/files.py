@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, NotASession
+from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
 from sessioncompress.formats import detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES, Format
 from sessioncompress.jsonl import Piece, pieces
@@ -31,9 +31,21 @@ class Known:
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
-    """Name what lies beside a session; a relative `backupDir` counts from the session's folder."""
-    folder = path.parent / Path(policy.backup_dir).expanduser() if policy.backup_dir else None
-    return beside(path, folder)
+    """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
+    return beside(path, path.parent / backup_folder(policy.backup_dir, path) if policy.backup_dir else None)
+
+
+def backup_folder(named: str, where: Path) -> Path:
+    """Return a policy's backup folder, of which `~` is a home. Raises UsageError where nobody has that home."""
+    try:
+        return Path(named).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"the policy's backupDir is {named!r}, but there is no such home",
+            where=where,
+            state=NOT_CHANGED,
+            remedy="Name a folder that is there.",
+        ) from error
 
 
 def size_beside(files: Beside) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import FileFailed, UsageError, failing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
@@ -41,20 +41,28 @@ class Shown:
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or the candidates where it is ambiguous.
 
-    Equal contents count once. Raises UsageError where the reference is none, or none is found; Damaged where the
-    original does not read back.
+    Equal contents count once. Raises UsageError where the reference is none, or none is found; FileFailed where it may
+    stand in a file that cannot be read; Damaged where the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
+    unreadable: list[FileFailed] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
-            for shown in _in_journal(ref, journal):
+            try:
+                shown_there = _in_journal(ref, journal)
+            except FileFailed as error:
+                unreadable.append(error)
+                continue
+            for shown in shown_there:
                 found.setdefault(shown.content, shown)
         if found:
             return tuple(found.values())
+    if unreadable:
+        raise unreadable[0]
     raise UsageError(f"no original with the reference {ref} is found", remedy="Name the session: show REF SESSION.")
 
 
@@ -68,14 +76,24 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
 
 
 def _around(policy: Policy) -> Iterator[Path]:
-    here = Path.cwd()
+    here = working_folder()
     if policy.backup_dir:
-        yield here / Path(policy.backup_dir).expanduser()
+        yield here / files.backup_folder(policy.backup_dir, here)
     for folder in (here, *here.parents):
         yield folder
         yield from (folder / below for below in _BELOW)
     for variable, usual, pattern in _AGENT_FOLDERS:
-        yield from sorted(Path(os.environ.get(variable) or usual).expanduser().glob(pattern))
+        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+        yield from sorted(Path(os.path.expanduser(os.environ.get(variable) or usual)).glob(pattern))  # noqa: PTH111
+
+
+def working_folder() -> Path:
+    """Return the folder that the command runs in. Raises UsageError where it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        remedy = "Go to another one, or name the session: show REF SESSION."
+        raise UsageError("the working folder does not exist any more", remedy=remedy) from error
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -83,13 +101,14 @@ def _in_folder(folder: Path) -> list[Path]:
     return sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
 
 
-def _in_journal(ref: str, journal: Path) -> Iterator[Shown]:
-    if not journal.is_file() or not _mentions(ref, journal):
-        return
+def _in_journal(ref: str, journal: Path) -> list[Shown]:
+    with failing(journal, state=""):
+        if not journal.is_file() or not _mentions(ref, journal):
+            return []
     blocks = journals.load(journal).blocks
     exact = [pair for pair in blocks if pair[1].ref == ref]
     pairs = exact or [pair for pair in blocks if pair[1].xxh3.startswith(ref)]
-    yield from _read(pairs, journal)
+    return list(_read(pairs, journal))
 
 
 def _mentions(ref: str, journal: Path) -> bool:

@@ -439,6 +439,26 @@ def test_backup_dir(session: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_backup_dir_that_is_no_text(session: Path) -> None:
+    """The bytes of its name are its name; the journal tells them escaped."""
+    folder = os.fsdecode(os.fsencode(session.parent) + b"/\xff")
+    assert run("compress", "--backup-dir", folder, session).exit_code == 0
+    names = os.listdir(folder)
+    assert len(names) == 2
+    journal = next(Path(folder) / name for name in names if name.endswith(".refs.jsonl"))
+    assert journals.load(journal).runs[0].policy["backupDir"].endswith("\\udcff")
+    assert run("restore", "--backup-dir", folder, session).exit_code == 0
+
+
+def test_a_backup_dir_in_nobodys_home(session: Path) -> None:
+    """Exit code 2: it is the policy that is wrong."""
+    policy(session.parent / "compression.json", backupDir="~nobody-of-this-name/x")
+    for command in ("compress", "restore", "verify"):
+        result = run(command, session)
+        assert result.exit_code == 2
+        assert "the policy's backupDir is '~nobody-of-this-name/x', but there is no such home." in result.stderr
+
+
 def test_show_looks_into_a_backup_dir_without_a_session(session: Path) -> None:
     """A marker names no session, so the folder alone must do."""
     assert run("compress", "--backup-dir", "kept", session).exit_code == 0
@@ -972,7 +992,7 @@ def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
     assert run("show", ref, compressed, "--lines", wanted).stdout.split("\n") == lines[part]
 
 
-@pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2"])
+@pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2", "1" * 5000, "1:" + "2" * 5000])
 def test_lines_that_are_none(compressed: Path, wanted: str) -> None:
     """A usage error says the form."""
     result = run("show", references(compressed)[0], compressed, f"--lines={wanted}")
@@ -1011,6 +1031,43 @@ def test_show_looks_where_agents_keep_sessions(
     assert run("show", references(path)[0]).exit_code == 2
     monkeypatch.setenv(variable, str(here.parent / "agent"))
     assert run("show", references(path)[0]).exit_code == 0
+
+
+def test_show_where_an_agents_folder_is_in_nobodys_home(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found there."""
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", "~nobody-of-this-name/agent")
+    result = run("show", "0123456789ab")
+    assert result.exit_code == 2
+    assert "is found" in result.stderr
+
+
+def test_show_passes_over_a_journal_that_cannot_be_read(
+    compressed: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the reference may stand there: then it is 3, and the journal is named."""
+    real = Path.open
+
+    def denied(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == "bad.refs.jsonl":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", denied)
+    (beside(compressed).folder / "bad.refs.jsonl").touch()
+    assert run("show", references(compressed)[0], compressed.parent).exit_code == 0
+    result = run("show", "0123456789ab", compressed.parent)
+    assert result.exit_code == 3
+    assert "bad.refs.jsonl: permission denied." in result.stderr
+
+
+def test_show_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A usage error."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = run("show", "0123456789ab")
+    assert result.exit_code == 2
+    assert "the working folder does not exist any more. Go to another one" in result.stderr
 
 
 def test_show_in_a_folder(compressed: Path) -> None:

@@ -29,7 +29,10 @@ Bytes = bytes
 """The type, where a record has a field of that name."""
 
 _LONGEST_DIGEST = 64
+_REPLACEMENT_DIGITS = 32
 _LONGEST_INDEX = 9
+_TOO_MANY = 1 << 62
+"""No file has so many bytes; the system takes no position behind it."""
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
@@ -291,7 +294,7 @@ def _block_record(record: Mapping[str, Any]) -> BlockRecord:
         bytes=_count(record["bytes"]),
         lines=_count(record["lines"]),
         xxh3=_hex(record["xxh3"]),
-        replacement=_hex(record.get("replacement", "")),
+        replacement=_digest(record["replacement"], _REPLACEMENT_DIGITS) if record.get("replacement") else "",
         file=str(record.get("file", "")),
         git_blob=_hex(record.get("gitBlob", "")),
     )
@@ -306,7 +309,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         compressed_size=_count(record["compressedSize"]),
         store_size=_count(record["storeSize"]),
         boundary=int(record["boundary"]),
-        stats=dict(record["stats"]),
+        stats=_stats(record["stats"]),
         head=str(record.get("head", "")),
         restored=record.get("restored") is True,
     )
@@ -317,7 +320,7 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
         raise ValueError(f"not a count: {value!r}")
     return value
 
@@ -328,10 +331,17 @@ def _hex(value: Any) -> str:
     return value
 
 
-def _digest(value: Any) -> str:
-    if len(_hex(value)) != _LONGEST_DIGEST:
-        raise ValueError(f"not a SHA-256: {value!r}")
+def _digest(value: Any, digits: int = _LONGEST_DIGEST) -> str:
+    if len(_hex(value)) != digits:
+        raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
     return str(value)
+
+
+def _stats(value: Any) -> dict[str, Any]:
+    """Read the numbers of a run; one of them decides when the next is due."""
+    stats = dict(value)
+    _count(stats.get("turns", 0))
+    return stats
 
 
 def _pointer(path: Path) -> str:

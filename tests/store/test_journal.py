@@ -172,6 +172,12 @@ BAD: list[tuple[str, bytes]] = [
     ("a frame without offset", changed(LINE.encode(), original={"sha256": SHA, "frame": 1})),
     ("a frame that is a text", changed(LINE.encode(), original={"sha256": SHA, "frame": "1", "offset": 0, "bytes": 1})),
     ("a frame that is true", changed(LINE.encode(), original={"sha256": SHA, "frame": True, "offset": 0, "bytes": 1})),
+    (
+        "a frame behind all",
+        changed(LINE.encode(), original={"sha256": SHA, "frame": 2**64 - 1, "offset": 0, "bytes": 1}),
+    ),
+    ("a replacement of odd length", LINE.encode() + changed(BLOCK.encode(), replacement="abc")),
+    ("a run whose turns are a text", changed(RUN.encode(), stats={"turns": "x"})),
     ("a run without sizes", changed(RUN.encode(), storeSize=None)),
     ("a run with a size below zero", changed(RUN.encode(), storeSize=-1)),
     ("a run whose policy is a number", changed(RUN.encode(), policy=7)),
