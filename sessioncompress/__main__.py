@@ -1,8 +1,18 @@
-"""`python -m sessioncompress`."""
+"""`python -m sessioncompress`, and the command `sessioncompress`."""
 
 from __future__ import annotations
 
-from sessioncompress.cli import main
+from sessioncompress import interrupt
+
+
+def run() -> None:
+    """Run the command line; an interrupt before it has begun is no error to show."""
+    interrupt.ends_it()
+    # Imported here because this takes most of the time that the program needs to start.
+    from sessioncompress.cli import main
+
+    main(prog_name="sessioncompress")
+
 
 if __name__ == "__main__":
-    main(prog_name="sessioncompress")
+    run()

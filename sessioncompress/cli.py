@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
 
+from sessioncompress import interrupt
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.find import policy_file
 from sessioncompress.version import VERSION
@@ -43,13 +44,14 @@ def _errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with interrupt.raised():
+                command(*args, **kwargs)
         except SessionCompressError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
-            sys.exit(130)
+            sys.exit(interrupt.EXIT_CODE)
 
     return run
 
@@ -372,7 +374,3 @@ def _print(content: bytes) -> None:
 
     text = content.decode(errors="backslashreplace")
     click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))
-
-
-if __name__ == "__main__":
-    main()

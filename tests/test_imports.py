@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references"})),
     ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
-    ("nothing", frozenset({"printable", "version"})),
+    ("nothing", frozenset({"printable", "version", "interrupt"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 
