@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -38,10 +39,11 @@ def restore_session(
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
-    Refuses when it cannot be exact. With `from_markers` it puts back what can be, also in a fork or a migrated file:
-    a line that stands there as it was rewritten whole, elsewhere a value wherever a marker of ours stands;
-    `originals` then names the session whose store holds them. What lies beside stays: `forget` deletes it. Raises
-    SessionCompressError with the session unchanged.
+    Refuses when it cannot be exact: each line that stands there as it was rewritten becomes its original, and so does
+    a copy of such a line, which `reason` counts; every other line stays. With `from_markers` it puts back what can
+    be, also in a fork or a migrated file: a line that stands there as it was rewritten whole, elsewhere a value
+    wherever a marker of ours stands; `originals` then names the session whose store holds them. What lies beside
+    stays: `forget` deletes it. Raises SessionCompressError with the session unchanged.
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
@@ -69,7 +71,15 @@ class _Restore:
             reason = "it has its original bytes already" if self.journal.runs else "it was never compressed"
             return self._stats(Status.UNCHANGED, reason)
         with OriginalsReader(self.beside.originals) as originals:
-            return self._write(self._exact_lines(swaps, originals), len(swaps))
+            done = self._write(self._exact_lines(swaps, originals), len(swaps))
+        copies = self._copies(swaps)
+        is_one = _counted(copies, "of them is a copy", "of them are copies")
+        return replace(done, reason=f"{is_one} of a rewritten line") if copies else done
+
+    def _copies(self, swaps: Mapping[int, LineRecord]) -> int:
+        """Return how many lines stand there more often than they were written."""
+        there = Counter(record.rewritten for record in swaps.values())
+        return (there - Counter(record.rewritten for record in self.journal.lines)).total()
 
     def _refuse_unless_exact(self, swaps: Mapping[int, LineRecord], present: set[str]) -> None:
         missing = len({record.sha256 for record in self.journal.lines} - present)

@@ -114,11 +114,33 @@ def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
 
 
 def test_a_line_that_stands_there_twice_is_restored_twice(tmp_path: Path) -> None:
-    """As a session that was copied into itself."""
+    """As a session that was copied into itself; it is said how many were not where they had been written."""
     path = compressed(tmp_path)
+    rewritten = verify_session(path).lines_rewritten
     path.write_bytes(path.read_bytes() + b"".join(split(path.read_bytes())[1:]))
-    restore(path)
+    assert restore(path).reason == f"{rewritten} of them are copies of a rewritten line"
     assert path.read_bytes() == session().bytes() + b"".join(split(session().bytes())[1:])
+
+
+def test_one_line_that_was_copied_is_told(tmp_path: Path) -> None:
+    """The lines before it come back exactly, whatever was appended."""
+    path = compressed(tmp_path)
+    line = next(line for line in split(path.read_bytes()) if marker.PREFIX_BYTES in line)
+    path.write_bytes(path.read_bytes() + line)
+    assert restore(path).reason == "1 of them is a copy of a rewritten line"
+    assert path.read_bytes().startswith(session().bytes())
+
+
+def test_equal_lines_that_were_rewritten_are_no_copies(tmp_path: Path) -> None:
+    """Both stood there before."""
+    made = session()
+    line = next(line for line in made.lines() if b'"toolResult"' in line)
+    path = write(tmp_path, made.bytes() + line + b"".join(turn(PiSession(seed="other"), 2).lines()[1:]))
+    before = path.read_bytes()
+    compress(path)
+    assert path.read_bytes().count(b"toolResult") == before.count(b"toolResult")
+    assert restore(path).reason == ""
+    assert path.read_bytes() == before
 
 
 def reserialised(data: bytes) -> bytes:
