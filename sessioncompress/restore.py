@@ -10,14 +10,15 @@ from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.jsonl import pieces
-from sessioncompress.marker import PREFIX_BYTES
+from sessioncompress.marker import PREFIX_BYTES, references
 from sessioncompress.model import Kind, OurKey
 from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
+from sessioncompress.rewrite import value_at
 from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
@@ -67,9 +68,11 @@ class _Restore:
     def exactly(self) -> RestoreStats:
         swaps, present = find_lines(self.session, self.journal)
         self._refuse_unless_exact(swaps, present)
+        if not swaps and self.journal.runs:
+            return self._stats(Status.UNCHANGED, "it has its original bytes already")
         if not swaps:
-            reason = "it has its original bytes already" if self.journal.runs else "it was never compressed"
-            return self._stats(Status.UNCHANGED, reason)
+            self._refuse_if_marked()
+            return self._stats(Status.UNCHANGED, "it was never compressed")
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
         copies = self._copies(swaps)
@@ -98,6 +101,20 @@ class _Restore:
                 where=self.session.path,
                 state=NOT_CHANGED,
                 remedy=WAY_OUT if self.journal.places() else "Only a copy of the session can bring it back.",
+            )
+
+    def _refuse_if_marked(self) -> None:
+        """A session that was moved, renamed or copied has markers, but not what they name."""
+        markers = count_markers(self.session)
+        if markers:
+            raise Refused(
+                f"{_counted(markers, 'marker stands', 'markers stand')} in it, but no journal lies beside it under "
+                "its name",
+                where=self.session.path,
+                state=NOT_CHANGED,
+                remedy="If it was moved or renamed, name its old path, or if it is a copy the other session: "
+                f"'restore --from-markers --originals OTHER'. Or put its two files here as {self.beside.journal} and "
+                f"{self.beside.originals.name}, or name their folder with --backup-dir.",
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
@@ -168,6 +185,22 @@ def find_lines(session: OpenSession, journal: Journal) -> tuple[dict[int, LineRe
             elif digest in originals:
                 present.add(digest)
     return swaps, present
+
+
+def count_markers(session: OpenSession) -> int:
+    """Return in how many places of a session a marker stands as we write it: one in a text, and it names an original.
+
+    A text that quotes one looks the same; more than one in a text is a quote for certain. 0 for what is no session.
+    """
+    try:
+        reader = files.format_of(session).reader()
+    except NotASession:
+        return 0
+    with session.reader() as file:
+        marked = (raw for _, raw, whole in pieces(file, session.size) if whole and PREFIX_BYTES in raw)
+        read = ((raw, entry) for raw in marked if (entry := parse(raw)) is not None)
+        texts = (value_at(entry, it.path) for raw, entry in read for it in reader.line(raw, entry).blocks if it.marked)
+        return sum(len(references(text)) == 1 for text in texts)
 
 
 def missing_lines(session: OpenSession, journal: Journal) -> int:

@@ -1215,7 +1215,9 @@ def test_forget_yes(compressed: Path) -> None:
     assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with \d+ originals, .*\n", result.stdout)
     assert compressed.read_bytes() == before
     assert run("forget", "--yes", "session.jsonl").stdout == "session.jsonl: nothing lies beside it\n"
-    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it was never compressed\n"
+    result = run("restore", "session.jsonl")
+    assert result.exit_code == 4
+    assert "markers stand in it, but no journal lies beside it" in result.stderr
 
 
 def test_forget_by_config(session: Path) -> None:

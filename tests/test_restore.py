@@ -70,6 +70,53 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
 
 
+@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
+def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | None) -> None:
+    """Its markers tell that it was compressed; by its old path it gets back every byte."""
+    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
+    (tmp_path / "old").mkdir()
+    path = write(tmp_path / "old", session())
+    compress(path, policy)
+    moved = tmp_path / "moved.jsonl"
+    path.rename(moved)
+    before = snapshot(moved)
+    with pytest.raises(Refused, match="markers stand in it, but no journal lies beside it") as caught:
+        restore_session(moved, policy)
+    assert "'restore --from-markers --originals OTHER'" in str(caught.value)
+    assert "--backup-dir" in str(caught.value)
+    assert snapshot(moved) == before
+    assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
+    assert moved.read_bytes() == session().bytes()
+
+
+def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> None:
+    """As a read of a document, or of another session, does: ours stand one by one."""
+    path = compressed(tmp_path)
+    shown = path.read_text()
+    quoting = PiSession(seed="other")
+    quoting.user("What is this?")
+    quoting.step("read", {"path": "session.jsonl"}, shown)
+    quoting.step(
+        "bash", {"command": "x"}, "[[sessioncompress: 3 lines; the tool received all of it; do not copy this line]]"
+    )
+    other = write(tmp_path, turn(quoting), "other.jsonl")
+    assert restore_session(other).reason == "it was never compressed"
+
+
+def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> None:
+    """As the error says."""
+    path = compressed(tmp_path)
+    moved = path.rename(tmp_path / "moved.jsonl")
+    with pytest.raises(Refused) as caught:
+        restore_session(moved)
+    said = str(caught.value)
+    for old, new in ((beside(path).journal, beside(moved).journal), (beside(path).originals, beside(moved).originals)):
+        assert new.name in said
+        old.rename(new)
+    restore(moved)
+    assert moved.read_bytes() == session().bytes()
+
+
 def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
     """It has its bytes already."""
     path = compressed(tmp_path)
