@@ -39,6 +39,8 @@ def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome
 
 
 def _outcome(found: Found, work: Callable[[Found], T]) -> Outcome[T]:
+    if found.error is not None:
+        return Outcome(found, error=found.error)
     try:
         return Outcome(found, work(found))
     except SessionCompressError as error:

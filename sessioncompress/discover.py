@@ -1,4 +1,4 @@
-"""Paths that a user names to the files that they mean; folders are walked, our own files and links are passed over."""
+"""Paths that a user names to the files that they mean; folders are walked, our own files in them are passed over."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sessioncompress.errors import FileFailed
+
 FOLDER = ".sessioncompress"
 _SUFFIX = ".jsonl"
 _NEVER = frozenset({FOLDER, ".git", "node_modules"})
@@ -14,11 +16,14 @@ _NEVER = frozenset({FOLDER, ".git", "node_modules"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One file: named by the user, or met in a folder (then what is no session there is no error)."""
+    """One file: named by the user, or met in a folder (then what is no session there is no error).
+
+    With an `error` it is a folder that could not be read.
+    """
 
     path: Path
     named: bool
-    link: bool = False
+    error: FileFailed | None = None
 
 
 def discover(paths: Iterable[Path]) -> Iterator[Found]:
@@ -33,9 +38,21 @@ def discover(paths: Iterable[Path]) -> Iterator[Found]:
 
 
 def _walk(folder: Path) -> Iterator[Found]:
-    for here, folders, names in os.walk(folder):
+    unreadable: list[OSError] = []
+    for here, folders, names in os.walk(folder, onerror=unreadable.append):
+        yield from _failed(unreadable)
         folders[:] = sorted(name for name in folders if name not in _NEVER)
         for name in sorted(names):
             if name.endswith(_SUFFIX):
-                path = Path(here) / name
-                yield Found(path, named=False, link=path.is_symlink())
+                yield Found(Path(here) / name, named=False)
+    yield from _failed(unreadable)
+
+
+def _failed(unreadable: list[OSError]) -> Iterator[Found]:
+    """Yield the folders whose sessions could not be found, and forget them; one that has just been deleted has none."""
+    while unreadable:
+        error = unreadable.pop(0)
+        if not isinstance(error, FileNotFoundError):
+            what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
+            failed = FileFailed(what, where=error.filename, state="No session in it is changed.")
+            yield Found(Path(error.filename), named=False, error=failed)

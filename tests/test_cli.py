@@ -522,6 +522,26 @@ def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     assert snapshot(session) == before
 
 
+def test_a_folder_that_cannot_be_read_is_3(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, and all others are taken."""
+    for name in ("a", "b", "c"):
+        (here / name).mkdir()
+        put(here / name / "session.jsonl")
+    real = os.scandir
+
+    def denied(path: Any = ".") -> Any:
+        if Path(path).name == "b":
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    for arguments in (("compress", "--check"), ("verify",), ("compress", "--json")):
+        result = run(*arguments, ".")
+        assert result.exit_code == 3
+        assert "b: this folder cannot be read: permission denied. No session in it is changed." in result.stderr
+    assert [each["status"] for each in document("compress", ".")["files"]] == ["skipped", "failed", "skipped"]
+
+
 def test_a_named_link_is_refused(session: Path) -> None:
     """Exit code 4, with what to do."""
     link = session.parent / "link.jsonl"
