@@ -27,11 +27,15 @@ class Found:
 
 
 def discover(paths: Iterable[Path]) -> Iterator[Found]:
-    """Yield the files that the paths mean, each once, in the order of the paths and of their names."""
-    seen: set[Path] = set()
+    """Yield the files that the paths mean, each once, in the order of the paths and of their names.
+
+    A folder may be named by a link: the files in it are what they are. A link to a file, and links met in a folder,
+    are for the session's opening to refuse.
+    """
+    seen: set[str] = set()
     for path in paths:
-        for found in _walk(path) if path.is_dir() and not path.is_symlink() else [Found(path, named=True)]:
-            key = found.path.absolute()
+        for found in _walk(path) if path.is_dir() else [Found(path, named=True)]:
+            key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
                 yield found

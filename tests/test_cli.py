@@ -522,6 +522,15 @@ def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     assert snapshot(session) == before
 
 
+def test_a_folder_that_is_named_by_a_link_is_walked(session: Path) -> None:
+    """Its files are no links; named both ways, each is taken once."""
+    linked = session.parent.parent / "linked"
+    linked.symlink_to(session.parent)
+    assert [each["status"] for each in document("compress", linked, session)["files"]] == ["compressed"]
+    assert run("restore", linked).exit_code == 0
+    assert session.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
 def test_a_folder_that_cannot_be_read_is_3(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and all others are taken."""
     for name in ("a", "b", "c"):
