@@ -195,8 +195,9 @@ def restore(
         policy = _policy(path, config, None, {"backup_dir": backup_dir})
         done = restore_session(path, policy, from_markers=from_markers, originals=originals)
         if done.lines_restored:
-            sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}, {done.lines_restored:,} lines restored"
-            click.echo(f"{printable(str(path))}: {sizes}" + (f"; {done.reason}" if done.reason else ""))
+            lines = f"{done.lines_restored:,} {'line' if done.lines_restored == 1 else 'lines'} restored"
+            sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}"
+            click.echo(f"{printable(str(path))}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
         else:
             click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
 
@@ -341,7 +342,9 @@ def _echo_all(texts: Iterable[str]) -> None:
 def _echo_json(document: Any) -> None:
     import orjson
 
-    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    from sessioncompress.printable import printable_json
+
+    click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
 def _ambiguous(ref: str, found: Sequence[Any]) -> None:

@@ -18,6 +18,22 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def printable_json(text: str) -> str:
+    r"""Return JSON text with every character that does not simply print escaped as JSON does: \u202e, \udb40\udc01.
+
+    It stands for the same document. Line breaks between its parts stay.
+    """
+    lines = text.split("\n")
+    return "\n".join(line if line.isprintable() else "".join(map(_json_escaped, line)) for line in lines)
+
+
+def _json_escaped(char: str) -> str:
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     if code in _SMUGGLED_BYTE:
