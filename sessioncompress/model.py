@@ -106,7 +106,7 @@ class Facts:
 
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
     only together with the ties. `repeats` holds the digests of results that the line's text repeats. `keeps` is a
-    checkpoint's first kept entry.
+    checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever their ids.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -116,6 +116,7 @@ class Facts:
     bound: bool = False
     repeats: tuple[bytes, ...] = ()
     keeps: str | int = ""
+    listed: bool = False
 
 
 PLAIN = Facts()
@@ -141,6 +142,11 @@ class Line:
     io: int = 0
     reads: int = 0
     facts: Facts = PLAIN
+
+    @property
+    def unplaced(self) -> bool:
+        """Say whether the line may be an entry of which we do not even know the place."""
+        return self.role is Role.OPAQUE and self.facts.sealed and not self.id
 
 
 @dataclass(frozen=True, slots=True)

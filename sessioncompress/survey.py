@@ -9,17 +9,17 @@ import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.formats.base import Entry, Format, Reader
-from sessioncompress.formats.lenient import entry_of
+from sessioncompress.formats.lenient import Skeleton, entry_of
 from sessioncompress.jsonl import Piece
-from sessioncompress.model import Line, Role, Survey
+from sessioncompress.model import Facts, Line, Role, Survey
 
 
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
     reader = form.reader()
     lines: list[Line] = []
-    long_line = xxh3_64()
-    long_size = size = 0
+    long_line = _LongLine(reader)
+    size = 0
     for number, raw, whole in pieces:
         size += len(raw)
         if whole:
@@ -27,11 +27,28 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
             continue
         if number == len(lines):
             lines.append(Line(Role.OPAQUE, 0, 0))
-            long_line, long_size = xxh3_64(), 0
-        long_line.update(raw)
-        long_size += len(raw)
-        lines[number] = Line(Role.OPAQUE, long_size, long_line.intdigest())
+            long_line = _LongLine(reader)
+        lines[number] = long_line.add(raw)
     return Survey(tuple(lines), form.shape(lines), size)
+
+
+class _LongLine:
+    """A line over the cap: it is never changed, but it may be a part of the path, and one side of a pair."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._skeleton = Skeleton()
+        self._digest = xxh3_64()
+        self._size = 0
+
+    def add(self, piece: bytes) -> Line:
+        """Take the line's next piece; return what is known of the line with it."""
+        self._skeleton.add(piece)
+        self._digest.update(piece)
+        self._size += len(piece)
+        left = self._skeleton.left()
+        line = Line(Role.OPAQUE, 0, 0, facts=Facts(sealed=True)) if left is None else _opaque(left, self._reader)
+        return replace(line, size=self._size, digest=self._digest.intdigest())
 
 
 def read_line(raw: bytes, reader: Reader) -> Line:

@@ -50,7 +50,7 @@ def pairs(lines: Sequence[Line]) -> list[tuple[int, int]]:
     for number, line in enumerate(lines):
         for call in line.calls:
             made[call.id] = number
-        if line.role is Role.RESULT:
+        if line.answers or line.role is Role.RESULT:
             found.append((made.get(line.answers, -1), number))
     return found
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 
+from sessioncompress.formats import lenient
 from sessioncompress.formats.pi import Pi
 from sessioncompress.jsonl import pieces
-from sessioncompress.model import Kind, Role, Survey
+from sessioncompress.model import Kind, Line, Role, Survey
 from sessioncompress.survey import parse, survey
 from tests.build import PiSession, ResponsesSession
 from tests.runs import fixture, split, survey_of
@@ -83,6 +85,65 @@ def test_a_line_over_the_cap_is_opaque() -> None:
     assert [line.role for line in cut.lines] == [Role.HEADER, Role.USER, Role.ASSISTANT, Role.OPAQUE, Role.ASSISTANT]
     assert [(line.size, line.digest) for line in cut.lines] == [(line.size, line.digest) for line in whole.lines]
     assert cut.size == whole.size
+
+
+def behind() -> PiSession:
+    """Return a session with an extension's entry, whose id stands behind its data."""
+    made = PiSession()
+    made.user("Go.")
+    made.entry("custom", customType="state", data={"id": made.ids[0], "parentId": "no", "state": LONG})
+    made.assistant("Done.")
+    return made
+
+
+def pair() -> PiSession:
+    """Return a session with a long call and a long result."""
+    made = ResponsesSession()
+    made.user("Go.")
+    made.step("write", {"path": "a", "content": LONG}, LONG, thinking=LONG, details={"diff": LONG})
+    made.assistant("Done.")
+    return made
+
+
+@pytest.mark.parametrize("scene", [behind, pair])
+def test_of_a_line_over_the_cap_its_ties_are_known(
+    monkeypatch: pytest.MonkeyPatch, scene: Callable[[], PiSession]
+) -> None:
+    """Its place and its pair, wherever in the line they stand and whichever pieces it comes in; it is never changed."""
+    monkeypatch.setattr(lenient, "_LONGEST_STRING", 120)
+    data = scene().bytes()
+    whole = read(data)
+    for cap in (*range(300, 900, 7), 1300):
+        cut = read(data, cap)
+        assert [ties(line) for line in cut.lines] == [ties(line) for line in whole.lines]
+        assert cut.shape.live == whole.shape.live
+        opaque = [line for line in cut.lines if line.role is Role.OPAQUE]
+        assert opaque
+        assert all(line.facts.sealed and not line.facts.ties and not line.blocks for line in opaque)
+
+
+def ties(line: Line) -> tuple[object, ...]:
+    """Return what hangs a line together with others."""
+    calls = [(call.id, call.tool, call.file) for call in line.calls]
+    return line.id, line.parent, calls, line.answers, line.facts.thinks, line.facts.failed, line.size, line.digest
+
+
+def test_a_line_of_which_not_even_that_is_known_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be any entry, so the path goes on before it."""
+    monkeypatch.setattr(lenient, "_LONGEST_SKELETON", 0)
+    found = read(behind().bytes(), cap=600)
+    assert found.lines[2].unplaced
+    assert list(found.shape.live) == [1, 3]
+
+
+def test_a_line_over_the_cap_that_is_no_json_is_no_entry() -> None:
+    """Its agent does not read it either."""
+    made = PiSession()
+    made.user("Go.")
+    made.raw(b'{"id":"a' + b"x" * 900 + b"\n")
+    found = read(made.bytes(), cap=600)
+    assert found.lines[2].role is Role.OPAQUE
+    assert not found.lines[2].unplaced
 
 
 def test_a_last_line_without_lf_is_known_but_never_changed() -> None:

@@ -104,3 +104,4 @@ def test_pairs_are_results_with_the_line_of_their_call() -> None:
     """-1 where there is none."""
     assert pairs(BEFORE) == [(2, 3)]
     assert pairs((BEFORE[0], BEFORE[3])) == [(-1, 1)]
+    assert pairs((BEFORE[2], line(Role.OPAQUE, answers="c|i"))) == [(0, 1)]

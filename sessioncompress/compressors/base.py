@@ -56,6 +56,11 @@ class View:
                 found.setdefault(line.answers, []).append(number)
         return {call: tuple(numbers) for call, numbers in found.items()}
 
+    @cached_property
+    def has_unplaced(self) -> bool:
+        """Say whether a line may be the result of any call, since it could not be read."""
+        return any(line.unplaced for line in self.lines)
+
     @property
     def free(self) -> Iterator[tuple[int, Line]]:
         """The lines that may change, with their numbers."""

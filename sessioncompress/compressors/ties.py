@@ -62,8 +62,10 @@ def _all_free(view: View, line: Line, names: Counter[str]) -> bool:
         return False
     if any(names[tie.value] > 1 for tie in line.facts.ties if tie.value):
         return False
-    answers = [answer for call in line.calls for answer in view.answers.get(call.id, ())]
-    return all(_may_change(view, answer) for answer in answers)
+    answers = [view.answers.get(call.id, ()) for call in line.calls]
+    if view.has_unplaced and not all(answers):
+        return False
+    return all(_may_change(view, answer) for found in answers for answer in found)
 
 
 def _may_change(view: View, number: int) -> bool:

@@ -26,6 +26,9 @@ _LONGEST_COMPARED = 32 * 1024
 _FILE_KEYS = ("path", "file_path", "filePath")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
+_FIRST_TREE = 2
+"""The first version of the header whose entries name their parent."""
+
 _DETAILS: Path = ("message", "details")
 
 _COMMON = {facts: facts for facts in (PLAIN, Facts(thinks=True))}
@@ -46,6 +49,11 @@ def header_of(head: Head) -> Entry | None:
 def _is_other_harness(head: Head) -> bool:
     """DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`."""
     return any("createdAt" in entry or "seq" in entry for entry in head.entries)
+
+
+def _is_list(version: Any) -> bool:
+    """Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent."""
+    return version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
 
 
 def literal(value: Any) -> bytes:
@@ -87,7 +95,8 @@ class FamilyReader:
         role = Role.OTHER
         keeps: str | int = ""
         if kind == "session":
-            return Line(Role.HEADER, len(raw), xxh3_64_intdigest(raw))
+            facts = Facts(listed=True) if _is_list(entry.get("version")) else PLAIN
+            return Line(Role.HEADER, len(raw), xxh3_64_intdigest(raw), facts=facts)
         if kind == "compaction":
             role = Role.CHECKPOINT
             index = entry.get("firstKeptEntryIndex")

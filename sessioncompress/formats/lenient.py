@@ -1,7 +1,7 @@
 """Lines that an agent's JavaScript reads and our parser does not: enough of them to know where they stand.
 
-Lone surrogates, bytes that are no UTF-8, numbers beyond floats and nesting beyond a thousand do not end a session
-for its agent. Such a line is never changed, but the path through the session does not end there either.
+Lone surrogates, bytes that are no UTF-8, numbers beyond floats, nesting beyond a thousand and lines of any length do
+not end a session for its agent. Such a line is never changed, but the path through the session does not end there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,47 @@ from typing import Any, NoReturn
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode()) for key in ("type", "id", "parentId", "role", "toolCallId")
 }
+
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
+_LONGEST_STRING = 4096
+"""Bytes. No id is as long."""
+
+_LONGEST_SKELETON = 8 * 1024 * 1024
+_CHUNK = 1024 * 1024
+
+
+class Skeleton:
+    """What is left of a line that is too long to be parsed when its long strings are emptied: nearly always little.
+
+    A look at its first bytes would not do: an entry's id may stand behind its content, the ids of calls inside it.
+    """
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._open = b""
+        self._long = False
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes of the line."""
+        for start in range(0, len(piece), _CHUNK):
+            if len(self._kept) <= _LONGEST_SKELETON:
+                chunk, self._open = self._open + piece[start : start + _CHUNK], b""
+                self._kept += _STRING.sub(self._shortened, chunk)
+
+    def left(self) -> bytes | None:
+        """Return the skeleton of what was read so far; None where even that is too long."""
+        return None if len(self._kept) > _LONGEST_SKELETON else bytes(self._kept + self._open)
+
+    def _shortened(self, string: re.Match[bytes]) -> bytes:
+        """Return what stays of a string. One that goes on in the next bytes waits for them."""
+        long = self._long or len(string.group()) > _LONGEST_STRING
+        ends = string.group(1) == b'"'
+        self._long = long and not ends
+        if not ends:
+            self._open = b'"' + string.group(1) if long else string.group()
+            return b""
+        return b'""' if long else string.group()
 
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:

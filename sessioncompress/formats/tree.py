@@ -10,8 +10,13 @@ _NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})
 
 
 def shape(lines: Sequence[Line]) -> Shape:
-    """Return the shape of a session whose entries name their parent, or, where none has an id, follow each other."""
-    live = _tree(lines) if any(line.id for line in lines) else _list(lines)
+    """Return the shape of a session whose entries name their parent, or follow each other.
+
+    They do where the header says so, or none has an id.
+    """
+    header = next((line for line in lines if line.role is Role.HEADER), None)
+    listed = header is not None and header.facts.listed
+    live = _list(lines) if listed or not any(line.id for line in lines) else _tree(lines)
     return Shape(live=tuple(live), dead=frozenset(_dead(lines, live)))
 
 
@@ -29,9 +34,16 @@ def _tree(lines: Sequence[Line]) -> list[int]:
     while step is not None and step not in seen:
         seen.add(step)
         path.append(step)
-        step = numbers.get(lines[step].parent)
+        parent = lines[step].parent
+        step = _before_unplaced(lines, step) if parent and parent not in numbers else numbers.get(parent)
     path.reverse()
     return path
+
+
+def _before_unplaced(lines: Sequence[Line], step: int) -> int | None:
+    """Return the entry before the nearest line that may be the parent which is missing: an agent only ever appends."""
+    unplaced = next((number for number in range(step - 1, -1, -1) if lines[number].unplaced), 0)
+    return next((number for number in range(unplaced - 1, -1, -1) if lines[number].id), None)
 
 
 def _dead(lines: Sequence[Line], live: Sequence[int]) -> set[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sessioncompress import formats, jsonl
 from sessioncompress.compress import compress_session
 from sessioncompress.policy import Policy
 from tests import texts
@@ -265,6 +266,34 @@ def test_all_or_none(tmp_path: Path, scene: Scene, policy: Policy) -> None:
     if changed:
         restore(path, policy)
     assert path.read_bytes() == made.bytes()
+
+
+def long_result() -> PiSession:
+    """Return a session with a result that is longer than others."""
+    made = start()
+    made.step("bash", {"command": "odd"}, OUTPUT * 3, thinking=LONG)
+    return end(made)
+
+
+def long_call() -> PiSession:
+    """Return a session with a call that is longer than others."""
+    made = start()
+    made.step("write", {"path": "a", "content": OUTPUT * 3}, OUTPUT, thinking=LONG)
+    return end(made)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["its ids are known", "nothing is known"])
+@pytest.mark.parametrize("scene", [long_result, long_call])
+def test_with_a_line_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Scene, known: bool) -> None:
+    """The side of a pair that can be read does not change without the other."""
+    monkeypatch.setattr(jsonl.pieces, "__defaults__", (2 * len(OUTPUT),))
+    if not known:
+        monkeypatch.setattr(formats.lenient, "_LONGEST_SKELETON", 0)
+    made = scene()
+    path = write(tmp_path, made)
+    compress(path)
+    sound(entries(made.bytes()), entries(path.read_bytes()))
+    compress_again(path)
 
 
 def lenient(data: bytes) -> list[Any]:

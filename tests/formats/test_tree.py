@@ -15,9 +15,9 @@ from tests.runs import EAGER, compress_again, line, survey_of, turn, write
 
 
 def tree(story: str) -> list[Line]:
-    """Return lines from words: `b<a` has id b and parent a; K1 a header, ? an opaque line, - a blank one.
+    """Return lines from words: `b<a` has id b and parent a; H a header, ? an opaque line, - a blank one.
 
-    A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing.
+    ! is an entry of which nothing is known. A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing.
     """
     return [_line(word) for word in story.split()]
 
@@ -25,6 +25,8 @@ def tree(story: str) -> list[Line]:
 def _line(word: str) -> Line:
     if word in ("H", "?", "-"):
         return line({"H": Role.HEADER, "?": Role.OPAQUE, "-": Role.BLANK}[word])
+    if word == "!":
+        return line(Role.OPAQUE, sealed=True)
     rest, checkpoint, keeps = word.partition("=")
     name, _, parent = rest.partition("<")
     role = Role.CHECKPOINT if checkpoint else Role.ASSISTANT
@@ -39,6 +41,12 @@ TREES: list[tuple[str, str, list[int], set[int]]] = [
     ("the last line is the leaf", "H a b<a c<a b2<b", [1, 2, 4], set()),
     ("a root of its own empties the context", "H a b<a c", [3], set()),
     ("a parent that is missing", "H a b<x c<b", [2, 3], set()),
+    ("a line that is no entry is no parent", "H a b<a ? c<x", [4], set()),
+    ("an entry that is not known may be the parent", "H a b<a ! d<x e<d", [1, 2, 4, 5], set()),
+    ("and several may be", "H a ! ! d<x ! e<y", [1, 4, 6], set()),
+    ("but not where none is missing", "H a b<a ! c<a d", [5], set()),
+    ("nor where it stands behind", "H a b<x !", [2], set()),
+    ("nor where nothing is before it", "H ! b<x", [2], set()),
     ("an entry that is its own parent", "H a b<b", [2], set()),
     ("parents in a circle", "H a<c b<a c<b", [1, 2, 3], set()),
     ("an id twice: the last counts", "H a b<a a c<a", [3, 4], set()),
@@ -87,6 +95,26 @@ def test_version_1_follows_its_lines(roles: list[Role], keeps: int | None, dead:
     found = shape(version_1(*roles, keeps=keeps))
     assert list(found.live) == [number for number, role in enumerate(roles) if role is not B]
     assert found.dead == dead
+
+
+@pytest.mark.parametrize(
+    ("listed", "live"), [(True, [0, 1, 2, 3, 4]), (False, [3])], ids=["version 1", "a later version"]
+)
+def test_an_entry_with_an_id_makes_no_tree(listed: bool, live: list[int]) -> None:
+    """The header's version does: the agent numbers the entries of version 1 anew."""
+    header = line(H, **({"listed": True} if listed else {}))
+    lines = [header, line(U), line(A), line(Role.OTHER, id="abc"), line(U)]
+    assert list(shape(lines).live) == live
+
+
+@pytest.mark.parametrize(
+    ("version", "listed"),
+    [({}, True), ({"version": None}, True), ({"version": 1}, True), ({"version": 2}, False), ({"version": 3}, False)],
+    ids=str,
+)
+def test_the_version_is_the_headers(version: dict[str, object], listed: bool) -> None:
+    """None is version 1."""
+    assert survey_of(PiSession(1, header=version)).lines[0].facts.listed is listed
 
 
 OUTPUT = "a line of output\n" * 200
