@@ -65,8 +65,8 @@ class Block:
     """One replaceable value of a line.
 
     `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
-    long enough to be replaced. `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are
-    compared: results, and text that holds something in the marker's form (`marked`).
+    long enough to be replaced: a block without bulk stays. `digest` (first 16 bytes of the SHA-256 of its JSON text) is
+    set where contents are compared: results, and text that holds something in the marker's form (`marked`).
     """
 
     kind: Kind

@@ -91,8 +91,8 @@ class View:
         return next((call for call in line.calls if call.name == block.call), None)
 
     def stays(self, number: int, block: Block) -> bool:
-        """Say whether a block is kept whole for what it is: of a protected tool, or a skill that was read."""
-        if block.tool in self.policy.protect_tools:
+        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
+        if block.tool in self.policy.protect_tools or not (block.bulk or block.kind is Kind.ARGUMENT):
             return True
         made = self.made.get(self.lines[number].answers)
         return made is not None and made.file.endswith(_SKILL_FILE)

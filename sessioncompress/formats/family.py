@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from sys import intern
 from typing import Any
@@ -26,6 +26,7 @@ _LONGEST_COMPARED = 32 * 1024
 _FILE_KEYS = ("path", "file_path", "filePath")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
+_BLOB_BYTES = _BLOB.encode()
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
@@ -87,8 +88,10 @@ class FamilyReader:
         """Return what the plan must know of this entry."""
         message = entry.get("message")
         if entry.get("type") == "message" and isinstance(message, dict):
-            return self._message(raw, entry, message)
-        return self._other(raw, entry)
+            line = self._message(raw, entry, message)
+        else:
+            line = self._other(raw, entry)
+        return _with_blobs(line, entry) if _BLOB_BYTES in raw else line
 
     def _other(self, raw: bytes, entry: Entry) -> Line:
         kind = entry.get("type")
@@ -295,6 +298,22 @@ def _text_path(index: int) -> Path:
 @cache
 def _arguments_path(index: int) -> Path:
     return ("message", "content", index, "arguments")
+
+
+def _with_blobs(line: Line, entry: Entry) -> Line:
+    """Keep what names a blob: the agent deletes those that no session names, and it does not know our originals."""
+    blocks = tuple(
+        replace(block, bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
+        for block in line.blocks
+    )
+    sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
+    return replace(line, blocks=blocks, facts=replace(line.facts, sealed=sealed))
+
+
+def _names_blob(value: Any, path: Path) -> bool:
+    for step in path:
+        value = value[step]
+    return _BLOB_BYTES in literal(value)
 
 
 def _characters(content: Any) -> int:

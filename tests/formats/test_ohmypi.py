@@ -11,7 +11,7 @@ from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.model import Kind, Role
 from sessioncompress.splice import REMOVED
 from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
-from tests.runs import EAGER, compress, entries, split, survey_of, turn, write
+from tests.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
 
 LONG = "a line of output\n" * 90
 START = {
@@ -107,6 +107,39 @@ def test_blobs_and_artifacts_stay_named(tmp_path: Path) -> None:
     now = path.read_bytes()
     assert now.count(b"blob:sha256:") == 2
     assert b"artifact://7" in now
+
+
+NAMING: list[tuple[str, type[OmpSession | OmpAnthropicSession], int, list[str | int]]] = [
+    ("the arguments of a start", OmpAnthropicSession, 6, ["data", "args"]),
+    ("the arguments of a call", OmpAnthropicSession, 7, ["message", "content", 0, "arguments"]),
+    ("a left-over of the stream", OmpAnthropicSession, 7, ["message", "content", 0, "partialJson"]),
+    ("a result", OmpAnthropicSession, 8, ["message", "content", 0, "text"]),
+    ("details", OmpAnthropicSession, 8, ["message", "details"]),
+    ("a message with a payload", OmpSession, 7, ["message"]),
+]
+
+
+@pytest.mark.parametrize(("make", "number", "path"), [case[1:] for case in NAMING], ids=[case[0] for case in NAMING])
+def test_what_names_a_blob_stays(
+    make: type[OmpSession | OmpAnthropicSession], number: int, path: list[str | int]
+) -> None:
+    """Of whatever kind: the agent deletes blobs that no session names."""
+    for name, stays in (("blob:sha1:" + "0" * 64, False), (blob("a"), True)):
+        made = make().opening()
+        made.user("Go.")
+        arguments = {"path": "a", "content": LONG, "from": name}
+        made.entry("custom", customType="tool_execution_start", data={"toolName": "write", "args": arguments})
+        made.assistant(made.call("write", arguments, call_id="c|i", partialJson=LONG + name))
+        made.result("c|i", LONG + name, "write", details={"images": [{"data": name}], "diff": LONG})
+        before, new = (at(lines[number], path) for lines in (entries(old(made)), after(made)))
+        assert (new == before) is stays
+
+
+def at(value: Any, path: list[str | int]) -> Any:
+    """Return the value at a path; None where its key is gone."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else value[int(step)]
+    return value
 
 
 def test_the_system_prompt_stays(tmp_path: Path) -> None:
