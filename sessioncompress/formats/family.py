@@ -69,6 +69,10 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _part(value: Any) -> str:
+    return value if isinstance(value, str) else literal(value).decode()
+
+
 def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
@@ -225,7 +229,7 @@ class FamilyReader:
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(long_leaves(arguments))
             blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
-        if marker.PREFIX_BYTES in raw:
+        if written and marker.PREFIX_BYTES in raw:
             blocks += _marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
             blocks += _whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
@@ -235,7 +239,7 @@ class FamilyReader:
         tool = intern(_text(part.get("name")))
         arguments = _fields(part.get("arguments"))
         file = intern(next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), ""))
-        named = [f"{key}={arguments[key]}" for key in _PART_KEYS if key in arguments] if file else []
+        named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
         made = intern(_text(part.get("id")))
         return Call(made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named))
 
@@ -313,7 +317,8 @@ def _with_blobs(line: Line, entry: Entry) -> Line:
 def _names_blob(value: Any, path: Path) -> bool:
     for step in path:
         value = value[step]
-    return _BLOB_BYTES in literal(value)
+    written = literal(value)
+    return not written or _BLOB_BYTES in written
 
 
 def _characters(content: Any) -> int:

@@ -58,8 +58,12 @@ class OhMyPiReader(family.FamilyReader):
         size = len(family.literal(entry["data"]["args"]))
         if size < family.SMALLEST_BLOCK:
             return []
-        tool, call = entry["data"].get("toolName"), entry["data"].get("toolCallId")
-        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, str(tool), str(call))]
+        tool, call = (_text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
+        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, tool, call)]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_start(entry: Entry) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.model import Kind, Role
 from sessioncompress.splice import REMOVED
+from sessioncompress.survey import read_line
 from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
 
 LONG = "a line of output\n" * 90
-START = {
+START: dict[str, Any] = {
     "type": "custom",
     "customType": "tool_execution_start",
     "data": {"toolName": "bash", "args": {"command": LONG}},
@@ -86,6 +88,24 @@ def test_a_start_is_a_mirror(make: type[OmpAnthropicSession]) -> None:
 def test_of_a_start_only_the_arguments_may_be_emptied(path: tuple[str, ...], value: Any, may: bool) -> None:
     """Nothing else of it."""
     assert OhMyPi().may_change(START, path, value) == may
+
+
+@pytest.mark.parametrize("deep", [b"7", b"[" * 600 + b"]" * 600, b"[" * 1015 + b"]" * 1015], ids=len)
+def test_a_start_may_hold_anything(deep: bytes) -> None:
+    """Names that are none, and values that are nested deep."""
+    entry = {**START, "data": {**START["data"], "toolName": "@@", "toolCallId": "@@"}}
+    raw = json.dumps(entry).encode().replace(b'"@@"', deep) + b"\n"
+    assert [(block.tool, block.call) for block in read_line(raw, OhMyPi().reader()).blocks] == [("", "")]
+    raw = raw.replace(json.dumps(LONG).encode(), deep)
+    assert read_line(raw, OhMyPi().reader()).blocks == ()
+
+
+def test_a_payload_too_deep_to_be_looked_through_stays() -> None:
+    """It may name a blob."""
+    made = OmpSession()
+    made.assistant(made.think(LONG), "Done.", providerPayload={"type": "openaiResponsesHistory", "x": "@@"})
+    raw = made.take_last().replace(b'"@@"', b"[" * 300 + b'"' + blob("a").encode() + b'"' + b"]" * 300)
+    assert read_line(raw, OhMyPi().reader()).facts.sealed
 
 
 def test_other_custom_entries_are_the_extensions_own() -> None:

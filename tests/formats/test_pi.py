@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import orjson
 import pytest
 
+from sessioncompress import marker
+from sessioncompress.compressors import View
 from sessioncompress.formats.pi import Pi
-from sessioncompress.model import Kind, Line, Path, Purpose, Role
-from sessioncompress.splice import REMOVED
+from sessioncompress.model import Kind, Line, Path, Purpose, Role, Shape, Survey
+from sessioncompress.plan import plan
+from sessioncompress.references import References
+from sessioncompress.rewrite import rewrite
+from sessioncompress.splice import REMOVED, CannotSplice
 from sessioncompress.survey import read_line
 from tests.build import PiSession, ResponsesSession, image, text, thinking
-from tests.runs import survey_of
+from tests.runs import GREEDY, survey_of
 
 LONG = "a line of output\n" * 60
 ODD: list[Any] = [
@@ -171,6 +177,28 @@ def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
         assert isinstance(read(changed), Line)
 
 
+@pytest.mark.parametrize("depth", [200, 240, 252, 253, 254, 255, 300, 600, 900, 1010, 1018])
+@pytest.mark.parametrize("entry", [ENTRY, RESULT], ids=["answer", "result"])
+def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None:
+    """Without an error, and left alone where it cannot be written again; also beside a text in the marker's form."""
+    deep = b'[{"x":' * (depth // 2) + b'"' + LONG.encode().replace(b"\n", b" ") + b'"' + b"}]" * (depth // 2)
+    for path in paths(entry)[1:]:
+        changed = json.loads(json.dumps(entry))
+        holder = changed
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = "@@"
+        raw = json.dumps({**changed, "n": marker.marker("9 lines", None)}).encode().replace(b'"@@"', deep) + b"\n"
+        found = read_line(raw, Pi().reader())
+        assert found.size == len(raw)
+        assert all(block.size > 0 for block in found.blocks)
+        view = View(Survey((found,), Shape((), frozenset()), len(raw)), GREEDY, Pi(), {})
+        for number, changes in plan(view).changes.items():
+            assert number == 0
+            with suppress(CannotSplice):
+                rewrite(raw, orjson.loads(raw), changes, view, References().refer)
+
+
 MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a result's text", RESULT, ("message", "content", 0, "text"), "x"),
     ("a result's picture by a part", RESULT, ("message", "content", 1), text("x")),
@@ -246,6 +274,24 @@ def test_ids_are_ties_only_over_responses() -> None:
     other = ResponsesSession()
     other.assistant(other.think(LONG), other.call("bash", {"command": "x"}))
     assert len(survey_of(other).lines[1].facts.ties) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"path": "a"}, ""),
+        ({"path": "a", "limit": 9, "offset": "1"}, "offset=1,limit=9"),
+        ({"path": "a", "range": [1, 50]}, "range=[1,50]"),
+        ({"path": "a", "range": {"from": 1.5}}, 'range={"from":1.5}'),
+        ({"offset": 9}, ""),
+    ],
+    ids=str,
+)
+def test_the_part_of_a_file_that_a_call_is_about(arguments: dict[str, Any], part: str) -> None:
+    """As its arguments say it, whatever their types."""
+    made = PiSession()
+    made.assistant(made.call("read", arguments))
+    assert survey_of(made).lines[1].calls[0].part == part
 
 
 @pytest.mark.parametrize("tool", ["read", "Read", "READ"])
