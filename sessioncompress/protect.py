@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sessioncompress.model import Line, Role, Shape, Standing
+from sessioncompress.pairs import NO_CALL, callers
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.tokens import estimate
 
@@ -55,11 +56,10 @@ def _by_tokens(path: Sequence[Line], most: int) -> int:
 
 def _with_calls(path: Sequence[Line], start: int) -> int:
     """Move the boundary back until no protected result has its call before it."""
-    made = {call.id: position for position, line in enumerate(path[:start]) for call in line.calls}
+    made = callers(path)
     position = len(path) - 1
     while position >= start:
-        call = made.get(path[position].answers) if path[position].answers else None
-        if call is not None and call < start:
-            start = call
+        if made[position] != NO_CALL:
+            start = min(start, made[position])
         position -= 1
     return start

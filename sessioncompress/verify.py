@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.model import Line, Role, Standing
+from sessioncompress.model import Line, Standing
+from sessioncompress.pairs import callers
 
 
 def check(
@@ -28,7 +29,7 @@ def check(
     for number, line in enumerate(before):
         if number not in changed and line.digest != after[number].digest:
             raise broken("a line would change that the plan does not name", where, number)
-    if pairs(before) != pairs(after):
+    if callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)
 
 
@@ -41,18 +42,6 @@ def same_line(before: Line, after: Line, where: str, number: int) -> None:
         raise broken("a line's calls or its error flag would change", where, number)
     if after.size >= before.size:
         raise broken("a line would grow", where, number)
-
-
-def pairs(lines: Sequence[Line]) -> list[tuple[int, int]]:
-    """Return for each result the line of its call (-1: there is none) and its own, in order."""
-    made: dict[str, int] = {}
-    found = []
-    for number, line in enumerate(lines):
-        for call in line.calls:
-            made[call.id] = number
-        if line.answers or line.role is Role.RESULT:
-            found.append((made.get(line.answers, -1), number))
-    return found
 
 
 def broken(what: str, where: str, number: int | None = None) -> Damaged:

@@ -16,11 +16,11 @@ import orjson
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sessioncompress import verify
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
 from sessioncompress.model import Role
+from sessioncompress.pairs import callers
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.restore import restore_session
 from sessioncompress.splice import REMOVED, CannotSplice, splice
@@ -266,7 +266,7 @@ def contents(path: Path) -> dict[str, bytes]:
 def sound(before: bytes, now: bytes) -> None:
     """Check that lines keep what they are, and calls their results."""
     old, new = survey_of(before), survey_of(now)
-    assert verify.pairs(old.lines) == verify.pairs(new.lines)
+    assert callers(old.lines) == callers(new.lines)
     assert old.shape == new.shape
     for one, other in zip(old.lines, new.lines, strict=True):
         assert (one.role, one.id, one.parent) == (other.role, other.id, other.parent)

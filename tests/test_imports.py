@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
-    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references"})),
+    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
     ("nothing", frozenset({"printable", "version", "interrupt"})),
 )

@@ -64,6 +64,8 @@ BOUNDARIES: list[tuple[str, str, ProtectMode, int, int, int]] = [
     ("a result's call comes with it", "U C1 U R1 U A", TURNS, 2, 0, 1),
     ("and what that call's line holds", "U C0 U C1+2 R1 U R2 A", TURNS, 1, 0, 3),
     ("calls chain back", "U C1 C2 R1 U R2 A", TURNS, 1, 0, 1),
+    ("an id that comes again: a result's own call", "U C1 R1 U C1 R1 U C1 R1", TURNS, 1, 0, 6),
+    ("and the nearest before it", "U C1 R1 C1 U R1", TURNS, 1, 0, 3),
     ("a result without any call moves nothing", "U A U R9 A", TURNS, 1, 0, 2),
 ]
 

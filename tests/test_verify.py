@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.errors import Damaged
 from sessioncompress.model import Call, Line, Purpose, Role, Standing
-from sessioncompress.verify import check, pairs
+from sessioncompress.verify import check
 from tests.runs import line
 
 BEFORE = (
@@ -98,10 +98,3 @@ def test_a_broken_rewrite_is_refused(change: Change, said: str, number: int | No
         check(BEFORE, lines, STANDING, dict.fromkeys(change(lines) or ()), "s.jsonl")
     assert caught.value.line == number
     assert "not changed" in str(caught.value)
-
-
-def test_pairs_are_results_with_the_line_of_their_call() -> None:
-    """-1 where there is none."""
-    assert pairs(BEFORE) == [(2, 3)]
-    assert pairs((BEFORE[0], BEFORE[3])) == [(-1, 1)]
-    assert pairs((BEFORE[2], line(Role.OPAQUE, answers="c|i"))) == [(0, 1)]

@@ -11,6 +11,7 @@ from sessioncompress import protect
 from sessioncompress.formats.base import Format
 from sessioncompress.marker import PREFIX
 from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, OurKey, Standing, Survey, Treatment
+from sessioncompress.pairs import NO_CALL, callers
 from sessioncompress.policy import Policy
 from sessioncompress.references import digest_of
 from sessioncompress.splice import literal
@@ -43,18 +44,24 @@ class View:
         return protect.latest_thinking(self.survey.lines, self.survey.shape)
 
     @cached_property
-    def made(self) -> Mapping[str, Call]:
-        """Each call by its id; of two with one id, the last."""
-        return {call.id: call for line in self.lines for call in line.calls}
+    def callers(self) -> Sequence[int]:
+        """For each line the line with the call that it answers, or NO_CALL."""
+        return callers(self.lines)
 
     @cached_property
-    def answers(self) -> Mapping[str, tuple[int, ...]]:
-        """The lines with the results of each call."""
-        found: dict[str, list[int]] = {}
-        for number, line in enumerate(self.lines):
-            if line.answers:
-                found.setdefault(line.answers, []).append(number)
-        return {call: tuple(numbers) for call, numbers in found.items()}
+    def answers(self) -> Mapping[int, Sequence[int]]:
+        """The results of the calls of each line whose ids are tied."""
+        found: dict[int, list[int]] = {}
+        for number, caller in enumerate(self.callers):
+            if caller != NO_CALL and self.lines[caller].facts.ties:
+                found.setdefault(caller, []).append(number)
+        return found
+
+    def asked(self, number: int) -> Call | None:
+        """Return the call that a line answers."""
+        caller, name = self.callers[number], self.lines[number].answers
+        calls = () if caller == NO_CALL else self.lines[caller].calls
+        return next((call for call in calls if call.id == name), None)
 
     @cached_property
     def has_unplaced(self) -> bool:
@@ -87,14 +94,14 @@ class View:
         """Return the call that a block of this line belongs to."""
         line = self.lines[number]
         if line.answers:
-            return self.made.get(line.answers)
+            return self.asked(number)
         return next((call for call in line.calls if call.name == block.call), None)
 
     def stays(self, number: int, block: Block) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
         if block.tool in self.policy.protect_tools or not (block.bulk or block.kind is Kind.ARGUMENT):
             return True
-        made = self.made.get(self.lines[number].answers)
+        made = self.asked(number)
         return made is not None and made.file.endswith(_SKILL_FILE)
 
     def origin(self, block: Block) -> Origin | None:

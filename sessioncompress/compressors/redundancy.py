@@ -31,7 +31,7 @@ class _Repeats:
     def __init__(self, view: View) -> None:
         self._view = view
         self._position = {number: position for position, number in enumerate(view.survey.shape.live)}
-        self._last_with: dict[bytes, tuple[int, Block, str]] = {}
+        self._last_with: dict[bytes, tuple[int, Block, int]] = {}
         self._last_of: dict[tuple[str, str], int] = {}
         self._quoted: dict[bytes, int] = {}
         for position, number in enumerate(view.survey.shape.live):
@@ -44,8 +44,8 @@ class _Repeats:
         line = self._view.lines[number]
         for block in line.blocks:
             if block.kind is Kind.RESULT and not block.marked:
-                self._last_with[block.digest] = (position, block, line.answers)
-        call = self._call(line.answers)
+                self._last_with[block.digest] = (position, block, number)
+        call = self._view.asked(number)
         if call and call.file and not line.facts.failed:
             if call.purpose is Purpose.READ:
                 self._last_of[call.file, call.part] = position
@@ -57,13 +57,12 @@ class _Repeats:
         position = self._position.get(number)
         if position is None:
             return ""
-        later, other, other_answers = self._last_with.get(block.digest, (position, block, ""))
+        later, other, other_number = self._last_with.get(block.digest, (position, block, number))
         if later > position:
-            return f"same text as a later {self._named(other, other_answers)}"
-        answers = self._view.lines[number].answers
+            return f"same text as a later {self._named(other, other_number)}"
         if self._quoted.get(block.digest, position) > position:
             return "repeated in the text that follows"
-        return self._superseded(position, self._call(answers))
+        return self._superseded(position, self._view.asked(number))
 
     def _superseded(self, position: int, call: Call | None) -> str:
         if call is None or call.purpose is not Purpose.READ or not call.file:
@@ -74,10 +73,7 @@ class _Repeats:
             return f"older content of {marker.name(call.file)}, written later"
         return ""
 
-    def _named(self, block: Block, answers: str) -> str:
-        call = self._call(answers)
+    def _named(self, block: Block, number: int) -> str:
+        call = self._view.asked(number)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
         return f"{marker.name(block.tool) or 'tool'} result{of_file}"
-
-    def _call(self, call_id: str) -> Call | None:
-        return self._view.made.get(call_id)

@@ -84,5 +84,5 @@ def failed(text: str, flagged: bool) -> bool:
 
 
 def _is_command(view: View, number: int) -> bool:
-    made = view.made.get(view.lines[number].answers)
+    made = view.asked(number)
     return made is not None and made.purpose is Purpose.COMMAND

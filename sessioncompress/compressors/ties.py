@@ -20,7 +20,7 @@ def loosened(view: View) -> frozenset[int]:
         return frozenset()
     tied = [(number, line) for number, line in view.free if line.facts.ties or line.facts.bound]
     names = _names(view) if tied else Counter()
-    return frozenset(number for number, line in tied if number != view.latest_thinking and _all_free(view, line, names))
+    return frozenset(number for number, _ in tied if number != view.latest_thinking and _all_free(view, number, names))
 
 
 def changes(view: View, number: int) -> Iterator[Change]:
@@ -28,10 +28,9 @@ def changes(view: View, number: int) -> Iterator[Change]:
     line = view.lines[number]
     yield from _own(number, line, group_of(number))
     cut = {tie.value for tie in line.facts.ties if tie.value}
-    for call in line.calls:
-        if call.name not in cut:
-            continue
-        for answer in view.answers.get(call.id, ()):
+    ids = {call.id for call in line.calls if call.name in cut}
+    for answer in view.answers.get(number, ()):
+        if view.lines[answer].answers in ids:
             yield from _own(answer, view.lines[answer], group_of(number))
 
 
@@ -54,18 +53,19 @@ def _cut(call: str, short: dict[str, str]) -> str:
     return short.get(call.partition("|")[0], call)
 
 
-def _all_free(view: View, line: Line, names: Counter[str]) -> bool:
+def _all_free(view: View, number: int, names: Counter[str]) -> bool:
     """Say whether every line of the group may change and the message keeps no thinking."""
+    line = view.lines[number]
     if line.facts.thinks and not any(block.kind is Kind.THINKING for block in line.blocks):
         return False
     if not line.facts.thinks and not line.facts.bound:
         return False
     if any(names[tie.value] > 1 for tie in line.facts.ties if tie.value):
         return False
-    answers = [view.answers.get(call.id, ()) for call in line.calls]
-    if view.has_unplaced and not all(answers):
+    answers = view.answers.get(number, ())
+    if view.has_unplaced and {call.id for call in line.calls} - {view.lines[answer].answers for answer in answers}:
         return False
-    return all(_may_change(view, answer) for found in answers for answer in found)
+    return all(_may_change(view, answer) for answer in answers)
 
 
 def _may_change(view: View, number: int) -> bool:

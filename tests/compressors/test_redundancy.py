@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress import marker
 from tests import texts
-from tests.build import PiSession, text
+from tests.build import PiSession, Use, text
 from tests.runs import EAGER, after, old, result_texts
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
@@ -93,6 +93,16 @@ def quoted_elsewhere() -> bytes:
     return old(made)
 
 
+def same_ids(*steps: tuple[str, str, str]) -> Scene:
+    """Return a scene of steps of tool, path and result, whose calls all have one id."""
+
+    def build(made: PiSession) -> None:
+        for tool, path, result in steps:
+            made.parallel([Use(tool, {"path": path}, result, call_id="call_0")])
+
+    return lambda: session(build)
+
+
 NOT_AGAIN: list[tuple[str, Scene, int]] = [
     ("different results", reads(("bash", {"command": "x"}, A), ("bash", {"command": "x"}, B)), 0),
     ("the later of two equal", reads(("bash", {"command": "x"}, A), ("bash", {"command": "x"}, A)), 1),
@@ -110,6 +120,7 @@ NOT_AGAIN: list[tuple[str, Scene, int]] = [
     ("the later write was not answered", unanswered_write, 0),
     ("only another part of it is repeated", one_part_repeated, 0),
     ("repeated on another branch", quoted_elsewhere, 0),
+    ("reads of other files under one id", same_ids(("read", "a", A), ("read", "b", B)), 0),
 ]
 
 
@@ -151,6 +162,16 @@ AGAIN: list[tuple[str, Scene, str]] = [
         "a path in another key",
         reads(("read", {"file_path": "a"}, A), ("read", {"path": "a"}, B)),
         "older content of a, read again later",
+    ),
+    (
+        "another read under one id",
+        same_ids(("read", "a", A), ("read", "a", B), ("bash", "c", C)),
+        "older content of a, read again later",
+    ),
+    (
+        "the same result of a file under one id",
+        same_ids(("read", "a", A), ("read", "b", A), ("read", "c", B)),
+        "same text as a later read result of b",
     ),
     (
         "the text that follows",

@@ -14,7 +14,7 @@ from sessioncompress.compressors.results import failed
 from sessioncompress.policy import Policy
 from sessioncompress.splice import literal
 from tests import texts
-from tests.build import PiSession, image, text
+from tests.build import PiSession, Use, image, text
 from tests.runs import EAGER, after, old, plan_of, result_texts, turn
 
 LOG = texts.log_lines(random.Random(1), 120)
@@ -41,6 +41,15 @@ def recent() -> bytes:
     made.user("Go.")
     made.step("bash", {"command": "make"}, LOG)
     return made.bytes()
+
+
+def skill_under_a_used_id() -> bytes:
+    """Return a session in which a skill was read by a call whose id came again."""
+    made = PiSession()
+    made.user("Go.")
+    made.parallel([Use("read", {"path": "x/SKILL.md"}, LOG, call_id="call_0")])
+    made.parallel([Use("bash", {"command": "make"}, "ok", call_id="call_0")])
+    return old(made)
 
 
 def parallel_recent() -> bytes:
@@ -70,6 +79,7 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("in the last turn", recent),
     ("its call is before the boundary, the second result behind it", parallel_recent),
     ("of the tool skill", lambda: session(LOG, tool="skill")),
+    ("a skill that was read under an id that came again", skill_under_a_used_id),
     ("a skill that was read", lambda: session(LOG, tool="read", arguments={"path": "/home/a/.pi/skills/x/SKILL.md"})),
     ("no text parts", lambda: session([])),
     ("parts that are no objects", lambda: odd(["x" * 3000, None, 7, ["x" * 3000]])),
