@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from sessioncompress.compressors.base import View
 from sessioncompress.model import Change, Kind, Line, Standing, Treatment
+from sessioncompress.pairs import NO_CALL
 
 
 def group_of(number: int) -> int:
@@ -43,10 +44,12 @@ def _own(number: int, line: Line, group: int) -> Iterator[Change]:
 
 
 def _names(view: View) -> Counter[str]:
-    """Count the call ids of the session as they would be with every item id cut."""
+    """Count the call ids of the session as they would be with every item id cut, and those that only results name."""
     cut = {tie.value for line in view.lines for tie in line.facts.ties if tie.value}
     short = {name: name for name in cut}
-    return Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
+    names = Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
+    names.update(line.answers for line, made in zip(view.lines, view.callers, strict=True) if made == NO_CALL)
+    return names
 
 
 def _cut(call: str, short: dict[str, str]) -> str:

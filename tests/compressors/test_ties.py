@@ -25,13 +25,13 @@ Scene = Callable[[], PiSession]
 
 def sound(before: Sequence[Any], after: Sequence[Any]) -> None:
     """Check every message: its reasoning with all its ids, or nothing of them; each result with its call's id."""
-    ids = {part["id"] for entry in after for part in parts(entry, "toolCall")}
-    assert len(ids) == len({part["id"] for entry in before for part in parts(entry, "toolCall")}), "two calls, one id"
+    made, ids = ({part["id"] for entry in lines for part in parts(entry, "toolCall")} for lines in (before, after))
+    assert len(ids) == len(made), "two calls, one id"
     for old, new in zip(before, after, strict=True):
         if (old or {}).get("message", {}).get("role") == "toolResult":
             was, now = old["message"]["toolCallId"], new["message"]["toolCallId"]
             assert now.partition("|")[0] == was.partition("|")[0]
-            assert now in ids
+            assert (now in ids) == (was in made)
         thought = [part["thinkingSignature"] for part in parts(old, "thinking")]
         if "responses" not in (old or {}).get("message", {}).get("api", "") or not thought:
             continue
@@ -131,6 +131,15 @@ def name_without_item() -> PiSession:
     for name in ("call_same", "call_same|fc_1"):
         made.parallel([Use("bash", {"command": "x"}, OUTPUT + name, call_id=name)], thinking=LONG)
     return end(made)
+
+
+def result_without_item() -> PiSession:
+    """Return a session in which a result names its call without the item id: to the agent that call has no result."""
+    made = start()
+    made.step("bash", {"command": "odd"}, OUTPUT, thinking=LONG)
+    line = made.take_last()
+    at = line.index(b"|fc_")
+    return end(made.raw(line.replace(line[at : line.index(b'"', at)], b"")))
 
 
 def result_off_the_path() -> PiSession:
@@ -236,6 +245,7 @@ SCENES: list[tuple[str, Scene]] = [
     ("an id twice", same_id_twice),
     ("two item ids of one call id", same_name_twice),
     ("the short id is taken", name_without_item),
+    ("a result names the short id", result_without_item),
     ("a call answered on two branches", result_off_the_path),
     ("thinking nested too deep", too_deep),
     ("results on both sides of the boundary", parallel_across_the_boundary),
