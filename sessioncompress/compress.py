@@ -137,10 +137,15 @@ class _Run:
                 finished = sink.finish()
                 run = self._run_record(view, applied, finished)
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
-                if rehearsing and not self._dry_run and self._pays(attempt):
+                if not self._pays(attempt):
+                    return self._unchanged(view, planned, max(self._gain(attempt), 0))
+                if rehearsing and not self._dry_run:
                     rehearsed = True
                     continue
-                return self._decide(attempt, sink)
+                if restless := self._verify(attempt, sink):
+                    left_alone |= restless
+                    continue
+                return self._commit(attempt, sink)
 
     def _is_lost(self, record: LineRecord) -> bool:
         """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
@@ -167,11 +172,8 @@ class _Run:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
         return parse(self._originals.line(record.place, record.sha256))
 
-    def _decide(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
+    def _commit(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
         gain = self._gain(attempt)
-        if not self._pays(attempt):
-            return self._unchanged(attempt.view, attempt.plan, max(gain, 0))
-        self._verify(attempt, sink)
         stats = replace(
             with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
             compressed_size=attempt.finished.size,
@@ -196,8 +198,8 @@ class _Run:
     def _pays(self, attempt: _Attempt) -> bool:
         return self._gain(attempt) > 0 and self._gain(attempt) >= self._least
 
-    def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> None:
-        """Check the new session's structure, and that a second run over it would change nothing."""
+    def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
+        """Check the new session's structure; return the lines that a second run over it would change."""
         found = after(self._known.survey, attempt.applied)
         changed = attempt.applied.changed
         verify.check(self._known.survey.lines, found.lines, attempt.view.standing, changed, self._where)
@@ -205,17 +207,18 @@ class _Run:
         view = View(found, self._policy, self._known.form, {**attempt.view.ours, **attempt.applied.ours})
         known = frozenset(self._known.rewritten) | frozenset(changed)
         second = plan(view, known, attempt.left_alone)
-        if second.changes and isinstance(sink, Rewrite):
-            self._verify_stable(view, second, sink)
+        return self._restless(view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
 
-    def _verify_stable(self, view: View, second: Plan, sink: Rewrite) -> None:
-        """A plan may offer again what turned out to bear no change; rendered, nothing may come of it."""
+    def _restless(self, view: View, second: Plan, sink: Rewrite) -> set[int]:
+        """A plan may offer again what turned out to bear no change; return the lines of which something would come."""
+        found = set()
         with sink.reader() as file:
             for number, raw, _ in pieces(file, view.survey.size):
                 changes = second.changes.get(number)
                 entry = parse(raw) if changes else None
                 if changes and entry is not None and _changes(raw, entry, changes, view):
-                    raise verify.broken("a second run would change it again", self._where, number)
+                    found.add(number)
+        return found
 
     def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
         return RunRecord(

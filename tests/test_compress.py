@@ -6,24 +6,26 @@ import base64
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress import marker, plan
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.compressors import View, results
 from sessioncompress.errors import NotASession, Refused
+from sessioncompress.model import Change
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from tests import texts
-from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use, image
+from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use, dice, image
 from tests.runs import (
     EAGER,
     FIXTURES,
@@ -377,6 +379,41 @@ def test_lines_that_would_become_the_same_do_not(tmp_path: Path, runs: int) -> N
     assert len(set(lines)) == len(set(made.lines()))
     compress_again(path, policy)
     verify_session(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("size", range(860, 916, 6))
+def test_what_is_said_twice_is_settled_in_one_run(tmp_path: Path, size: int) -> None:
+    """Also where the marker alone would pay and the marker with what the text repeats would not."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(60):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 12))
+    for _ in range(2):
+        made.step("mystery", {"command": "x"}, dice(1).randbytes(size).hex()[:size])
+    made.compaction("All went well.", made.user("Now?"))
+    path = write(tmp_path, turn(made, 3))
+    low = replace(PRESETS["low-cost"], size_threshold_kb=0, min_saved_kb=0)
+    compress(path, low)
+    compress_again(path, low)
+
+
+def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on without it."""
+
+    def restless(view: View) -> Iterable[Change]:
+        changes = list(results.propose(view))
+        first = min((change.line for change in changes), default=0)
+        return [change for change in changes if change.line != first or len(changes) == 1]
+
+    monkeypatch.setattr(plan, "COMPRESSORS", (restless,))
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 90))
+    path = write(tmp_path, turn(made))
+    assert compress(path).lines_changed == 2
     restore(path)
     assert path.read_bytes() == made.bytes()
 

@@ -20,9 +20,9 @@ def propose(view: View) -> Iterator[Change]:
         if ours is None and block.size <= view.policy.result_limit:
             continue
         note = repeats.note(number, block)
-        keeps = MARKER_BYTES + len(note)
-        if note and block.size > keeps + MARKER_BYTES // 2:
-            yield Change(number, block.path, Treatment.REFERENCE, block.size - keeps, block, note=note)
+        if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
+            # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
+            yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
 
 
 class _Repeats:
