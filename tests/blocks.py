@@ -105,6 +105,11 @@ def redacted(data: str | None = None) -> Block:
     }
 
 
+def sealed_thinking() -> Block:
+    """Return what oh-my-pi keeps of thinking whose text the provider keeps to itself."""
+    return {"type": "redactedThinking", "data": signature("redacted", size=480)}
+
+
 def call(call_id: str, tool: str, arguments: Mapping[str, Any], **extra: Any) -> Block:
     """Return a tool call."""
     return {"type": "toolCall", "id": call_id, "name": tool, "arguments": dict(arguments), **extra}

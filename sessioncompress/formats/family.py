@@ -27,6 +27,7 @@ _FILE_KEYS = ("path", "file_path", "filePath")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
+_THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
@@ -187,7 +188,7 @@ class FamilyReader:
                 texts.append(_text(part.get("text")))
                 characters += len(texts[-1])
                 ties += _signature_tie(path, part) if responses else ()
-            elif kind == "thinking":
+            elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += len(_text(part.get("thinking")))
                 blocks += _thinking(path, part) if stays else ()
@@ -411,7 +412,7 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
     kind = _fields(part).get("type")
     match rest:
         case ():
-            return kind == "thinking" if value is REMOVED else kind == "image"
+            return kind in _THOUGHTS if value is REMOVED else kind == "image"
         case ("text",):
             return kind == "text" and in_result and isinstance(value, str)
         case ("textSignature",) | ("partialJson",):

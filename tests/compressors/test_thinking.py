@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import GeminiSession, PiSession, redacted, text, thinking, unsigned
+from tests.build import GeminiSession, PiSession, redacted, sealed_thinking, text, thinking, unsigned
 from tests.runs import EAGER, after, entries, old, turn
 
 LONG = "Let me think about the tide. " * 40
@@ -57,6 +57,8 @@ LEFT_ALONE: list[tuple[str, Scene, int]] = [
     ("beside a blank text", lambda: session(thinking(LONG), text(" \n")), 2),
     ("the latest, though it is dead", dead, 2),
     ("the latest of the live path", branched, 2),
+    ("redacted by oh-my-pi, the latest", lambda: session(sealed_thinking(), "Done.", behind=False), 2),
+    ("and the only part", lambda: session(thinking(LONG), sealed_thinking()), 2),
     ("too little to pay", lambda: session(unsigned("Hm."), "Done."), 2),
 ]
 
@@ -73,6 +75,8 @@ REMOVED: list[tuple[str, Scene, list[str]]] = [
     ("unsigned", lambda: session(unsigned(LONG), "Done.", made=GeminiSession()), ["text"]),
     ("redacted", lambda: session(redacted(), "Done."), ["text"]),
     ("several", lambda: session(thinking(LONG), "One.", thinking(LONG), redacted(), "Two."), ["text", "text"]),
+    ("redacted by oh-my-pi", lambda: session(sealed_thinking(), "Done."), ["text"]),
+    ("both", lambda: session(thinking(LONG), sealed_thinking(), "One.", sealed_thinking(), "Two."), ["text", "text"]),
     ("behind the text", lambda: session("One.", thinking(LONG)), ["text"]),
     ("beside an image that no one knows", lambda: session(thinking(LONG), "One.", {"type": "new"}), ["text", "new"]),
 ]
@@ -83,8 +87,19 @@ def test_thinking_goes_whole(scene: Scene, left: list[str]) -> None:
     """The other parts stay as they were."""
     data = scene()
     assert parts_of(after(data)[2]) == left
-    kept = [part for part in entries(data)[2]["message"]["content"] if part["type"] != "thinking"]
+    kept = [part for part in entries(data)[2]["message"]["content"] if "hinking" not in part["type"]]
     assert after(data)[2]["message"]["content"] == kept
+
+
+def test_redacted_thinking_may_be_the_latest() -> None:
+    """Then it stays, and what is older goes."""
+    made = PiSession()
+    made.user("Go.")
+    made.assistant(thinking(LONG), "One.")
+    made.user("And?")
+    made.assistant(sealed_thinking(), "Two.")
+    found = after(old(made))
+    assert [parts_of(found[number]) for number in (2, 4)] == [["text"], ["redactedThinking", "text"]]
 
 
 def test_beside_a_call() -> None:
