@@ -39,6 +39,9 @@ _LAST_SPACE = 0x20
 _NEEDLE = 48
 """Bytes of a value that are searched for; where they stand, the whole value is compared."""
 
+_FEW = 16
+"""So many values are looked for one by one, each through the whole line; more of them are found in one walk."""
+
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
 
@@ -53,7 +56,7 @@ def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes
     `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
     """
     try:
-        cuts = _unique(raw, document, values)
+        cuts = _unique(raw, document, values) if len(values) <= _FEW else None
         new = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
         parsed = _parsed(new)

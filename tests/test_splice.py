@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
@@ -158,6 +159,17 @@ def test_only_the_value_changes(raw: bytes, values: dict[P, Any], expected: byte
     new, document = splice(raw, orjson.loads(raw), values)
     assert new == expected
     assert document == orjson.loads(expected)
+
+
+@pytest.mark.parametrize("new", ["new", REMOVED], ids=["changed", "removed"])
+def test_many_values_take_no_longer_each(new: Any) -> None:
+    """A line of 6,000 texts that begin alike is not searched through 6,000 times."""
+    edits = [{"old": "the same beginning " * 9 + str(number), "n": number} for number in range(6000)]
+    begun = time.process_time()
+    spliced, document = splice(orjson.dumps(edits), edits, {(number, "old"): new for number in range(6000)})
+    assert time.process_time() - begun < 2
+    assert document == [{"n": n} if new is REMOVED else {"old": new, "n": n} for n in range(6000)]
+    assert spliced == orjson.dumps(document)
 
 
 def test_a_document_that_is_not_the_line_is_noticed() -> None:
