@@ -125,7 +125,9 @@ class Applier:
         blocks = [record.encode() for record in records]
         if any(len(block) > _LONGEST_RECORD for block in blocks):
             raise CannotSplice("a name in it is too long for the journal")
-        self.done.ours.update({key: record.origin for record in records for key in record.identities()})
+        for record in records:
+            for key in record.identities():
+                self.done.ours[key] = record.origin
         if before is None or (self._keeps and before.place is None):
             self._add(raw, original, rewritten.digest(), b"".join(blocks))
         self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
@@ -191,8 +193,7 @@ class Applier:
         """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
         if each.value is REMOVED or kind is Kind.MIRROR:
             return ""
-        text = self._view.form.part_text(each.value) if kind is Kind.IMAGE else each.value
-        return digest_of(literal(text)).hex()
+        return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written).hex()
 
     def _count(self, number: int, replacements: Iterable[Replacement]) -> None:
         tally = self.done.tally
@@ -206,7 +207,7 @@ class Applier:
                 tally.counts[block.kind] += 1
             tally.redundancies += bool(each.change.note)
             if each.origin is None and each.content is not None and counts(block, self._view.policy):
-                tally.removed += each.was - (0 if each.value is REMOVED else len(literal(each.value)))
+                tally.removed += each.was - len(each.written)
 
     def _leave_doubles(self) -> None:
         """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.

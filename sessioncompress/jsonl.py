@@ -21,7 +21,7 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
     left = size
     begins = True
     while left:
-        raw = file.readline(min(cap, left))
+        raw = file.readline(min(left, cap))
         if not raw:
             return
         left -= len(raw)

@@ -1,10 +1,14 @@
-"""The frozen values that pass between the stages: lines, blocks, changes, references. No I/O, no logic of a format."""
+"""The frozen values that pass between the stages: lines, blocks, changes, references. No I/O, no logic of a format.
+
+A run makes those of a line by the hundred thousand. They are named tuples, which take a third of the time to make that
+a frozen dataclass takes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 Path = tuple[str | int, ...]
 """Where a value stands in a line's JSON document: object keys and array indexes from the root."""
@@ -60,8 +64,7 @@ class Treatment(StrEnum):
     SET = "set"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """One replaceable value of a line.
 
     `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
@@ -79,8 +82,7 @@ class Block:
     marked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tie:
+class Tie(NamedTuple):
     """A value that must change together with the thinking of its message: set to `value`, or taken out (None)."""
 
     path: Path
@@ -88,8 +90,7 @@ class Tie:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A tool call: its id, the part of the id that no change cuts, its tool, and what file, or part, it is about."""
 
     id: str
@@ -100,8 +101,7 @@ class Call:
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What only some lines have, apart so that the others take no memory for it.
 
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
@@ -123,8 +123,7 @@ PLAIN = Facts()
 """Most lines have nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What the plan knows of one line. Sizes are bytes, `io` and `reads` are characters.
 
     `io` counts the line's tool calls and results; `reads` all that a model reads of it. `digest` is the XXH3 of
@@ -166,8 +165,7 @@ class Survey:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What the plan decided for one value of one line; those of one `group` (not 0) happen together or not at all.
 
     `saves` is the bytes it should save, estimated before anything is rendered; `note` is what a reference says
@@ -185,8 +183,7 @@ class Change:
     failures: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The original of a replaced value, as the journal keeps it: reference, digest, place in its line, and size."""
 
     ref: str
@@ -200,16 +197,17 @@ OurKey = tuple[bytes, Kind, str]
 """Digest, kind and call id of a replacement: only a text that agrees in all three is ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(NamedTuple):
     """One value of a line as it is to be written, in the place of JSON text of `was` bytes.
 
-    `content` is what the reference names; None: there is none. `origin` is set where our own preview shrinks.
+    `written` is the new value's JSON text, empty where the old one is taken out. `content` is what the reference
+    names; None: there is none. `origin` is set where our own preview shrinks.
     """
 
     path: Path
     value: Any
     change: Change
     was: int
+    written: bytes
     content: bytes | None = None
     origin: Origin | None = None

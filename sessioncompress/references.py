@@ -30,7 +30,9 @@ class References:
 
 def git_blob(content: bytes) -> str:
     """Return the id that git gives this content (as SHA-1 repositories do)."""
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    blob = sha1(b"blob %d\0" % len(content), usedforsecurity=False)
+    blob.update(content)
+    return blob.hexdigest()
 
 
 def digest_of(written: bytes) -> bytes:

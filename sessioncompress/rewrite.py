@@ -34,7 +34,8 @@ def rewrite(
     `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay
     where it must not.
     """
-    replacements = [each for change in changes for each in _rendered(entry, change, view, refer)]
+    context = Context(view, refer)
+    replacements = [each for change in changes for each in _rendered(entry, change, context)]
     if not replacements:
         return None
     for each in replacements:
@@ -46,21 +47,13 @@ def rewrite(
     return Rewritten(new, parsed, tuple(replacements))
 
 
-def _rendered(entry: Entry, change: Change, view: View, refer: Callable[[bytes], str | None]) -> list[Replacement]:
+def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacement]:
     value = value_at(entry, change.path)
     if change.treatment is Treatment.SET:
-        return [Replacement(change.path, change.value, change, change.saves)]
+        return [Replacement(change.path, change.value, change, change.saves, literal(change.value))]
     if change.block is None:
-        return [Replacement(change.path, REMOVED, change, change.saves)]
-    block = change.block
-    origin = view.origin(block)
-
-    def is_ours(text: str) -> bool:
-        return view.is_ours(text, block.kind, block.call)
-
-    context = Context(view.policy, view.form, refer, is_ours, view.lines[change.line].facts.failed, origin)
-    rendered = RENDERERS[block.kind](change, value, context)
-    return [each for each in rendered if each.value is REMOVED or len(literal(each.value)) < each.was]
+        return [Replacement(change.path, REMOVED, change, change.saves, b"")]
+    return [each for each in RENDERERS[change.block.kind](change, value, context) if len(each.written) < each.was]
 
 
 def value_at(entry: Entry, path: Path) -> Any:
@@ -68,7 +61,8 @@ def value_at(entry: Entry, path: Path) -> Any:
     value: Any = entry
     try:
         for step in path:
-            value = value[str(step) if isinstance(value, dict) else step]
+            # A journal's path may hold as an index what is a key.
+            value = value[str(step) if isinstance(step, int) and isinstance(value, dict) else step]
     except (KeyError, IndexError, TypeError) as error:
         raise CannotSplice("a value to replace is not there") from error
     return value

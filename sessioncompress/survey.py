@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -48,7 +47,7 @@ class _LongLine:
         self._size += len(piece)
         left = self._skeleton.left()
         line = Line(Role.OPAQUE, 0, 0, facts=Facts(sealed=True)) if left is None else _opaque(left, self._reader)
-        return replace(line, size=self._size, digest=self._digest.intdigest())
+        return line._replace(size=self._size, digest=self._digest.intdigest())
 
 
 def read_line(raw: bytes, reader: Reader) -> Line:
@@ -65,12 +64,12 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
     entry = entry_of(raw) if raw.strip() else None
     if entry is None:
         return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
-    return replace(unchangeable(reader.line(raw, entry)), role=Role.OPAQUE)
+    return unchangeable(reader.line(raw, entry))._replace(role=Role.OPAQUE)
 
 
 def unchangeable(line: Line) -> Line:
     """Return the line with nothing in it that could be replaced."""
-    return replace(line, blocks=(), facts=replace(line.facts, ties=(), sealed=True))
+    return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
 
 
 def parse(raw: bytes) -> Entry | None:

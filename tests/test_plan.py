@@ -102,7 +102,7 @@ def test_what_no_model_reads_is_worth_half(monkeypatch: pytest.MonkeyPatch) -> N
     """A mirror's bytes are sent to nobody."""
 
     def mirrored(view: View, saves: int) -> list[Change]:
-        block = replace(view.lines[3].blocks[0], kind=Kind.MIRROR)
+        block = view.lines[3].blocks[0]._replace(kind=Kind.MIRROR)
         return [Change(3, block.path, Treatment.REMOVE, saves, block)]
 
     cost = 250 + view_of(session()).lines[3].size // 5 + 190

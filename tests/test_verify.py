@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,8 +30,8 @@ def changed(number: int, **facts: Any) -> Change:
 
     def change(lines: list[Line]) -> Sequence[int]:
         rare = {name: facts.pop(name) for name in ("keeps", "failed") if name in facts}
-        rest: dict[str, Any] = {"size": 50, "digest": 77, **facts, "facts": replace(lines[number].facts, **rare)}
-        lines[number] = replace(lines[number], **rest)
+        rest: dict[str, Any] = {"size": 50, "digest": 77, **facts, "facts": lines[number].facts._replace(**rare)}
+        lines[number] = lines[number]._replace(**rest)
         return [number]
 
     return change

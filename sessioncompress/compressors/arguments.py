@@ -9,6 +9,7 @@ from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, preview, reference
 from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.splice import literal
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
@@ -32,23 +33,25 @@ def propose(view: View) -> Iterator[Change]:
 
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:
     """Give a replacement for each long text at any depth; paths and short values stay."""
+    limit = context.view.policy.leaf_limit
+    call = change.block.call if change.block else ""
     for path, text in _leaves(arguments, change.path):
-        was = context.size(text)
-        if was > context.policy.leaf_limit and not context.is_ours(text):
+        was = len(literal(text))
+        if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
             content = text.encode()
-            new = _shortened(change, text, context, Wording(context.refer(content), in_arguments=True))
-            if context.size(new) <= context.policy.leaf_limit:
-                yield Replacement(path, new, change, was, content)
+            new = _shortened(change, text, limit, Wording(context.refer(content), in_arguments=True))
+            written = literal(new)
+            if len(written) <= limit:
+                yield Replacement(path, new, change, was, written, content)
 
 
-def _shortened(change: Change, text: str, context: Context, wording: Wording) -> str:
-    limit = context.policy.leaf_limit
+def _shortened(change: Change, text: str, limit: int, wording: Wording) -> str:
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     if change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2:
         share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
         for size in (share, share // 2):
             new = preview(text, size, wording)
-            if context.size(new) <= limit:
+            if len(literal(new)) <= limit:
                 return new
     return reference(text, wording, change.note)
 

@@ -123,22 +123,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a compressor needs to render one change.
+    """What a compressor needs to render changes; `refer` makes a content's reference, or None if none is kept."""
 
-    `refer` makes a content's reference, or None if none is kept; `is_ours` knows the texts that we put there.
-    """
-
-    policy: Policy
-    form: Format
+    view: View
     refer: Callable[[bytes], str | None]
-    is_ours: Callable[[str], bool]
-    failed: bool = False
-    origin: Origin | None = None
-
-    @staticmethod
-    def size(text: str) -> int:
-        """Return the bytes of the text's JSON."""
-        return len(literal(text))
 
 
 class Compressor(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.model import Change, Kind, Replacement, Treatment
+from sessioncompress.splice import literal
 
 _KEEPS = 160
 
@@ -21,9 +22,11 @@ def propose(view: View) -> Iterator[Change]:
 
 def render(change: Change, part: Any, context: Context) -> Iterator[Replacement]:
     """Put a text part in the image's place; the reference names its data, as base64 as it was."""
-    media, data = context.form.image(part)
+    form = context.view.form
+    media, data = form.image(part)
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
     text = marker.marker(what, context.refer(content))
     size = change.block.size if change.block else 0
-    yield Replacement(change.path, context.form.text_part(text), change, size, content)
+    new = form.text_part(text)
+    yield Replacement(change.path, new, change, size, literal(new), content)

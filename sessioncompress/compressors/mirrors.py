@@ -29,8 +29,13 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
     """Take the mirror out, or leave an empty value of its type."""
     del context
-    new = REMOVED if change.treatment is Treatment.REMOVE else type(value)()
-    yield Replacement(change.path, new, change, len(literal(value)), content_of(value, Kind.MIRROR))
+    content = content_of(value, Kind.MIRROR)
+    was = len(literal(value)) if isinstance(value, str) else len(content)
+    if change.treatment is Treatment.REMOVE:
+        yield Replacement(change.path, REMOVED, change, was, b"", content)
+    else:
+        new = type(value)()
+        yield Replacement(change.path, new, change, was, literal(new), content)
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
 from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
+from sessioncompress.splice import literal
 
 MARKER_BYTES = 110
 """Bytes that a marker with its reference takes, for estimates."""
@@ -41,38 +42,38 @@ def budget(size: int, view: View) -> int:
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
     """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone."""
-    if context.origin is not None:
-        bare = _with_links(shrunk(context.origin, change.note), text, context)
-        yield Replacement(change.path, bare, change, _size_of(change), origin=context.origin)
+    was = change.block.size if change.block else 0
+    origin = context.view.origin(change.block) if change.block else None
+    if origin is not None:
+        bare = _with_links(shrunk(origin, change.note), text, context)
+        yield Replacement(change.path, bare, change, was, literal(bare), origin=origin)
         return
     content = text.encode()
     wording = Wording(context.refer(content))
-    limit = context.policy.result_limit
-    tries = _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ()
-    linked = (_with_links(each, text, context) for each in tries)
-    new = next((each for each in linked if context.size(each) <= limit), None)
-    if new is None:
+    limit = context.view.policy.result_limit
+    for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
+        new = _with_links(each, text, context)
+        written = literal(new)
+        if len(written) <= limit:
+            break
+    else:
         new = _with_links(reference(text, wording, change.note), text, context)
-    yield Replacement(change.path, new, change, _size_of(change), content)
+        written = literal(new)
+    yield Replacement(change.path, new, change, was, written, content)
 
 
 def _with_links(new: str, text: str, context: Context) -> str:
     """Add the names of the agent's files that the text holds and the preview has lost, a few at most."""
-    if context.form.links is None:
+    links = context.view.form.links
+    if links is None:
         return new
-    lost = [link for link in dict.fromkeys(context.form.links.findall(text)) if link not in new]
+    lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new]
     return "\n".join([new, *lost[:_MOST_LINKS]])
 
 
-def _size_of(change: Change) -> int:
-    return change.block.size if change.block else 0
-
-
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
-    policy = context.policy
-    share = min(max(len(text) // _PREVIEW_SHARE, policy.preview_min_bytes), policy.preview_max_bytes)
-    room = min(share, policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
-    if change.failures and failed(text, context.failed):
+    room = min(budget(len(text), context.view), context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
+    if change.failures and failed(text, context.view.lines[change.line].facts.failed):
         yield preview(text, room, wording, failures=True)
     yield preview(text, room, wording)
     yield preview(text, room // 3, wording)

@@ -33,4 +33,4 @@ def render(change: Change, value: object, context: Context) -> Iterator[Replacem
     """Take the block out."""
     del context
     content = literal(value)
-    yield Replacement(change.path, REMOVED, change, len(content), content)
+    yield Replacement(change.path, REMOVED, change, len(content), b"", content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from sys import intern
 from typing import Any
@@ -32,9 +32,10 @@ _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
 _DETAILS: Path = ("message", "details")
+_MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
 
-_COMMON = {facts: facts for facts in (PLAIN, Facts(thinks=True))}
-"""The facts that nearly all messages have, held once."""
+_THINKS = Facts(thinks=True)
+_FAILED = Facts(failed=True)
 
 
 def header_of(head: Head) -> Entry | None:
@@ -113,7 +114,7 @@ class FamilyReader:
             role = Role.CHECKPOINT
         blocks = self.entry_blocks(entry)
         facts = Facts(keeps=keeps) if role is Role.CHECKPOINT else PLAIN
-        return self._line(raw, entry, role, blocks=tuple(blocks), reads=self._entry_reads(entry), facts=facts)
+        return _line(raw, entry, role, tuple(blocks), reads=self._entry_reads(entry), facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
         """Return the blocks of an entry that is no message; most agents have none."""
@@ -123,10 +124,6 @@ class FamilyReader:
     @staticmethod
     def _entry_reads(entry: Entry) -> int:
         return len(_text(entry.get("summary"))) + _characters(entry.get("content"))
-
-    def _line(self, raw: bytes, entry: Entry, role: Role, **facts: Any) -> Line:
-        own, parent = intern(_text(entry.get("id"))), intern(_text(entry.get("parentId")))
-        return Line(role, len(raw), xxh3_64_intdigest(raw), own, parent, **facts)
 
     def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         role = message.get("role")
@@ -139,7 +136,7 @@ class FamilyReader:
         if marker.PREFIX_BYTES in raw:
             blocks += _marked_images(_items(content))
         reads = _characters(content) + len(_text(message.get("output"))) + len(_text(message.get("command")))
-        return self._line(raw, entry, Role.USER if role == "user" else Role.OTHER, blocks=tuple(blocks), reads=reads)
+        return _line(raw, entry, Role.USER if role == "user" else Role.OTHER, tuple(blocks), reads=reads)
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         tool = intern(_text(message.get("toolName")))
@@ -148,12 +145,10 @@ class FamilyReader:
         blocks: list[Block] = []
         characters = 0
         for index, part in enumerate(_items(message.get("content"))):
-            text = _text(_fields(part).get("text")) if _fields(part).get("type") == "text" else ""
+            text = _text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                found = _result_text(_text_path(index), text, tool, call, raw)
-                blocks += found
-                self._remember(text, found)
+                blocks += self._result_text(_text_path(index), text, tool, call, raw)
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
@@ -161,44 +156,46 @@ class FamilyReader:
             blocks += _whole(Kind.MIRROR, _DETAILS, details, tool, call)
         ties = _id_tie(("message", "toolCallId"), answers)
         failed = message.get("isError") is True
-        facts = Facts(ties=tuple(ties), failed=failed) if ties or failed else PLAIN
-        return self._line(
-            raw, entry, Role.RESULT, blocks=tuple(blocks), answers=answers, io=characters, reads=characters, facts=facts
-        )
+        facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
+        return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, characters, facts)
 
-    def _remember(self, text: str, blocks: Sequence[Block]) -> None:
-        """Keep a result's text until the next assistant message shows whether it repeats it."""
-        if blocks and len(text) <= _LONGEST_COMPARED:
-            self._unanswered.append((text.strip(), blocks[0].digest))
+    def _result_text(self, path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
+        """Return the block of a text, and keep the text until the next assistant message shows if it repeats it."""
+        marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
+        if len(text) < SMALLEST_BLOCK and not marked:
+            return []
+        written = literal(text)
+        digest = digest_of(written)
+        if len(text) <= _LONGEST_COMPARED:
+            self._unanswered.append((text, digest))
+        return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest, marked)]
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = _items(message.get("content"))
         responses = "responses" in _text(message.get("api"))
-        stays = any(_stays(part) for part in parts)
         blocks: list[Block] = []
         ties: list[Tie] = []
         calls: list[Call] = []
         texts: list[str] = []
         characters = io = 0
-        thoughts = 0
+        thoughts = written = 0
         for index, part in enumerate(parts):
-            path = _part_path(index)
-            kind = _fields(part).get("type")
-            if kind == "text":
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "toolCall":
+                calls.append(self._made(part))
+                io += self._arguments(index, part, raw, calls[-1], blocks)
+                ties += _id_tie((*_part_path(index), "id"), part.get("id")) if responses else ()
+            elif kind == "text":
                 texts.append(_text(part.get("text")))
                 characters += len(texts[-1])
-                ties += _signature_tie(path, part) if responses else ()
+                ties += _signature_tie(_part_path(index), part) if responses else ()
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += len(_text(part.get("thinking")))
-                blocks += _thinking(path, part) if stays else ()
-            elif kind == "toolCall":
-                found, size = self._call(index, part, raw)
+                found = _thinking(_part_path(index), part)
                 blocks += found
-                io += size
-                calls.append(self._made(part))
-                ties += _id_tie((*path, "id"), part.get("id")) if responses else ()
-        if thoughts != sum(block.kind is Kind.THINKING for block in blocks):
+                written += len(found)
+        if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
             # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
             blocks = [block for block in blocks if block.kind is not Kind.THINKING]
         payload = message.get("providerPayload")
@@ -206,24 +203,15 @@ class FamilyReader:
         if payload is not None and not sealed:
             blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
-        facts = Facts(
-            tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=self._repeated(texts)
-        )
-        return self._line(
-            raw,
-            entry,
-            Role.ASSISTANT,
-            blocks=tuple(blocks),
-            calls=tuple(calls),
-            io=io,
-            reads=characters + io,
-            facts=_COMMON.get(facts, facts),
-        )
+        facts = _THINKS if thoughts else PLAIN
+        repeats = self._repeated(texts)
+        if ties or repeats or payload is not None:
+            facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
+        return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, characters + io, facts)
 
-    def _call(self, index: int, part: Mapping[str, Any], raw: bytes) -> tuple[list[Block], int]:
-        """Return the blocks of one call, and how many characters its arguments are."""
-        tool, call = intern(_text(part.get("name"))), _name(intern(_text(part.get("id"))))
-        blocks: list[Block] = []
+    def _arguments(self, index: int, part: Entry, raw: bytes, made: Call, blocks: list[Block]) -> int:
+        """Add the blocks of one call; return how many characters its arguments are."""
+        tool, call = made.tool, made.name
         arguments = part.get("arguments")
         written = literal(arguments)
         if isinstance(arguments, dict) and len(written) >= SMALLEST_BLOCK:
@@ -234,20 +222,24 @@ class FamilyReader:
             blocks += _marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
             blocks += _whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
-        return blocks, len(written)
+        return len(written)
 
     def _made(self, part: Mapping[str, Any]) -> Call:
         tool = intern(_text(part.get("name")))
-        arguments = _fields(part.get("arguments"))
-        file = intern(next((_text(arguments[key]) for key in _FILE_KEYS if key in arguments), ""))
-        named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
         made = intern(_text(part.get("id")))
-        return Call(made, _name(made), tool, self.purposes.get(tool.lower(), Purpose.OTHER), file, ",".join(named))
+        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
+        return Call(made, _name(made), tool, purpose, *_about(_fields(part.get("arguments"))))
 
     def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
         """Return the digests of the results that stand again, whole, in the texts that follow them."""
         waiting, self._unanswered = self._unanswered, []
-        return tuple(digest for result, digest in waiting if result and any(result in text for text in texts))
+        longest = max(map(len, texts), default=0)
+        found = []
+        for result, digest in waiting if longest else ():
+            said = result.strip()
+            if 0 < len(said) <= longest and any(said in text for text in texts):
+                found.append(digest)
+        return tuple(found)
 
 
 class FamilyFormat:
@@ -261,15 +253,15 @@ class FamilyFormat:
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
         """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
+        if path in _MIRRORS:
+            return value is REMOVED
         message = _fields(entry.get("message"))
+        if path == ("message", "toolCallId"):
+            return bool(value) and value == _name(_text(message.get("toolCallId")))
         match path:
-            case ("message", "details") | ("message", "providerPayload"):
-                return value is REMOVED
-            case ("message", "toolCallId"):
-                return bool(value) and value == _name(_text(message.get("toolCallId")))
-            case ("message", "content", int(index), *rest):
+            case ("message", "content", int(index), *_):
                 part = message["content"][index]
-                return _may_change_part(part, tuple(rest), value, message.get("role") == "toolResult")
+                return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
         return False
 
     def text_part(self, text: str) -> Any:
@@ -283,6 +275,31 @@ class FamilyFormat:
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
         return _text(_fields(part).get("mimeType")), _text(_fields(part).get("data"))
+
+
+def _line(
+    raw: bytes,
+    entry: Entry,
+    role: Role,
+    blocks: tuple[Block, ...] = (),
+    calls: tuple[Call, ...] = (),
+    answers: str = "",
+    io: int = 0,
+    reads: int = 0,
+    facts: Facts = PLAIN,
+) -> Line:
+    own, parent = intern(_text(entry.get("id"))), intern(_text(entry.get("parentId")))
+    return Line(role, len(raw), xxh3_64_intdigest(raw), own, parent, blocks, calls, answers, io, reads, facts)
+
+
+def _about(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the file that a call is about, and the part of it."""
+    for key in _FILE_KEYS:
+        if key in arguments:
+            file = intern(_text(arguments[key]))
+            named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
+            return file, ",".join(named)
+    return "", ""
 
 
 def _name(call: str) -> str:
@@ -308,11 +325,11 @@ def _arguments_path(index: int) -> Path:
 def _with_blobs(line: Line, entry: Entry) -> Line:
     """Keep what names a blob: the agent deletes those that no session names, and it does not know our originals."""
     blocks = tuple(
-        replace(block, bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
+        block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
         for block in line.blocks
     )
     sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
-    return replace(line, blocks=blocks, facts=replace(line.facts, sealed=sealed))
+    return line._replace(blocks=blocks, facts=line.facts._replace(sealed=sealed))
 
 
 def _names_blob(value: Any, path: Path) -> bool:
@@ -326,20 +343,6 @@ def _characters(content: Any) -> int:
     if isinstance(content, str):
         return len(content)
     return sum(len(_text(_fields(part).get("text"))) for part in _items(content))
-
-
-def _stays(part: Any) -> bool:
-    """Say whether this part alone keeps the message from being empty to its model."""
-    kind = _fields(part).get("type")
-    return kind == "toolCall" or (kind == "text" and bool(_text(part.get("text")).strip()))
-
-
-def _result_text(path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
-    marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
-    if len(text) < SMALLEST_BLOCK and not marked:
-        return []
-    written = literal(text)
-    return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest_of(written), marked)]
 
 
 def _whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:

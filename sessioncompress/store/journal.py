@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -36,8 +37,7 @@ _TOO_MANY = 1 << 62
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LineRecord:
+class LineRecord(NamedTuple):
     """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
 
     `place` is None where no originals are kept; then `sha256` alone says what the line was.
@@ -55,8 +55,7 @@ class LineRecord:
         return _line({"type": "line", "original": original, "rewrittenSha256": self.rewritten})
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRecord:
+class BlockRecord(NamedTuple):
     """A replaced value: its reference, where it stands in the original line, and what replaced it.
 
     `xxh3` is the XXH3-64 of the content, `replacement` the first 32 digits of the SHA-256 of the JSON text that
@@ -83,7 +82,7 @@ class BlockRecord:
             "ref": self.ref,
             "line": self.line,
             "path": _pointer(self.path),
-            "kind": self.kind.value,
+            "kind": self.kind,
             "bytes": self.bytes,
             "lines": self.lines,
             "xxh3": self.xxh3,
@@ -158,7 +157,7 @@ class Journal:
         """Return the records by the SHA-256 of the rewritten line, with a place where any run kept the original."""
         places = self.places()
         return {
-            record.rewritten: record if record.place else replace(record, place=places.get(record.sha256))
+            record.rewritten: record if record.place else record._replace(place=places.get(record.sha256))
             for record in self.lines
         }
 
@@ -266,9 +265,9 @@ def _decode(
         return _line_record(record)
     if kind == "block":
         last = before[-1] if before else None
-        owner = last[0] if isinstance(last, tuple) else last
-        if owner is None:
+        if last is None:
             raise ValueError("a block without its line")
+        owner = last if isinstance(last, LineRecord) else last[0]
         return owner, _block_record(record)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
@@ -344,6 +343,7 @@ def _stats(value: Any) -> dict[str, Any]:
     return stats
 
 
+@lru_cache(maxsize=1024)
 def _pointer(path: Path) -> str:
     pointer = "/".join(["", *map(str, path)])
     if pointer.count("/") == len(path) and "~" not in pointer:

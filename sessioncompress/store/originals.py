@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store.lock import open_file
@@ -30,8 +29,7 @@ _LONGEST_FRAME: Final = FRAME_BYTES + (1 << 16)
 """Bytes on disk: zstd adds at most a few thousand to what it cannot compress."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a line is: the byte offset of a frame in the file, the offset in that frame's content, the line's length.
 
     A line that does not end in its frame goes on at the start of the next one.

@@ -49,7 +49,9 @@ class OriginalsPacker:
     def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
         self._sink = sink
         self._ends = [start]
-        self._content = bytearray()
+        self._content = bytearray(FRAME_BYTES)
+        self._filled = 0
+        self._packed: list[bytearray] = []
         self._frames = 0
         self._lines = array("Q")
         self._worker = Worker(self._pack)
@@ -58,22 +60,25 @@ class OriginalsPacker:
         """Keep a line; return its index in what finish() returns. Raises ValueError if it is over LONGEST_LINE."""
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
-        self._lines.extend((self._frames, len(self._content), len(line)))
-        rest = memoryview(line)
-        while rest:
-            room = FRAME_BYTES - len(self._content)
-            self._content += rest[:room]
-            rest = rest[room:]
-            if len(self._content) == FRAME_BYTES:
+        self._lines.extend((self._frames, self._filled, len(line)))
+        start = 0
+        while start < len(line):
+            part = line[start : start + FRAME_BYTES - self._filled]
+            self._content[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            start += len(part)
+            if self._filled == FRAME_BYTES:
                 self._end_frame()
         return len(self._lines) // 3 - 1
 
     def finish(self) -> Places:
         """Pack what is left, wait for it, and return the place of every line, in the order of adding."""
         self._worker.finish()
-        if self._content:
-            self._pack(bytes(self._content))
-            self._content.clear()
+        if self._filled:
+            del self._content[self._filled :]
+            self._pack(self._content)
+        self._content = bytearray()
+        self._packed.clear()
         return Places(self._lines, self._ends)
 
     def stop(self) -> None:
@@ -81,14 +86,16 @@ class OriginalsPacker:
         self._worker.stop()
 
     def _end_frame(self) -> None:
-        content = bytes(self._content)
-        self._content.clear()
+        self._worker.put(self._content)
         self._frames += 1
-        self._worker.put(content)
+        self._filled = 0
+        # Memory that was used before costs nothing to fill; new memory costs as much as the packing.
+        self._content = self._packed.pop() if self._packed else bytearray(FRAME_BYTES)
 
-    def _pack(self, content: bytes) -> None:
+    def _pack(self, content: bytearray) -> None:
         frame = zstd.compress(content, options=_OPTIONS)
         if zstd.decompress(frame) != content:
             raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
         self._sink(frame)
         self._ends.append(self._ends[-1] + len(frame))
+        self._packed.append(content)

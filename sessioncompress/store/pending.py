@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 
+from sessioncompress.store import zstd
 from sessioncompress.store.journal import LineRecord
 from sessioncompress.store.originals import Place
 
@@ -40,7 +40,7 @@ class PendingRecords:
         self._lengths.append(len(blocks))
         self._tail += blocks
         if len(self._tail) >= _CHUNK:
-            self._chunks.append(zlib.compress(self._tail, _FAST))
+            self._chunks.append(zstd.compress(self._tail, _FAST))
             self._tail = bytearray()
 
     def encode(self, places: Sequence[Place]) -> Iterator[bytes]:
@@ -60,6 +60,6 @@ class PendingRecords:
         for length in self._lengths:
             if position == len(content) and length:
                 chunk = next(chunks)
-                content, position = bytes(self._tail) if chunk is None else zlib.decompress(chunk), 0
+                content, position = bytes(self._tail) if chunk is None else zstd.decompress(chunk), 0
             yield content[position : position + length]
             position += length

@@ -13,13 +13,13 @@ class Worker:
     What the work raises comes out of the next put() or of finish().
     """
 
-    def __init__(self, work: Callable[[bytes], None]) -> None:
+    def __init__(self, work: Callable[[bytearray], None]) -> None:
         self._work = work
-        self._queue: Queue[bytes | None] = Queue(maxsize=1)
+        self._queue: Queue[bytearray | None] = Queue(maxsize=1)
         self._thread: Thread | None = None
         self._error: BaseException | None = None
 
-    def put(self, piece: bytes) -> None:
+    def put(self, piece: bytearray) -> None:
         """Hand over a piece; waits while two are not done."""
         self._raise_error()
         if self._thread is None:
@@ -57,5 +57,5 @@ class Worker:
             raise self._error
 
 
-def _nothing(_: bytes) -> None:
+def _nothing(_: bytearray) -> None:
     """Stand in for the work that is not wanted any more."""
