@@ -25,7 +25,7 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         compressed_size=found.size,
         backup_size=backup_size,
         lines=len(found.lines),
-        lines_not_understood=sum(line.role is Role.OPAQUE for line in found.lines),
+        lines_not_understood=sum(not line.understood for line in found.lines),
         imitated_markers=imitated,
         imitated_in_calls=in_calls,
         turns=turns_of(found),

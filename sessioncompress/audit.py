@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.model import Role
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.restore import WAY_OUT, missing_lines
@@ -45,7 +44,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 remedy=WAY_OUT,
             )
         lines = known.survey.lines
-        opaque = sum(line.role is Role.OPAQUE for line in lines)
+        opaque = sum(not line.understood for line in lines)
         return VerifyStats(
             str(session.path), known.form.name, len(lines), opaque, len(known.rewritten), checked, len(journal.blocks)
         )

@@ -107,6 +107,7 @@ class Facts(NamedTuple):
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
     only together with the ties. `repeats` holds the digests of results that the line's text repeats. `keeps` is a
     checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever their ids.
+    `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never changed.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -117,6 +118,7 @@ class Facts(NamedTuple):
     repeats: tuple[bytes, ...] = ()
     keeps: str | int = ""
     listed: bool = False
+    foreign: bool = False
 
 
 PLAIN = Facts()
@@ -143,9 +145,14 @@ class Line(NamedTuple):
     facts: Facts = PLAIN
 
     @property
+    def understood(self) -> bool:
+        """Say whether our parser reads the line."""
+        return self.role is not Role.OPAQUE and not self.facts.foreign
+
+    @property
     def unplaced(self) -> bool:
-        """Say whether the line may be an entry of which we do not even know the place."""
-        return self.role is Role.OPAQUE and self.facts.sealed and not self.id
+        """Say whether the line is an entry of which not even the place is known."""
+        return self.role is Role.OPAQUE and self.facts.sealed
 
 
 @dataclass(frozen=True, slots=True)

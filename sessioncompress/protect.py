@@ -11,7 +11,12 @@ from sessioncompress.tokens import estimate
 
 
 def standings(lines: Sequence[Line], shape: Shape, policy: Policy) -> tuple[Standing, ...]:
-    """Return where each line stands. Lines off the live path are old: the user can go back to them."""
+    """Return where each line stands. Lines off the live path are old: the user can go back to them.
+
+    Where an entry could stand anywhere, no one knows what is recent: all is protected.
+    """
+    if any(line.unplaced for line in lines):
+        return (Standing.PROTECTED,) * len(lines)
     found = [Standing.OLD] * len(lines)
     for number in shape.dead:
         found[number] = Standing.DEAD

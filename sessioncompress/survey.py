@@ -64,7 +64,8 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
     entry = entry_of(raw) if raw.strip() else None
     if entry is None:
         return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
-    return unchangeable(reader.line(raw, entry))._replace(role=Role.OPAQUE)
+    line = unchangeable(reader.line(raw, entry))
+    return line._replace(facts=line.facts._replace(foreign=True))
 
 
 def unchangeable(line: Line) -> Line:

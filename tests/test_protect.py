@@ -89,6 +89,14 @@ def test_lines_off_the_live_path_are_old_never_dead() -> None:
     assert found == (Standing.DEAD, Standing.OLD, Standing.PROTECTED, Standing.PROTECTED, Standing.OLD, Standing.OLD)
 
 
+def test_an_entry_of_which_nothing_is_known_leaves_nothing_old() -> None:
+    """It may be a turn, a branch or a checkpoint; a line that is no entry may not."""
+    lines = [*path("U A U A"), line(Role.OPAQUE, sealed=True)]
+    assert set(standings(lines, shape(lines), one_turn())) == {Standing.PROTECTED}
+    lines[-1] = line(Role.OPAQUE)
+    assert Standing.OLD in standings(lines, shape(lines), one_turn())
+
+
 def test_what_is_protected_is_not_dead() -> None:
     """A checkpoint just made leaves the last turns before it, which no model sees any more, as they are."""
     lines = path("U A U A O")

@@ -44,10 +44,10 @@ def read(data: bytes, cap: int = 1 << 20) -> Survey:
 
 
 @pytest.mark.parametrize("raw", [case[1] for case in OPAQUE], ids=[case[0] for case in OPAQUE])
-def test_a_line_that_is_not_understood_is_opaque(raw: bytes) -> None:
-    """It is counted and copied, and nothing of it is ever replaced."""
+def test_a_line_that_is_not_understood_is_only_copied(raw: bytes) -> None:
+    """It is counted, and nothing of it is ever replaced."""
     found = read(raw)
-    assert [line.role for line in found.lines] == [Role.OPAQUE]
+    assert [line.understood for line in found.lines] == [False]
     assert found.lines[0].size == len(raw)
     assert found.lines[0].blocks == ()
     assert found.lines[0].facts.ties == ()
@@ -74,7 +74,7 @@ def test_the_sizes_are_those_of_the_lines(name: str) -> None:
     assert found.size == len(data)
 
 
-def test_a_line_over_the_cap_is_opaque() -> None:
+def test_a_line_over_the_cap_is_not_understood() -> None:
     """It is read in pieces, hashed whole, and the lines behind it keep their numbers."""
     made = PiSession()
     made.user("Go.")
@@ -82,7 +82,7 @@ def test_a_line_over_the_cap_is_opaque() -> None:
     made.assistant("Done.")
     whole = read(made.bytes())
     cut = read(made.bytes(), cap=2000)
-    assert [line.role for line in cut.lines] == [Role.HEADER, Role.USER, Role.ASSISTANT, Role.OPAQUE, Role.ASSISTANT]
+    assert [line.understood for line in cut.lines] == [True, True, True, False, True]
     assert [(line.size, line.digest) for line in cut.lines] == [(line.size, line.digest) for line in whole.lines]
     assert cut.size == whole.size
 
@@ -117,23 +117,32 @@ def test_of_a_line_over_the_cap_its_ties_are_known(
         cut = read(data, cap)
         assert [ties(line) for line in cut.lines] == [ties(line) for line in whole.lines]
         assert cut.shape.live == whole.shape.live
-        opaque = [line for line in cut.lines if line.role is Role.OPAQUE]
-        assert opaque
-        assert all(line.facts.sealed and not line.facts.ties and not line.blocks for line in opaque)
+        long = [line for line in cut.lines if not line.understood]
+        assert long
+        assert all(line.facts.sealed and not line.facts.ties and not line.blocks for line in long)
 
 
 def ties(line: Line) -> tuple[object, ...]:
     """Return what hangs a line together with others."""
     calls = [(call.id, call.tool, call.file) for call in line.calls]
-    return line.id, line.parent, calls, line.answers, line.facts.thinks, line.facts.failed, line.size, line.digest
+    return (
+        line.role,
+        line.id,
+        line.parent,
+        calls,
+        line.answers,
+        line.facts.thinks,
+        line.facts.failed,
+        line.size,
+        line.digest,
+    )
 
 
-def test_a_line_of_which_not_even_that_is_known_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be any entry, so the path goes on before it."""
+def test_of_a_line_over_the_cap_with_too_much_structure_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an entry all the same, whatever its place."""
     monkeypatch.setattr(lenient, "_LONGEST_SKELETON", 0)
     found = read(behind().bytes(), cap=600)
-    assert found.lines[2].unplaced
-    assert list(found.shape.live) == [1, 3]
+    assert [line.unplaced for line in found.lines] == [False, False, True, False]
 
 
 def test_a_line_over_the_cap_that_is_no_json_is_no_entry() -> None:

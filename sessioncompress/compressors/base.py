@@ -63,11 +63,6 @@ class View:
         calls = () if caller == NO_CALL else self.lines[caller].calls
         return next((call for call in calls if call.id == name), None)
 
-    @cached_property
-    def has_unplaced(self) -> bool:
-        """Say whether a line may be the result of any call, since it could not be read."""
-        return any(line.unplaced for line in self.lines)
-
     @property
     def free(self) -> Iterator[tuple[int, Line]]:
         """The lines that may change, with their numbers."""

@@ -65,10 +65,7 @@ def _all_free(view: View, number: int, names: Counter[str]) -> bool:
         return False
     if any(names[tie.value] > 1 for tie in line.facts.ties if tie.value):
         return False
-    answers = view.answers.get(number, ())
-    if view.has_unplaced and {call.id for call in line.calls} - {view.lines[answer].answers for answer in answers}:
-        return False
-    return all(_may_change(view, answer) for answer in answers)
+    return all(_may_change(view, answer) for answer in view.answers.get(number, ()))
 
 
 def _may_change(view: View, number: int) -> bool:

@@ -11,15 +11,17 @@ import re
 from typing import Any, NoReturn
 
 _STRINGS = {
-    key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode()) for key in ("type", "id", "parentId", "role", "toolCallId")
+    key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())
+    for key in ("type", "id", "parentId", "firstKeptEntryId", "role", "toolCallId")
 }
+_LONGEST_NUMBER = 15
 
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 _LONGEST_STRING = 4096
 """Bytes. No id is as long."""
 
-_LONGEST_SKELETON = 8 * 1024 * 1024
+_LONGEST_SKELETON = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
@@ -57,10 +59,10 @@ class Skeleton:
 
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:
-    """Return what an agent reads of a line, its numbers left out; None where it reads no object either."""
+    """Return what an agent reads of a line, its large numbers left out; None where it reads no object either."""
     try:
         value = json.loads(
-            raw.decode(errors="replace"), parse_int=_no_number, parse_float=_no_number, parse_constant=_refuse
+            raw.decode(errors="replace"), parse_int=_number, parse_float=_no_number, parse_constant=_refuse
         )
     except RecursionError:
         return _outline(raw)
@@ -78,6 +80,10 @@ def _outline(raw: bytes) -> dict[str, Any]:
     }
     message = {key: found.pop(key) for key in ("role", "toolCallId") if key in found}
     return {**found, "message": message}
+
+
+def _number(written: str) -> int:
+    return int(written) if len(written) <= _LONGEST_NUMBER else 0
 
 
 def _no_number(written: str) -> int:

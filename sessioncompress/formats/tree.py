@@ -34,16 +34,9 @@ def _tree(lines: Sequence[Line]) -> list[int]:
     while step is not None and step not in seen:
         seen.add(step)
         path.append(step)
-        parent = lines[step].parent
-        step = _before_unplaced(lines, step) if parent and parent not in numbers else numbers.get(parent)
+        step = numbers.get(lines[step].parent)
     path.reverse()
     return path
-
-
-def _before_unplaced(lines: Sequence[Line], step: int) -> int | None:
-    """Return the entry before the nearest line that may be the parent which is missing: an agent only ever appends."""
-    unplaced = next((number for number in range(step - 1, -1, -1) if lines[number].unplaced), 0)
-    return next((number for number in range(unplaced - 1, -1, -1) if lines[number].id), None)
 
 
 def _dead(lines: Sequence[Line], live: Sequence[int]) -> set[int]:

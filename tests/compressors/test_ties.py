@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import formats, jsonl
+from sessioncompress import jsonl
 from sessioncompress.compress import compress_session
 from sessioncompress.policy import Policy
 from tests import texts
@@ -292,13 +292,10 @@ def long_call() -> PiSession:
     return end(made)
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["its ids are known", "nothing is known"])
 @pytest.mark.parametrize("scene", [long_result, long_call])
-def test_with_a_line_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Scene, known: bool) -> None:
+def test_with_a_line_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
     """The side of a pair that can be read does not change without the other."""
     monkeypatch.setattr(jsonl.pieces, "__defaults__", (2 * len(OUTPUT),))
-    if not known:
-        monkeypatch.setattr(formats.lenient, "_LONGEST_SKELETON", 0)
     made = scene()
     path = write(tmp_path, made)
     compress(path)

@@ -11,13 +11,13 @@ import pytest
 from sessioncompress.formats.tree import shape
 from sessioncompress.model import Line, Role
 from tests.build import OmpAnthropicSession, PiSession
-from tests.runs import EAGER, compress_again, line, survey_of, turn, write
+from tests.runs import EAGER, compress, compress_again, line, survey_of, turn, write
 
 
 def tree(story: str) -> list[Line]:
     """Return lines from words: `b<a` has id b and parent a; H a header, ? an opaque line, - a blank one.
 
-    ! is an entry of which nothing is known. A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing.
+    A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing.
     """
     return [_line(word) for word in story.split()]
 
@@ -25,8 +25,6 @@ def tree(story: str) -> list[Line]:
 def _line(word: str) -> Line:
     if word in ("H", "?", "-"):
         return line({"H": Role.HEADER, "?": Role.OPAQUE, "-": Role.BLANK}[word])
-    if word == "!":
-        return line(Role.OPAQUE, sealed=True)
     rest, checkpoint, keeps = word.partition("=")
     name, _, parent = rest.partition("<")
     role = Role.CHECKPOINT if checkpoint else Role.ASSISTANT
@@ -42,11 +40,6 @@ TREES: list[tuple[str, str, list[int], set[int]]] = [
     ("a root of its own empties the context", "H a b<a c", [3], set()),
     ("a parent that is missing", "H a b<x c<b", [2, 3], set()),
     ("a line that is no entry is no parent", "H a b<a ? c<x", [4], set()),
-    ("an entry that is not known may be the parent", "H a b<a ! d<x e<d", [1, 2, 4, 5], set()),
-    ("and several may be", "H a ! ! d<x ! e<y", [1, 4, 6], set()),
-    ("but not where none is missing", "H a b<a ! c<a d", [5], set()),
-    ("nor where it stands behind", "H a b<x !", [2], set()),
-    ("nor where nothing is before it", "H ! b<x", [2], set()),
     ("an entry that is its own parent", "H a b<b", [2], set()),
     ("parents in a circle", "H a<c b<a c<b", [1, 2, 3], set()),
     ("an id twice: the last counts", "H a b<a a c<a", [3, 4], set()),
@@ -137,7 +130,7 @@ def test_a_line_that_only_its_agent_can_read_does_not_cut_the_path(twist: Callab
     made.raw(twist(raw))
     turn(made)
     found = survey_of(made)
-    assert [line.role for line in found.lines].count(Role.OPAQUE) == 1
+    assert [line.understood for line in found.lines].count(False) == 1
     assert {1, 2, 4, 5} <= set(found.shape.live)
 
 
@@ -152,6 +145,29 @@ def test_recent_turns_before_such_a_line_stay(tmp_path: Path) -> None:
         made.assistant("Done.")
     path = write(tmp_path, made)
     compress_again(path, replace(EAGER, turn_threshold_before_compress=4))
+
+
+def test_prompts_that_only_their_agent_can_read_are_turns(tmp_path: Path) -> None:
+    """Were they not counted, the session would have too few turns to be protected by turns."""
+    made = PiSession()
+    for number in range(6):
+        made.user(f"Part {number}. @@")
+        made.raw(made.take_last().replace(b"@@", b"\\ud83d"))
+        made.step("bash", {"command": "x"}, OUTPUT + str(number))
+        made.assistant("Done.")
+    path = write(tmp_path, made)
+    assert compress(path, replace(EAGER, turn_threshold_before_compress=4, protect_tokens=0)).lines_changed == 2
+
+
+def test_a_checkpoint_that_only_its_agent_can_read_is_one() -> None:
+    """With what it keeps, also where all of it is nested too deep to be parsed."""
+    for odd in (b'"\\ud83d"', b"[" * 1100 + b"]" * 1100):
+        made = PiSession()
+        made.user("One.")
+        kept = made.user("Two.")
+        made.compaction("All is well.", kept, details="@@")
+        made.raw(made.take_last().replace(b'"@@"', odd))
+        assert survey_of(turn(made)).shape.dead == {1}
 
 
 def test_such_a_line_counts_as_an_entry_of_version_1() -> None:
