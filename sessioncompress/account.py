@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sessioncompress.apply import Applied, after
+from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
-from sessioncompress.model import Kind, Role, Standing, Survey
+from sessioncompress.lines import NO_LINE, Survey
+from sessioncompress.model import Kind, Role, Standing
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.stats import CompressionStats
@@ -25,7 +26,7 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         compressed_size=found.size,
         backup_size=backup_size,
         lines=len(found.lines),
-        lines_not_understood=sum(not line.understood for line in found.lines),
+        lines_not_understood=found.lines.not_understood,
         imitated_markers=imitated,
         imitated_in_calls=in_calls,
         turns=turns_of(found),
@@ -40,7 +41,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
     return replace(
         stats,
         lines_changed=len(applied.changed),
-        tool_calls_compressed=len(tally.calls),
+        tool_calls_compressed=tally.calls,
         tool_results_compressed=tally.counts[Kind.RESULT],
         thinking_blocks_removed=tally.counts[Kind.THINKING],
         images_replaced=tally.counts[Kind.IMAGE],
@@ -49,18 +50,18 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
         removable_bytes=planned.removable,
         removed_bytes=tally.removed,
         protected_bytes=planned.protected,
-        tokens_after=_tokens(after(view.survey, applied)),
+        tokens_after=_tokens(replace(view.survey, lines=applied.lines)),
     )
 
 
 def turns_of(found: Survey) -> int:
     """Return the user turns on the live path."""
-    return sum(found.lines[number].role is Role.USER for number in found.shape.live)
+    return sum(found.lines.roles[number] is Role.USER for number in found.shape.live)
 
 
 def _tokens(found: Survey) -> int:
     """Estimate what the model reads of the live path."""
-    return estimate(sum(found.lines[number].reads for number in found.shape.live if number not in found.shape.dead))
+    return estimate(sum(found.lines.reads[number] for number in found.shape.live if number not in found.shape.dead))
 
 
 def boundary_of(view: View) -> int:
@@ -72,12 +73,9 @@ def boundary_of(view: View) -> int:
 
 def _imitated(view: View) -> tuple[int, int]:
     """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
-    kinds = [
-        block.kind
-        for line in view.lines
-        for block in line.blocks
-        if block.marked and block.kind is not Kind.IMAGE and view.origin(block) is None
-    ]
+    marked, numbers = view.lines.blocks.columns[7], view.lines.block_lines
+    blocks = (view.lines.blocks[index] for index, is_one in enumerate(marked) if is_one and numbers[index] != NO_LINE)
+    kinds = [block.kind for block in blocks if block.kind is not Kind.IMAGE and not view.holds_ours(block)]
     return len(kinds), kinds.count(Kind.ARGUMENT)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,7 +14,9 @@ from sessioncompress.compressors import View
 from sessioncompress.errors import InUse
 from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
-from sessioncompress.model import Block, Change, Kind, Line, Origin, OurKey, Path, Purpose, Replacement, Survey
+from sessioncompress.lines import Lines
+from sessioncompress.model import Block, Change, Kind, Origin, Path, Purpose, Replacement
+from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
 from sessioncompress.rewrite import MustStay, Rewritten, original_path, rewrite
@@ -42,7 +45,7 @@ class Sink(Protocol):
 class Tally:
     """What the replacements of a run come to."""
 
-    calls: set[str] = field(default_factory=set)
+    calls: int = 0
     counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
     redundancies: int = 0
     removed: int = 0
@@ -50,11 +53,12 @@ class Tally:
 
 @dataclass(slots=True)
 class Applied:
-    """What one pass did: the changed lines as they are now, their records, and the lines that bore no change."""
+    """What one pass did: the lines as they are now, which of them changed, their records, and what bore no change."""
 
-    changed: dict[int, Line] = field(default_factory=dict)
+    lines: Lines
+    ours: Ours
+    changed: array[int] = field(default_factory=lambda: array("I"))
     records: PendingRecords = field(default_factory=PendingRecords)
-    ours: dict[OurKey, Origin] = field(default_factory=dict)
     left_alone: set[int] = field(default_factory=set)
     again: bool = False
     tally: Tally = field(default_factory=Tally)
@@ -83,7 +87,7 @@ class Applier:
         self._where = where
         self._keeps = view.policy.keep_backup
         self._original = original
-        self.done = Applied()
+        self.done = Applied(view.lines.copy(), view.ours.copy())
 
     def run(self, stream: Iterable[Piece]) -> Applied:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
@@ -95,7 +99,7 @@ class Applier:
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse(raw)
-        if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
+        if entry is None or xxh3_64_intdigest(raw) != self._view.lines.digests[number]:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
@@ -127,11 +131,12 @@ class Applier:
             raise CannotSplice("a name in it is too long for the journal")
         for record in records:
             for key in record.identities():
-                self.done.ours[key] = record.origin
+                self.done.ours.add(key)
         if before is None or (self._keeps and before.place is None):
             self._add(raw, original, rewritten.digest(), b"".join(blocks))
-        self.done.changed[number] = self._view.form.reader().line(new.raw, new.entry)
-        self._count(number, new.replacements)
+        self.done.lines.put(number, self._view.form.reader().line(new.raw, new.entry))
+        self.done.changed.append(number)
+        self._count(new.replacements)
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""
@@ -195,44 +200,41 @@ class Applier:
             return ""
         return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written).hex()
 
-    def _count(self, number: int, replacements: Iterable[Replacement]) -> None:
+    def _count(self, replacements: Iterable[Replacement]) -> None:
         tally = self.done.tally
+        calls = set()
         for each in replacements:
             block = each.change.block
             if block is None:
                 continue
             if block.kind is Kind.ARGUMENT:
-                tally.calls.add(f"{number}:{block.call}")
+                calls.add(block.call)
             else:
                 tally.counts[block.kind] += 1
             tally.redundancies += bool(each.change.note)
-            if each.origin is None and each.content is not None and counts(block, self._view.policy):
+            if (
+                each.origin is None
+                and each.content is not None
+                and counts(block.kind, block.size, self._view.policy, marked=block.marked)
+            ):
                 tally.removed += each.was - len(each.written)
+        tally.calls += len(calls)
 
     def _leave_doubles(self) -> None:
         """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
 
         Restore could not tell them apart. Equal originals may: both get the same bytes back.
         """
-        before = self._view.lines
+        before, now = self._view.lines.digests, self.done.lines.digests
         ours: dict[int, int] = {}
-        for number, line in self.done.changed.items():
-            other = ours.setdefault(line.digest, number)
-            if before[other].digest != before[number].digest:
+        for number in self.done.changed:
+            other = ours.setdefault(now[number], number)
+            if before[other] != before[number]:
                 self._leave_alone(number)
-        for number, line in enumerate(before):
-            other = ours.get(line.digest, -1)
-            if other >= 0 and number not in self.done.changed and number not in self._known:
+        for number, digest in enumerate(before):
+            other = ours.get(digest, -1)
+            if other >= 0 and now[number] == digest and number not in self._known:
                 self._leave_alone(other)
-
-
-def after(found: Survey, applied: Applied) -> Survey:
-    """Return the survey of the session as it is after the changes."""
-    lines = list(found.lines)
-    for number, line in applied.changed.items():
-        lines[number] = line
-    size = sum(line.size for line in lines)
-    return Survey(tuple(lines), found.shape, size)
 
 
 def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:

@@ -44,7 +44,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 remedy=WAY_OUT,
             )
         lines = known.survey.lines
-        opaque = sum(not line.understood for line in lines)
+        opaque = lines.not_understood
         return VerifyStats(
             str(session.path), known.form.name, len(lines), opaque, len(known.rewritten), checked, len(journal.blocks)
         )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from sessioncompress import config, files, gate, verify
 from sessioncompress.account import advice, boundary_of, counted, turns_of, why, with_changes
-from sessioncompress.apply import Applied, Applier, after
+from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.jsonl import pieces
+from sessioncompress.lines import Survey
 from sessioncompress.model import Change
+from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.references import References
@@ -103,7 +107,7 @@ class _Run:
         self._journal = journals.load(self._beside.journal)
         if not self._dry_run:
             recover(self._session, self._beside, self._journal.lengths)
-        self._ours = {key: block.origin for key, block in self._journal.ours().items()}
+        self._ours = Ours({key: block.origin for key, block in self._journal.ours().items()})
         self._known = files.read_session(self._session, self._journal)
         small = gate.is_small(self._session.size, self._policy, force=self._force)
         if small and not self._is_due(turns_of(self._known.survey)):
@@ -122,7 +126,7 @@ class _Run:
         rehearsed = False
         while True:
             view = self._view()
-            planned = plan(view, frozenset(self._known.rewritten), frozenset(left_alone))
+            planned = plan(view, self._flags(self._known.rewritten), frozenset(left_alone))
             if not planned.changes:
                 return self._unchanged(view, planned, 0)
             rehearsing = self._dry_run or (not rehearsed and _is_doubtful(planned))
@@ -150,6 +154,12 @@ class _Run:
     def _is_lost(self, record: LineRecord) -> bool:
         """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
         return record.place is None and self._policy.keep_backup
+
+    def _flags(self, *known: Iterable[int]) -> bytes:
+        flags = bytearray(len(self._known.survey.lines))
+        for number in chain.from_iterable(known):
+            flags[number] = True
+        return bytes(flags)
 
     def _view(self) -> View:
         return View(self._known.survey, self._policy, self._known.form, self._ours)
@@ -200,17 +210,19 @@ class _Run:
 
     def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
         """Check the new session's structure; return the lines that a second run over it would change."""
-        found = after(self._known.survey, attempt.applied)
-        changed = attempt.applied.changed
-        verify.check(self._known.survey.lines, found.lines, attempt.view.standing, changed, self._where)
-        found = replace(found, shape=self._known.form.shape(found.lines))
-        view = View(found, self._policy, self._known.form, {**attempt.view.ours, **attempt.applied.ours})
-        known = frozenset(self._known.rewritten) | frozenset(changed)
-        second = plan(view, known, attempt.left_alone)
-        return self._restless(view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
+        applied = attempt.applied
+        verify.check(self._known.survey.lines, applied.lines, attempt.view.standing, applied.changed, self._where)
+        # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
+        found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size)
+        view = View(found, self._policy, self._known.form, applied.ours)
+        second = plan(view, self._flags(self._known.rewritten, applied.changed), attempt.left_alone)
+        return self._restless(attempt, view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
 
-    def _restless(self, view: View, second: Plan, sink: Rewrite) -> set[int]:
+    def _restless(self, attempt: _Attempt, view: View, second: Plan, sink: Rewrite) -> set[int]:
         """A plan may offer again what turned out to bear no change; return the lines of which something would come."""
+        made = journals.read(io.BytesIO(b"".join(attempt.journal())), self._where).ours()
+        ours = Ours({**self._ours.known, **{key: block.origin for key, block in made.items()}})
+        view = replace(view, ours=ours)
         found = set()
         with sink.reader() as file:
             for number, raw, _ in pieces(file, view.survey.size):
@@ -247,7 +259,7 @@ class _Run:
 
 def _is_doubtful(planned: Plan) -> bool:
     """Say whether a plan saves so little that it may turn out not to pay; then nothing may be touched to find out."""
-    return sum(change.saves for changes in planned.changes.values() for change in changes) < _CERTAIN
+    return planned.changes.saves < _CERTAIN
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:

@@ -13,7 +13,7 @@ from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
 from sessioncompress.formats import detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES, Format
 from sessioncompress.jsonl import Piece, pieces
-from sessioncompress.model import Survey
+from sessioncompress.lines import Survey
 from sessioncompress.policy import Policy
 from sessioncompress.store.beside import Beside, beside
 from sessioncompress.store.journal import Journal, LineRecord

@@ -10,6 +10,7 @@ from sessioncompress.account import turns_of
 from sessioncompress.compress import compress_open
 from sessioncompress.compressors import View
 from sessioncompress.model import Block, Standing
+from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import SessionStats, Share
 from sessioncompress.store import journal as journals
@@ -21,7 +22,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats
     with open_session(Path(path), writing=False) as session:
         beside = files.beside_of(session.path, policy)
         known = files.read_session(session, journals.load(beside.journal))
-        view = View(known.survey, policy, known.form, {})
+        view = View(known.survey, policy, known.form, Ours())
         would = compress_open(session, policy, dry_run=True)
         return SessionStats(
             str(session.path),
@@ -37,11 +38,11 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats
 
 def _shares(view: View) -> tuple[Share, ...]:
     shares: dict[tuple[str, str], Share] = {}
-    for number, line in enumerate(view.lines):
-        for block in line.blocks:
+    for number, standing in enumerate(view.standing):
+        for block in view.lines.blocks_of(number):
             if not block.marked:
                 key = (block.kind.value, block.tool)
-                shares[key] = _with(shares.get(key, Share(*key)), block, view.standing[number])
+                shares[key] = _with(shares.get(key, Share(*key)), block, standing)
     return tuple(sorted(shares.values(), key=lambda share: share.bytes, reverse=True))
 
 

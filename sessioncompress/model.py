@@ -6,6 +6,7 @@ a frozen dataclass takes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -159,17 +160,8 @@ class Line(NamedTuple):
 class Shape:
     """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""
 
-    live: tuple[int, ...]
+    live: Sequence[int]
     dead: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """One reading of a session: its lines, their shape, and its size in bytes."""
-
-    lines: tuple[Line, ...]
-    shape: Shape
-    size: int
 
 
 class Change(NamedTuple):

@@ -7,12 +7,13 @@ model reads count twice: they are sent with every request.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sessioncompress.changes import Changes, Proposals
 from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.model import Block, Change, Kind, Path, Standing
+from sessioncompress.lines import NO_LINE
+from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.policy import Policy
 
 _LINE_RECORD = 250
@@ -25,65 +26,74 @@ _ORIGINAL_SHARE = 5
 """zstd makes the original of a line about so many times smaller."""
 
 NOTHING: frozenset[int] = frozenset()
+NONE_KNOWN = b""
+
+_NOT_TO_BE_HAD = -(1 << 40)
+"""Bytes. A group with such a change is never worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is to change, line by line, in document order; and how many bytes were in question."""
 
-    changes: Mapping[int, tuple[Change, ...]]
+    changes: Changes
     removable: int
     protected: int
 
 
-def plan(view: View, known: frozenset[int] = NOTHING, left_alone: frozenset[int] = NOTHING) -> Plan:
-    """Decide what changes. `known` lines are our own rewritings (their originals are stored already).
+def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOTHING) -> Plan:
+    """Decide what changes. `known` is not 0 for each line that is our own rewriting: its original is stored.
 
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
-    proposed = _claimed(view, left_alone)
-    worth = _worth(view, proposed, known)
-    changes = {number: tuple(found) for number, found in sorted(worth.items())}
+    proposals = _claimed(view, left_alone)
     removable, protected = _in_question(view)
-    return Plan(changes, removable, protected)
+    return Plan(Changes(proposals, _worth(view, proposals, known)), removable, protected)
 
 
-def _claimed(view: View, left_alone: frozenset[int]) -> list[Change]:
-    taken: set[tuple[int, Path]] = set()
-    claimed: list[Change] = []
+def _claimed(view: View, left_alone: frozenset[int]) -> Proposals:
+    """Return what may be done. What a group cannot have whole is worth nothing."""
+    taken: set[int] = set()
+    claimed = Proposals(view.lines)
     broken: set[int] = set()
     for compressor in COMPRESSORS:
         for change in compressor(view):
-            if change.line in left_alone or view.standing[change.line] is Standing.PROTECTED:
+            standing = view.standing[change.line]
+            if change.line in left_alone or standing is Standing.PROTECTED:
                 broken.add(change.group)
-            elif (change.line, change.path) not in taken:
-                taken.add((change.line, change.path))
-                claimed.append(change)
-    return [change for change in claimed if not change.group or change.group not in broken]
+            elif (value := hash((change.line, change.path))) not in taken:
+                taken.add(value)
+                claimed.add(change, _worth_of(change, dead=standing is Standing.DEAD))
+    for index, group in enumerate(claimed.groups):
+        if group and group in broken:
+            claimed.gains[index] = _NOT_TO_BE_HAD
+    return claimed
 
 
-def _worth(view: View, proposed: Iterable[Change], known: frozenset[int]) -> dict[int, list[Change]]:
-    """Keep the lines whose changes save more than they cost, then the groups that still do beside them."""
-    alone: dict[int, list[Change]] = defaultdict(list)
-    groups: dict[int, list[Change]] = defaultdict(list)
-    for change in proposed:
-        (groups[change.group] if change.group else alone[change.line]).append(change)
-    worth = {number: changes for number, changes in alone.items() if _gain(view, changes) > _cost(view, number, known)}
-    for changes in groups.values():
-        numbers = {change.line for change in changes}
-        new = [number for number in numbers if number not in worth]
-        beside = [change for number in new for change in alone.get(number, ())]
-        if _gain(view, changes) + _gain(view, beside) > sum(_cost(view, number, known) for number in new):
+def _worth(view: View, proposals: Proposals, known: bytes) -> Iterator[int]:
+    """Yield the changes of the lines where they are worth more than they cost, and the groups that still are beside."""
+    alone: dict[int, int] = {}
+    groups: dict[int, list[int]] = {}
+    numbers, gains = proposals.numbers, proposals.gains
+    for index, (number, group, gain) in enumerate(zip(numbers, proposals.groups, gains, strict=True)):
+        if group:
+            groups.setdefault(group, []).append(index)
+        else:
+            alone[number] = alone.get(number, 0) + gain
+    worth = bytearray(len(view.lines))
+    for number, gain in alone.items():
+        worth[number] = gain > _cost(view, number, known)
+    accepted = set()
+    for group, indexes in groups.items():
+        new = {numbers[index] for index in indexes if not worth[numbers[index]]}
+        gain = sum(gains[index] for index in indexes) + sum(alone.get(number, 0) for number in new)
+        if gain > sum(_cost(view, number, known) for number in new):
+            accepted.add(group)
             for number in new:
-                worth[number] = list(alone.get(number, ()))
-            for change in changes:
-                worth[change.line].append(change)
-    return worth
-
-
-def _gain(view: View, changes: Iterable[Change]) -> int:
-    """Return what changes are worth, beside their own records in the journal."""
-    return sum(_worth_of(change, dead=view.standing[change.line] is Standing.DEAD) for change in changes)
+                worth[number] = True
+    for index, (number, group) in enumerate(zip(numbers, proposals.groups, strict=True)):
+        if group in accepted if group else worth[number]:
+            yield index
 
 
 def _worth_of(change: Change, *, dead: bool) -> int:
@@ -93,35 +103,32 @@ def _worth_of(change: Change, *, dead: bool) -> int:
     return change.saves * (1 if unread else 2) - _BLOCK_RECORD[change.block.kind]
 
 
-def _cost(view: View, number: int, known: frozenset[int]) -> int:
-    return _LINE_RECORD + (0 if number in known else view.lines[number].size // _ORIGINAL_SHARE)
+def _cost(view: View, number: int, known: bytes) -> int:
+    return _LINE_RECORD + (0 if number < len(known) and known[number] else view.lines.sizes[number] // _ORIGINAL_SHARE)
 
 
 def _in_question(view: View) -> tuple[int, int]:
     """Return the bytes of all blocks over their kind's threshold: outside the protected part, and inside."""
     removable = protected = 0
-    for number, line in enumerate(view.lines):
-        for block in line.blocks:
-            if counts(block, view.policy) and view.origin(block) is None:
-                if is_whole(view, number, block):
-                    protected += block.size
-                else:
-                    removable += block.size
+    kinds, _, sizes, _, _, _, _, marked = view.lines.blocks.columns
+    for index, number in enumerate(view.lines.block_lines):
+        if number == NO_LINE or not counts(kinds[index], sizes[index], view.policy, marked=marked[index]):
+            continue
+        if marked[index] and view.holds_ours(view.lines.blocks[index]):
+            continue
+        if view.is_whole(number, index):
+            protected += sizes[index]
+        else:
+            removable += sizes[index]
     return removable, protected
 
 
-def is_whole(view: View, number: int, block: Block) -> bool:
-    """Say whether the policy keeps this block as it is."""
-    latest = block.kind is Kind.THINKING and number == view.latest_thinking
-    return view.standing[number] is Standing.PROTECTED or latest or view.stays(number, block)
-
-
-def counts(block: Block, policy: Policy) -> bool:
+def counts(kind: Kind, size: int, policy: Policy, *, marked: bool) -> bool:
     """Say whether a block is over its kind's threshold; a marked leaf is counted with the call it stands in."""
-    if block.kind is Kind.ARGUMENT:
-        return block.size > policy.call_limit and not block.marked
-    if block.kind is Kind.IMAGE:
-        return not block.marked
-    if block.kind is Kind.RESULT:
-        return block.size > policy.result_limit
-    return policy.strip_thinking if block.kind is Kind.THINKING else True
+    if kind is Kind.ARGUMENT:
+        return size > policy.call_limit and not marked
+    if kind is Kind.IMAGE:
+        return not marked
+    if kind is Kind.RESULT:
+        return size > policy.result_limit
+    return policy.strip_thinking if kind is Kind.THINKING else True

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
-from sessioncompress.model import Line, Role, Shape, Standing
-from sessioncompress.pairs import NO_CALL, callers
+from sessioncompress.lines import Lines
+from sessioncompress.model import Role, Shape, Standing
+from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.tokens import estimate
 
 
-def standings(lines: Sequence[Line], shape: Shape, policy: Policy) -> tuple[Standing, ...]:
+def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
     """Return where each line stands. Lines off the live path are old: the user can go back to them.
 
     Where an entry could stand anywhere, no one knows what is recent: all is protected.
     """
-    if any(line.unplaced for line in lines):
+    if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
     found = [Standing.OLD] * len(lines)
     for number in shape.dead:
@@ -25,24 +27,24 @@ def standings(lines: Sequence[Line], shape: Shape, policy: Policy) -> tuple[Stan
     return tuple(found)
 
 
-def boundary(lines: Sequence[Line], shape: Shape, policy: Policy) -> int:
+def boundary(lines: Lines, shape: Shape, policy: Policy) -> int:
     """Return the position on the live path from which on lines are protected."""
-    path = [lines[number] for number in shape.live]
-    turns = [position for position, line in enumerate(path) if line.role is Role.USER]
+    roles = lines.roles
+    turns = [position for position, number in enumerate(shape.live) if roles[number] is Role.USER]
     wanted = policy.turn_threshold_before_compress
     enough = len(turns) > wanted
-    by_turns = len(path) if wanted == 0 else turns[-wanted] if enough else 0
+    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if enough else 0
     if policy.protect_mode is ProtectMode.TURNS or (policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and enough):
-        return _with_calls(path, by_turns)
-    return _with_calls(path, max(by_turns, _by_tokens(path, policy.protect_tokens)))
+        return _with_calls(lines, shape.live, by_turns)
+    return _with_calls(lines, shape.live, max(by_turns, _by_tokens(lines, shape.live, policy.protect_tokens)))
 
 
-def latest_thinking(lines: Sequence[Line], shape: Shape) -> int | None:
+def latest_thinking(lines: Lines, shape: Shape) -> int | None:
     """Return the last line on the live path that holds thinking: its thinking is never taken out."""
-    return next((number for number in reversed(shape.live) if lines[number].facts.thinks), None)
+    return next((number for number in reversed(shape.live) if lines.facts[number].thinks), None)
 
 
-def _by_tokens(path: Sequence[Line], most: int) -> int:
+def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
     """Whole steps from the end, while their tool calls and results are at most so many tokens; the newest always.
 
     Where no step is there yet, everything is recent.
@@ -50,21 +52,23 @@ def _by_tokens(path: Sequence[Line], most: int) -> int:
     start = len(path)
     characters = 0
     for position in range(len(path) - 1, -1, -1):
-        line = path[position]
-        characters += line.io
-        if line.role is Role.ASSISTANT:
+        characters += lines.io[path[position]]
+        if lines.roles[path[position]] is Role.ASSISTANT:
             if start < len(path) and estimate(characters) > most:
                 break
             start = position
     return start if start < len(path) else 0
 
 
-def _with_calls(path: Sequence[Line], start: int) -> int:
+def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
     """Move the boundary back until no protected result has its call before it."""
-    made = callers(path)
+    made = asked(lines, path)
+    positions = array("q", bytes(8 * len(lines)))
+    for position, number in enumerate(path):
+        positions[number] = position
     position = len(path) - 1
     while position >= start:
         if made[position] != NO_CALL:
-            start = min(start, made[position])
+            start = min(start, positions[lines.call_lines[made[position]]])
         position -= 1
     return start

@@ -6,26 +6,32 @@ from collections.abc import Iterable
 from hashlib import sha1, sha256
 
 import orjson
-from xxhash import xxh3_64_hexdigest
+from xxhash import xxh3_64_intdigest
 
 from sessioncompress.model import Kind
 
 FEWEST_DIGITS = 12
+_DIGITS = 16
 
 
 class References:
     """Gives out the references of one session; those that the journal holds are taken."""
 
     def __init__(self, taken: Iterable[tuple[str, str]] = ()) -> None:
-        self._contents = dict(taken)
+        self._contents = {int(f"{len(ref):x}{ref}", 16): int(xxh3, 16) for ref, xxh3 in taken}
 
     def refer(self, content: bytes) -> str:
         """Return the content's reference: the same one for the same content."""
-        digest = xxh3_64_hexdigest(content)
+        digest = xxh3_64_intdigest(content)
         digits = FEWEST_DIGITS
-        while self._contents.setdefault(digest[:digits], digest) != digest:
+        while self._contents.setdefault(_key(digest, digits), digest) != digest:
             digits += 1
-        return digest[:digits]
+        return f"{digest:0{_DIGITS}x}"[:digits]
+
+
+def _key(digest: int, digits: int) -> int:
+    """Return the first digits of a digest and how many they are in one number, which takes less memory than a text."""
+    return digits << 4 * digits | digest >> 4 * (_DIGITS - digits)
 
 
 def git_blob(content: bytes) -> str:

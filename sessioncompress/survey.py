@@ -10,13 +10,14 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 from sessioncompress.formats.base import Entry, Format, Reader
 from sessioncompress.formats.lenient import Skeleton, entry_of
 from sessioncompress.jsonl import Piece
-from sessioncompress.model import Facts, Line, Role, Survey
+from sessioncompress.lines import Lines, Survey
+from sessioncompress.model import Facts, Line, Role
 
 
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
     reader = form.reader()
-    lines: list[Line] = []
+    lines = Lines()
     long_line = _LongLine(reader)
     size = 0
     for number, raw, whole in pieces:
@@ -27,8 +28,8 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
         if number == len(lines):
             lines.append(Line(Role.OPAQUE, 0, 0))
             long_line = _LongLine(reader)
-        lines[number] = long_line.add(raw)
-    return Survey(tuple(lines), form.shape(lines), size)
+        lines.put(number, long_line.add(raw))
+    return Survey(lines, form.shape(lines), size)
 
 
 class _LongLine:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.model import Line, Standing
+from sessioncompress.lines import Lines
+from sessioncompress.model import Standing
 from sessioncompress.pairs import callers
 
 
 def check(
-    before: Sequence[Line],
-    after: Sequence[Line],
+    before: Lines,
+    after: Lines,
     standing: Sequence[Standing],
-    changed: Mapping[int, object],
+    changed: Sequence[int],
     where: str,
 ) -> None:
     """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
@@ -25,22 +26,27 @@ def check(
     for number in changed:
         if standing[number] is Standing.PROTECTED:
             raise broken("a protected line would change", where, number)
-        same_line(before[number], after[number], where, number)
-    for number, line in enumerate(before):
-        if number not in changed and line.digest != after[number].digest:
+        same_line(before, after, where, number)
+    named = frozenset(changed)
+    for number, (was, now) in enumerate(zip(before.digests, after.digests, strict=True)):
+        if was != now and number not in named:
             raise broken("a line would change that the plan does not name", where, number)
     if callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)
 
 
-def same_line(before: Line, after: Line, where: str, number: int) -> None:
+def same_line(before: Lines, after: Lines, where: str, number: int) -> None:
     """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
-    was = (before.role, before.id, before.parent, before.facts.keeps)
-    if was != (after.role, after.id, after.parent, after.facts.keeps):
+    was, now = before.facts[number], after.facts[number]
+    same = all(
+        column[0][number] == column[1][number]
+        for column in ((before.roles, after.roles), (before.ids, after.ids), (before.parents, after.parents))
+    )
+    if not same or was.keeps != now.keeps:
         raise broken("a line's type, id or parent would change", where, number)
-    if len(before.calls) != len(after.calls) or before.facts.failed != after.facts.failed:
+    if len(before.call_span(number)) != len(after.call_span(number)) or was.failed != now.failed:
         raise broken("a line's calls or its error flag would change", where, number)
-    if after.size >= before.size:
+    if after.sizes[number] >= before.sizes[number]:
         raise broken("a line would grow", where, number)
 
 

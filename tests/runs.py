@@ -15,7 +15,9 @@ from sessioncompress.compressors import View
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
-from sessioncompress.model import Facts, Line, Origin, OurKey, Survey
+from sessioncompress.lines import Survey
+from sessioncompress.model import Facts, Line, Origin, OurKey
+from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.references import References
@@ -80,7 +82,7 @@ def survey_of(session: PiSession | bytes) -> Survey:
 def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None) -> View:
     """Return a session as the compressors see it."""
     data = data_of(session)
-    return View(survey_of(data), policy, form_of(data), ours or {})
+    return View(survey_of(data), policy, form_of(data), Ours(ours or {}))
 
 
 def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:

@@ -23,16 +23,30 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
     ("what the records of a journal name", frozenset({"recorded"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
-    ("the session as it is seen", frozenset({"compressors", "survey"})),
+    ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
+    ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
-    ("nothing", frozenset({"printable", "version", "interrupt"})),
+    ("nothing", frozenset({"printable", "version", "interrupt", "columns"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 
 PURE = frozenset(
-    {"compressors", "formats", "plan", "protect", "rewrite", "splice", "marker", "survey", "verify", "model"}
+    {
+        "compressors",
+        "formats",
+        "plan",
+        "protect",
+        "rewrite",
+        "splice",
+        "marker",
+        "survey",
+        "verify",
+        "model",
+        "lines",
+        "changes",
+    }
 )
 """They know no files: everything they work on is given to them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sessioncompress.lines import Lines
 from sessioncompress.model import Call, Line, Purpose, Role
 from sessioncompress.pairs import callers
 from tests.runs import line
@@ -37,4 +38,4 @@ PAIRS: list[tuple[str, str, list[int]]] = [
 @pytest.mark.parametrize(("story", "expected"), [case[1:] for case in PAIRS], ids=[case[0] for case in PAIRS])
 def test_callers(story: str, expected: list[int]) -> None:
     """Each result's call, by the number of its line."""
-    assert list(callers(lines(story))) == expected
+    assert list(callers(Lines(lines(story)))) == expected

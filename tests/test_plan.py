@@ -34,7 +34,7 @@ def session() -> bytes:
 def planned(
     monkeypatch: pytest.MonkeyPatch,
     *proposals: Propose,
-    known: frozenset[int] = frozenset(),
+    known: bytes = b"",
     left: frozenset[int] = frozenset(),
 ) -> Plan:
     """Plan the session with these compressors instead of ours."""
@@ -95,7 +95,7 @@ def test_a_line_whose_original_is_stored_already_costs_less(monkeypatch: pytest.
     """It was rewritten before."""
     few = (250 + 280) // 2 + 1
     assert planned(monkeypatch, lambda view: [change(view, 3, few)]).changes == {}
-    assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=frozenset({3})).changes) == [3]
+    assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=bytes([0, 0, 0, 1])).changes) == [3]
 
 
 def test_what_no_model_reads_is_worth_half(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +167,8 @@ BLOCKS = [
 )
 def test_over_which_size_a_block_counts(block: Block, expected: bool) -> None:
     """By its kind's limit."""
-    assert counts(block, BALANCED) == expected
-    assert not counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
+    assert counts(block.kind, block.size, BALANCED, marked=block.marked) == expected
+    assert not counts(Kind.THINKING, 10, replace(BALANCED, strip_thinking=False), marked=False)
 
 
 def test_the_plan_is_pure() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from sessioncompress.lines import Lines
 from sessioncompress.model import Call, Line, Purpose, Role, Shape, Standing
 from sessioncompress.policy import BALANCED, Policy, ProtectMode
 from sessioncompress.protect import boundary, latest_thinking, standings
@@ -79,37 +80,37 @@ def test_the_boundary(story: str, mode: ProtectMode, turns: int, tokens: int, ex
     """From which line on all is protected."""
     policy = replace(BALANCED, protect_mode=mode, turn_threshold_before_compress=turns, protect_tokens=tokens)
     lines = path(story)
-    assert boundary(lines, shape(lines), policy) == expected
+    assert boundary(Lines(lines), shape(lines), policy) == expected
 
 
 def test_lines_off_the_live_path_are_old_never_dead() -> None:
     """The user can go back to them; they count neither as turns nor as tokens."""
     lines = path("U A U A U A")
-    found = standings(lines, shape(lines, 4, 5, dead=[0]), one_turn())
+    found = standings(Lines(lines), shape(lines, 4, 5, dead=[0]), one_turn())
     assert found == (Standing.DEAD, Standing.OLD, Standing.PROTECTED, Standing.PROTECTED, Standing.OLD, Standing.OLD)
 
 
 def test_an_entry_of_which_nothing_is_known_leaves_nothing_old() -> None:
     """It may be a turn, a branch or a checkpoint; a line that is no entry may not."""
     lines = [*path("U A U A"), line(Role.OPAQUE, sealed=True)]
-    assert set(standings(lines, shape(lines), one_turn())) == {Standing.PROTECTED}
+    assert set(standings(Lines(lines), shape(lines), one_turn())) == {Standing.PROTECTED}
     lines[-1] = line(Role.OPAQUE)
-    assert Standing.OLD in standings(lines, shape(lines), one_turn())
+    assert Standing.OLD in standings(Lines(lines), shape(lines), one_turn())
 
 
 def test_what_is_protected_is_not_dead() -> None:
     """A checkpoint just made leaves the last turns before it, which no model sees any more, as they are."""
     lines = path("U A U A O")
-    found = standings(lines, shape(lines, dead=[0, 1, 2, 3]), one_turn())
+    found = standings(Lines(lines), shape(lines, dead=[0, 1, 2, 3]), one_turn())
     assert found == (Standing.DEAD, Standing.DEAD, Standing.PROTECTED, Standing.PROTECTED, Standing.PROTECTED)
 
 
 def test_the_latest_thinking_is_the_last_on_the_live_path() -> None:
     """One on another branch is another branch's."""
     lines = path("U T U T A T")
-    assert latest_thinking(lines, shape(lines)) == 5
-    assert latest_thinking(lines, shape(lines, 5)) == 3
-    assert latest_thinking(lines, shape(lines, 1, 3, 5)) is None
+    assert latest_thinking(Lines(lines), shape(lines)) == 5
+    assert latest_thinking(Lines(lines), shape(lines, 5)) == 3
+    assert latest_thinking(Lines(lines), shape(lines, 1, 3, 5)) is None
 
 
 def one_turn() -> Policy:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import Damaged
+from sessioncompress.lines import Lines
 from sessioncompress.model import Call, Line, Purpose, Role, Standing
 from sessioncompress.verify import check
 from tests.runs import line
@@ -86,14 +87,16 @@ BROKEN: list[tuple[str, Change, str, int | None]] = [
 def test_a_sound_rewrite_passes(change: Change) -> None:
     """Without an error."""
     lines = list(BEFORE)
-    check(BEFORE, lines, STANDING, dict.fromkeys(change(lines) or ()), "s.jsonl")
+    named = change(lines) or ()
+    check(Lines(BEFORE), Lines(lines), STANDING, named, "s.jsonl")
 
 
 @pytest.mark.parametrize(("change", "said", "number"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_a_broken_rewrite_is_refused(change: Change, said: str, number: int | None) -> None:
     """It says what would break, and that the session is not changed."""
     lines = list(BEFORE)
+    named = change(lines) or ()
     with pytest.raises(Damaged, match=said) as caught:
-        check(BEFORE, lines, STANDING, dict.fromkeys(change(lines) or ()), "s.jsonl")
+        check(Lines(BEFORE), Lines(lines), STANDING, named, "s.jsonl")
     assert caught.value.line == number
     assert "not changed" in str(caught.value)

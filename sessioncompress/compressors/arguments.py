@@ -21,7 +21,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
     loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.ARGUMENT):
-        bound = view.lines[number].facts.bound
+        bound = view.lines.facts[number].bound
         if block.marked:
             continue
         saves = block.bulk - min(block.bulk, view.policy.leaf_limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +10,11 @@ from typing import Protocol
 
 from sessioncompress import protect
 from sessioncompress.formats.base import Format
+from sessioncompress.lines import NO_LINE, Lines, Survey
 from sessioncompress.marker import PREFIX
-from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, OurKey, Standing, Survey, Treatment
-from sessioncompress.pairs import NO_CALL, callers
+from sessioncompress.model import Block, Call, Change, Kind, Origin, Standing, Treatment
+from sessioncompress.ours import Ours
+from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy
 from sessioncompress.references import digest_of
 from sessioncompress.splice import literal
@@ -26,10 +29,10 @@ class View:
     survey: Survey
     policy: Policy
     form: Format
-    ours: Mapping[OurKey, Origin]
+    ours: Ours
 
     @property
-    def lines(self) -> Sequence[Line]:
+    def lines(self) -> Lines:
         """The session's lines."""
         return self.survey.lines
 
@@ -44,64 +47,84 @@ class View:
         return protect.latest_thinking(self.survey.lines, self.survey.shape)
 
     @cached_property
-    def callers(self) -> Sequence[int]:
-        """For each line the line with the call that it answers, or NO_CALL."""
-        return callers(self.lines)
+    def asked(self) -> Sequence[int]:
+        """For each line which of all calls it answers, or NO_CALL."""
+        return asked(self.lines, range(len(self.lines)))
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:
         """The results of the calls of each line whose ids are tied."""
         found: dict[int, list[int]] = {}
-        for number, caller in enumerate(self.callers):
-            if caller != NO_CALL and self.lines[caller].facts.ties:
-                found.setdefault(caller, []).append(number)
+        for number, call in enumerate(self.asked):
+            if call != NO_CALL and self.lines.facts[self.lines.call_lines[call]].ties:
+                found.setdefault(self.lines.call_lines[call], []).append(number)
         return found
 
-    def asked(self, number: int) -> Call | None:
+    def asking(self, number: int) -> Call | None:
         """Return the call that a line answers."""
-        caller, name = self.callers[number], self.lines[number].answers
-        calls = () if caller == NO_CALL else self.lines[caller].calls
-        return next((call for call in calls if call.id == name), None)
-
-    @property
-    def free(self) -> Iterator[tuple[int, Line]]:
-        """The lines that may change, with their numbers."""
-        for number, standing in enumerate(self.standing):
-            line = self.lines[number]
-            if standing is not Standing.PROTECTED and not line.facts.sealed:
-                yield number, line
+        call = self.asked[number]
+        return None if call == NO_CALL else self.lines.calls[call]
 
     @cached_property
-    def _blocks(self) -> Mapping[Kind, Sequence[tuple[int, Block]]]:
-        """The blocks that may change, by their kind."""
-        found: dict[Kind, list[tuple[int, Block]]] = {kind: [] for kind in Kind}
-        for number, line in self.free:
-            for block in line.blocks:
-                if not self.stays(number, block):
-                    found[block.kind].append((number, block))
+    def tied(self) -> Sequence[int]:
+        """The lines that may change and whose thinking can only go together with something else."""
+        return [
+            number
+            for number, facts in enumerate(self.lines.facts)
+            if (facts.ties or facts.bound) and not facts.sealed and self.standing[number] is not Standing.PROTECTED
+        ]
+
+    @cached_property
+    def _blocks(self) -> Mapping[Kind, Sequence[int]]:
+        """Which blocks may change, by their kind."""
+        found = {kind: array("I") for kind in Kind}
+        kinds, facts, standing = self.lines.blocks.columns[0], self.lines.facts, self.standing
+        for index, number in enumerate(self.lines.block_lines):
+            if number == NO_LINE or standing[number] is Standing.PROTECTED or facts[number].sealed:
+                continue
+            if not self._stays(number, index):
+                found[kinds[index]].append(index)
         return found
 
-    def blocks(self, kind: Kind) -> Sequence[tuple[int, Block]]:
-        """Return the blocks of one kind that may change, in the order of the lines."""
-        return self._blocks[kind]
+    def blocks(self, kind: Kind) -> Iterator[tuple[int, Block]]:
+        """Yield the blocks of one kind that may change, with their lines."""
+        for index in self._blocks[kind]:
+            yield self.lines.block_lines[index], self.lines.blocks[index]
 
     def call(self, number: int, block: Block) -> Call | None:
         """Return the call that a block of this line belongs to."""
-        line = self.lines[number]
-        if line.answers:
-            return self.asked(number)
-        return next((call for call in line.calls if call.name == block.call), None)
+        if self.lines.answers[number]:
+            return self.asking(number)
+        calls = self.lines.calls.rows(self.lines.call_span(number))
+        return next((call for call in calls if call.name == block.call), None)
 
-    def stays(self, number: int, block: Block) -> bool:
-        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
-        if block.tool in self.policy.protect_tools or not (block.bulk or block.kind is Kind.ARGUMENT):
+    def is_whole(self, number: int, index: int) -> bool:
+        """Say whether the policy keeps this block as it is."""
+        if self.standing[number] is Standing.PROTECTED:
             return True
-        made = self.asked(number)
-        return made is not None and made.file.endswith(_SKILL_FILE)
+        latest = number == self.latest_thinking and self.lines.blocks.columns[0][index] is Kind.THINKING
+        return latest or self._stays(number, index)
+
+    def _stays(self, number: int, index: int) -> bool:
+        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
+        kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
+        if tools[index] in self.policy.protect_tools or not (bulks[index] or kinds[index] is Kind.ARGUMENT):
+            return True
+        return self.asked[number] in self._skills
+
+    @cached_property
+    def _skills(self) -> frozenset[int]:
+        """The calls that read a skill."""
+        files = self.lines.calls.columns[4]
+        return frozenset(index for index, file in enumerate(files) if file.endswith(_SKILL_FILE))
+
+    def holds_ours(self, block: Block) -> bool:
+        """Say whether a block holds our own replacement."""
+        return block.marked and (block.digest, block.kind, block.call) in self.ours
 
     def origin(self, block: Block) -> Origin | None:
         """Return the original of a block that holds our own replacement."""
-        return self.ours.get((block.digest, block.kind, block.call)) if block.marked else None
+        return self.ours.origin((block.digest, block.kind, block.call)) if block.marked else None
 
     def is_ours(self, text: str, kind: Kind, call: str) -> bool:
         """Say whether a text is a replacement of ours."""

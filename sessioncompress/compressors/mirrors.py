@@ -7,7 +7,7 @@ from typing import Any
 
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.model import Block, Change, Kind, Replacement, Treatment
+from sessioncompress.model import Change, Kind, Replacement, Treatment
 from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, literal
 
@@ -19,7 +19,7 @@ def propose(view: View) -> Iterator[Change]:
     newest = _newest_of_unknown(view)
     loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.MIRROR):
-        bound = view.lines[number].facts.bound
+        bound = view.lines.facts[number].bound
         if (number, block.path) in newest or (bound and number not in loosened):
             continue
         treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
@@ -39,10 +39,10 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
-    newest: dict[str, tuple[int, Block]] = {}
-    live = set(view.survey.shape.live)
-    for number, line in enumerate(view.lines):
-        for block in line.blocks:
-            if block.kind is Kind.MIRROR and block.tool and number in live and not view.known_tool(block.tool):
-                newest[block.tool] = (number, block)
-    return frozenset((number, block.path) for number, block in newest.values())
+    newest: dict[str, tuple[int, object]] = {}
+    kinds, paths, _, _, tools, *_ = view.lines.blocks.columns
+    for number in sorted(view.survey.shape.live):
+        for index in view.lines.block_span(number):
+            if kinds[index] is Kind.MIRROR and tools[index] and not view.known_tool(tools[index]):
+                newest[tools[index]] = (number, paths[index])
+    return frozenset(newest.values())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 from sessioncompress import marker
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.model import Block, Call, Change, Kind, Purpose, Role, Treatment
+from sessioncompress.lines import Lines
+from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Purpose, Role, Treatment
+from sessioncompress.pairs import NO_CALL
 
 
 def propose(view: View) -> Iterator[Change]:
@@ -16,8 +19,7 @@ def propose(view: View) -> Iterator[Change]:
         return
     repeats = _Repeats(view)
     for number, block in view.blocks(Kind.RESULT):
-        ours = view.origin(block)
-        if ours is None and block.size <= view.policy.result_limit:
+        if not view.holds_ours(block) and block.size <= view.policy.result_limit:
             continue
         note = repeats.note(number, block)
         if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
@@ -30,39 +32,44 @@ class _Repeats:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._position = {number: position for position, number in enumerate(view.survey.shape.live)}
-        self._last_with: dict[bytes, tuple[int, Block, int]] = {}
+        self._lines = view.lines
+        self._position = array("q", [-1]) * len(view.lines)
+        self._last_with: dict[bytes, tuple[int, int]] = {}
         self._last_of: dict[tuple[str, str], int] = {}
         self._quoted: dict[bytes, int] = {}
+        twice = _twice(self._lines)
+        facts, roles = self._lines.facts, self._lines.roles
         for position, number in enumerate(view.survey.shape.live):
-            line = view.lines[number]
-            self._quoted.update(dict.fromkeys(line.facts.repeats, position))
-            if line.role is Role.RESULT:
-                self._add(position, number)
+            self._position[number] = position
+            if facts[number] is not PLAIN and facts[number].repeats:
+                self._quoted.update(dict.fromkeys(facts[number].repeats, position))
+            if roles[number] is Role.RESULT:
+                self._add(position, number, twice)
 
-    def _add(self, position: int, number: int) -> None:
-        line = self._view.lines[number]
-        for block in line.blocks:
-            if block.kind is Kind.RESULT and not block.marked:
-                self._last_with[block.digest] = (position, block, number)
-        call = self._view.asked(number)
-        if call and call.file and not line.facts.failed:
-            if call.purpose is Purpose.READ:
-                self._last_of[call.file, call.part] = position
-            elif call.purpose is Purpose.WRITE:
-                self._last_of[call.file, "written"] = position
+    def _add(self, position: int, number: int, twice: frozenset[bytes]) -> None:
+        kinds, *_, digests, marked = self._lines.blocks.columns
+        for index in self._lines.block_span(number) if twice else ():
+            if digests[index] in twice and kinds[index] is Kind.RESULT and not marked[index]:
+                self._last_with[digests[index]] = (position, number)
+        asked = self._view.asked[number]
+        if asked != NO_CALL and not self._lines.facts[number].failed:
+            _, _, _, purposes, files, parts = self._lines.calls.columns
+            if files[asked] and purposes[asked] is Purpose.READ:
+                self._last_of[files[asked], parts[asked]] = position
+            elif files[asked] and purposes[asked] is Purpose.WRITE:
+                self._last_of[files[asked], "written"] = position
 
     def note(self, number: int, block: Block) -> str:
         """Return what the marker says the text repeats, or nothing where it repeats nothing."""
-        position = self._position.get(number)
-        if position is None:
+        position = self._position[number]
+        if position < 0:
             return ""
-        later, other, other_number = self._last_with.get(block.digest, (position, block, number))
+        later, other = self._last_with.get(block.digest, (position, number))
         if later > position:
-            return f"same text as a later {self._named(other, other_number)}"
+            return f"same text as a later {self._named(block.digest, other)}"
         if self._quoted.get(block.digest, position) > position:
             return "repeated in the text that follows"
-        return self._superseded(position, self._view.asked(number))
+        return self._superseded(position, self._view.asking(number))
 
     def _superseded(self, position: int, call: Call | None) -> str:
         if call is None or call.purpose is not Purpose.READ or not call.file:
@@ -73,7 +80,17 @@ class _Repeats:
             return f"older content of {marker.name(call.file)}, written later"
         return ""
 
-    def _named(self, block: Block, number: int) -> str:
-        call = self._view.asked(number)
+    def _named(self, digest: bytes, number: int) -> str:
+        call = self._view.asking(number)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
+        block = next(block for block in self._lines.blocks_of(number) if block.digest == digest)
         return f"{marker.name(block.tool) or 'tool'} result{of_file}"
+
+
+def _twice(lines: Lines) -> frozenset[bytes]:
+    """Return the contents that more than one block has: only these can be said again by another."""
+    seen: set[bytes] = set()
+    twice: set[bytes] = set()
+    for digest in filter(None, lines.blocks.columns[6]):
+        (twice if digest in seen else seen).add(digest)
+    return frozenset(twice)

@@ -23,14 +23,11 @@ def propose(view: View) -> Iterator[Change]:
     """Offer every result over the limit, and previews of ours in what has become dead history."""
     for number, block in view.blocks(Kind.RESULT):
         treatment = view.treatment(number)
-        ours = view.origin(block)
-        if ours is not None and treatment is Treatment.PREVIEW:
-            continue
-        if ours is None and block.size <= view.policy.result_limit:
+        if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
             continue
         keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
         if block.size > keeps:
-            failures = view.lines[number].facts.failed or _is_command(view, number)
+            failures = view.lines.facts[number].failed or _is_command(view, number)
             yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
 
 
@@ -73,7 +70,7 @@ def _with_links(new: str, text: str, context: Context) -> str:
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
     room = min(budget(len(text), context.view), context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
-    if change.failures and failed(text, context.view.lines[change.line].facts.failed):
+    if change.failures and failed(text, context.view.lines.facts[change.line].failed):
         yield preview(text, room, wording, failures=True)
     yield preview(text, room, wording)
     yield preview(text, room // 3, wording)
@@ -85,5 +82,5 @@ def failed(text: str, flagged: bool) -> bool:
 
 
 def _is_command(view: View, number: int) -> bool:
-    made = view.asked(number)
+    made = view.asking(number)
     return made is not None and made.purpose is Purpose.COMMAND

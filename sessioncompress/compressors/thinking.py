@@ -15,18 +15,13 @@ def propose(view: View) -> Iterator[Change]:
     if not view.policy.strip_thinking:
         return
     loosened = ties.loosened(view)
-    for number, line in view.free:
-        tied = bool(line.facts.ties) or line.facts.bound
-        if not tied and not line.facts.thinks:
-            continue
-        if number == view.latest_thinking or (tied and number not in loosened):
-            continue
-        group = ties.group_of(number) if tied else 0
-        for block in line.blocks:
-            if block.kind is Kind.THINKING:
-                yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
-        if tied:
-            yield from ties.changes(view, number)
+    tied = frozenset(view.tied)
+    for number, block in view.blocks(Kind.THINKING):
+        if number != view.latest_thinking and (number not in tied or number in loosened):
+            group = ties.group_of(number) if number in tied else 0
+            yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
+    for number in sorted(loosened):
+        yield from ties.changes(view, number)
 
 
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:

@@ -19,9 +19,10 @@ def loosened(view: View) -> frozenset[int]:
     """Return the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
     if not view.policy.strip_thinking:
         return frozenset()
-    tied = [(number, line) for number, line in view.free if line.facts.ties or line.facts.bound]
-    names = _names(view) if tied else Counter()
-    return frozenset(number for number, _ in tied if number != view.latest_thinking and _all_free(view, number, names))
+    names = _names(view) if view.tied else Counter()
+    return frozenset(
+        number for number in view.tied if number != view.latest_thinking and _all_free(view, number, names)
+    )
 
 
 def changes(view: View, number: int) -> Iterator[Change]:
@@ -31,7 +32,7 @@ def changes(view: View, number: int) -> Iterator[Change]:
     cut = {tie.value for tie in line.facts.ties if tie.value}
     ids = {call.id for call in line.calls if call.name in cut}
     for answer in view.answers.get(number, ()):
-        if view.lines[answer].answers in ids:
+        if view.lines.answers[answer] in ids:
             yield from _own(answer, view.lines[answer], group_of(number))
 
 
@@ -45,10 +46,10 @@ def _own(number: int, line: Line, group: int) -> Iterator[Change]:
 
 def _names(view: View) -> Counter[str]:
     """Count the call ids of the session as they would be with every item id cut, and those that only results name."""
-    cut = {tie.value for line in view.lines for tie in line.facts.ties if tie.value}
+    cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
     short = {name: name for name in cut}
-    names = Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
-    names.update(line.answers for line, made in zip(view.lines, view.callers, strict=True) if made == NO_CALL)
+    names = Counter(_cut(call, short) for call in view.lines.calls.columns[0])
+    names.update(name for name, call in zip(view.lines.answers, view.asked, strict=True) if call == NO_CALL)
     return names
 
 
@@ -69,4 +70,4 @@ def _all_free(view: View, number: int, names: Counter[str]) -> bool:
 
 
 def _may_change(view: View, number: int) -> bool:
-    return view.standing[number] is not Standing.PROTECTED and not view.lines[number].facts.sealed
+    return view.standing[number] is not Standing.PROTECTED and not view.lines.facts[number].sealed

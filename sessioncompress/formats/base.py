@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sessioncompress.lines import Lines
 from sessioncompress.model import Line, Path, Shape
 
 Entry = dict[str, Any]
@@ -51,7 +51,7 @@ class Format(Protocol):
     def reader(self) -> Reader:
         """Return a reader for one file."""
 
-    def shape(self, lines: Sequence[Line]) -> Shape:
+    def shape(self, lines: Lines) -> Shape:
         """Find the live path and the dead history."""
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:

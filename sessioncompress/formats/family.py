@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress import marker
 from sessioncompress.formats import tree
 from sessioncompress.formats.base import Entry, Head
+from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED
@@ -89,6 +90,8 @@ class FamilyReader:
 
     purposes: Mapping[str, Purpose]
     _unanswered: list[tuple[str, bytes]] = field(default_factory=list)
+    _asked: dict[str, Call] = field(default_factory=dict)
+    """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know of this entry."""
@@ -140,8 +143,9 @@ class FamilyReader:
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         tool = intern(_text(message.get("toolName")))
-        answers = intern(_text(message.get("toolCallId")))
-        call = _name(answers)
+        answers = _text(message.get("toolCallId"))
+        made = self._asked.pop(answers, None)
+        answers, call = (answers, _name(answers)) if made is None else (made.id, made.name)
         blocks: list[Block] = []
         characters = 0
         for index, part in enumerate(_items(message.get("content"))):
@@ -226,9 +230,11 @@ class FamilyReader:
 
     def _made(self, part: Mapping[str, Any]) -> Call:
         tool = intern(_text(part.get("name")))
-        made = intern(_text(part.get("id")))
+        name = _text(part.get("id"))
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
-        return Call(made, _name(made), tool, purpose, *_about(_fields(part.get("arguments"))))
+        made = Call(name, _name(name), tool, purpose, *_about(_fields(part.get("arguments"))))
+        self._asked[name] = made
+        return made
 
     def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
         """Return the digests of the results that stand again, whole, in the texts that follow them."""
@@ -247,7 +253,7 @@ class FamilyFormat:
 
     links: re.Pattern[str] | None = None
 
-    def shape(self, lines: Sequence[Line]) -> Shape:
+    def shape(self, lines: Lines) -> Shape:
         """Return the live path and the dead history."""
         return tree.shape(lines)
 
@@ -288,8 +294,20 @@ def _line(
     reads: int = 0,
     facts: Facts = PLAIN,
 ) -> Line:
-    own, parent = intern(_text(entry.get("id"))), intern(_text(entry.get("parentId")))
-    return Line(role, len(raw), xxh3_64_intdigest(raw), own, parent, blocks, calls, answers, io, reads, facts)
+    own, parent = entry.get("id"), entry.get("parentId")
+    return Line(
+        role,
+        len(raw),
+        xxh3_64_intdigest(raw),
+        own if isinstance(own, str) else "",
+        parent if isinstance(parent, str) else "",
+        blocks,
+        calls,
+        answers,
+        io,
+        reads,
+        facts,
+    )
 
 
 def _about(arguments: Mapping[str, Any]) -> tuple[str, str]:

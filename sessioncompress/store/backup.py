@@ -12,7 +12,7 @@ from sessioncompress.store.packer import OriginalsPacker
 
 
 class Backup:
-    """What one run adds beside the session. Nothing is on disk before the first 4 MiB, or finish().
+    """What one run adds beside the session. Nothing is on disk before the first 2 MiB, or finish().
 
     The journal's file exists before the originals' does: originals without a journal are therefore never the trace
     of a crash, and are never cut back as one.

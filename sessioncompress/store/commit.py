@@ -42,7 +42,7 @@ class Rewrite:
     """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
 
     Use it as a context manager, after recover(): write() and keep() in any order, finish(), then commit(). Nothing
-    is on disk before the first MiB of the new file or the first 4 MiB of originals, or finish(). Every method raises
+    is on disk before the first MiB of the new file or the first 2 MiB of originals, or finish(). Every method raises
     FileFailed, with the session's state, where the system fails.
     """
 

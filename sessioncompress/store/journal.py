@@ -37,6 +37,10 @@ _TOO_MANY = 1 << 62
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 
 
+_LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
+_PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
+
+
 class LineRecord(NamedTuple):
     """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
 
@@ -49,10 +53,8 @@ class LineRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
-        original: dict[str, Any] = {"sha256": self.sha256}
-        if self.place is not None:
-            original |= {"frame": self.place.frame, "offset": self.place.offset, "bytes": self.place.bytes}
-        return _line({"type": "line", "original": original, "rewrittenSha256": self.rewritten})
+        place = "" if self.place is None else _PLACE % self.place
+        return (_LINE % (self.sha256, place, self.rewritten)).encode()
 
 
 class BlockRecord(NamedTuple):

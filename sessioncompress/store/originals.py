@@ -15,7 +15,7 @@ from sessioncompress.store.lock import open_file
 if TYPE_CHECKING:
     from sessioncompress.store import zstd
 
-FRAME_BYTES: Final = 4 << 20
+FRAME_BYTES: Final = 2 << 20
 """The content of every frame but the last one of a run."""
 LONGEST_LINE: Final = 64 << 20
 """Bytes. Longer lines are not kept, so that no record can make the reader use more memory."""

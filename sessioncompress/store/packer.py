@@ -11,6 +11,7 @@ from sessioncompress.store import zstd
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
 from sessioncompress.store.worker import Worker
 
+_PIECE: Final = 1 << 18
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
 
 
@@ -93,9 +94,33 @@ class OriginalsPacker:
         self._content = self._packed.pop() if self._packed else bytearray(FRAME_BYTES)
 
     def _pack(self, content: bytearray) -> None:
-        frame = zstd.compress(content, options=_OPTIONS)
-        if zstd.decompress(frame) != content:
+        frame = _compressed(content)
+        if not _decompresses_to(frame, content):
             raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
         self._sink(frame)
         self._ends.append(self._ends[-1] + len(frame))
         self._packed.append(content)
+
+
+def _compressed(content: bytearray) -> bytes:
+    """Return the content as one frame. It is fed in pieces: at once would take as much memory again as the content."""
+    compressor = zstd.ZstdCompressor(options=_OPTIONS)
+    compressor.set_pledged_input_size(len(content))
+    with memoryview(content) as view:
+        pieces = [compressor.compress(view[start : start + _PIECE]) for start in range(0, len(content), _PIECE)]
+    return b"".join([*pieces, compressor.flush()])
+
+
+def _decompresses_to(frame: bytes, content: bytearray) -> bool:
+    decompressor = zstd.ZstdDecompressor()
+    position = 0
+    data = frame
+    while not decompressor.eof:
+        piece = decompressor.decompress(data, max_length=_PIECE)
+        if not piece and decompressor.needs_input:
+            return False
+        if content[position : position + len(piece)] != piece:
+            return False
+        position += len(piece)
+        data = b""
+    return position == len(content)

@@ -8,6 +8,7 @@ if sys.version_info >= (3, 14):
     from compression.zstd import (
         CompressionParameter,
         DecompressionParameter,
+        ZstdCompressor,
         ZstdDecompressor,
         ZstdError,
         compress,
@@ -17,10 +18,19 @@ else:
     from backports.zstd import (
         CompressionParameter,
         DecompressionParameter,
+        ZstdCompressor,
         ZstdDecompressor,
         ZstdError,
         compress,
         decompress,
     )
 
-__all__ = ["CompressionParameter", "DecompressionParameter", "ZstdDecompressor", "ZstdError", "compress", "decompress"]
+__all__ = [
+    "CompressionParameter",
+    "DecompressionParameter",
+    "ZstdCompressor",
+    "ZstdDecompressor",
+    "ZstdError",
+    "compress",
+    "decompress",
+]

@@ -12,7 +12,9 @@ import pytest
 from sessioncompress import marker
 from sessioncompress.compressors import View
 from sessioncompress.formats.pi import Pi
-from sessioncompress.model import Kind, Line, Path, Purpose, Role, Shape, Survey
+from sessioncompress.lines import Lines, Survey
+from sessioncompress.model import Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.ours import Ours
 from sessioncompress.plan import plan
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
@@ -192,7 +194,7 @@ def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None
         found = read_line(raw, Pi().reader())
         assert found.size == len(raw)
         assert all(block.size > 0 for block in found.blocks)
-        view = View(Survey((found,), Shape((), frozenset()), len(raw)), GREEDY, Pi(), {})
+        view = View(Survey(Lines([found]), Shape((), frozenset()), len(raw)), GREEDY, Pi(), Ours())
         for number, changes in plan(view).changes.items():
             assert number == 0
             with suppress(CannotSplice):

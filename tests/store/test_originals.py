@@ -194,7 +194,7 @@ def test_readable_lines(tmp_path: Path) -> None:
     """All of them, from a byte on; where a frame is broken the whole lines of all others; of garbage none."""
     path = tmp_path / "o.zst"
     assert list(readable_lines(path, 0)) == []
-    lines = [b"%d " % number + b"text " * 30_000 + b"\n" for number in range(80)]
+    lines = [b"%d " % number + b"text " * 30_000 + b"\n" for number in range(40)]
     place = pack(path, lines[:1])[0]
     start = path.stat().st_size
     frames = sorted({place.frame for place in pack(path, lines[1:], start)})
@@ -207,7 +207,7 @@ def test_readable_lines(tmp_path: Path) -> None:
     assert set(left) < set(lines)
     assert left[0] == lines[0]
     assert left[-1] == lines[-1]
-    assert len(left) > 40
+    assert len(left) > 20
     path.write_bytes(data[:-1])
     assert list(readable_lines(path, 0)) == lines
     path.write_bytes(b"garbage" * 99)

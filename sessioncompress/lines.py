@@ -1,0 +1,209 @@
+"""The lines of a session in columns: as one object each they would take four times the memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+from sessioncompress.columns import Column, columns
+from sessioncompress.model import Block, Call, Facts, Line, Role, Shape
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+NO_LINE = 0xFFFFFFFF
+"""Stands for the line of a block that is no more."""
+
+
+class Table(Generic[Row]):
+    """Rows of one kind of named tuple, each made again when it is asked for.
+
+    A copy shares every column until something in it changes.
+    """
+
+    def __init__(self, kind: type[Row], columns: list[Column], *, shared: bool = False) -> None:
+        self._kind = kind
+        self._make = kind._make  # type: ignore[attr-defined]
+        self.columns = columns
+        self._shared = [shared] * len(columns)
+        self._sharing = shared
+        self._adders = [column.append for column in self.columns]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: int) -> Row:
+        row: Row = self._make([column[index] for column in self.columns])
+        return row
+
+    def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
+        """Return some rows."""
+        return (self[index] for index in indexes)
+
+    def add(self, row: Iterable[Any]) -> None:
+        """Add a row."""
+        if self._sharing:
+            for position in range(len(self.columns)):
+                self._unshare(position)
+            self._sharing = False
+        for add, value in zip(self._adders, row, strict=False):
+            add(value)
+
+    def put(self, index: int, row: Iterable[Any]) -> None:
+        """Put a row in the place of another, or behind the last; what is equal stays the same object."""
+        if index == len(self.columns[0]):
+            self.add(row)
+            return
+        for position, value in enumerate(row):
+            if self.columns[position][index] != value:
+                self._unshare(position)
+                self.columns[position][index] = value
+
+    def copy(self) -> Table[Row]:
+        """Return a table with the same rows."""
+        self._shared = [True] * len(self.columns)
+        self._sharing = True
+        return Table(self._kind, list(self.columns), shared=True)
+
+    def _unshare(self, position: int) -> None:
+        if self._shared[position]:
+            self.columns[position] = copy(self.columns[position])
+            self._shared[position] = False
+            self._adders[position] = self.columns[position].append
+
+
+class _Head(NamedTuple):
+    """A line without its blocks and calls: these are rows of their own, so many from the first one on."""
+
+    role: Role
+    size: int
+    digest: int
+    id: str
+    parent: str
+    answers: str
+    io: int
+    reads: int
+    facts: Facts
+    first_block: int
+    blocks: int
+    first_call: int
+    calls: int
+
+
+class Lines(Sequence[Line]):
+    """The lines of a session. What looks at all of them reads the columns; what needs a whole line asks for it.
+
+    `blocks` and `calls` hold those of all lines, `block_lines` and `call_lines` say of which line each is.
+    """
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self._heads: Table[_Head] = Table(_Head, columns("OQQTTOIIOIIII"))
+        self.blocks: Table[Block] = Table(Block, columns("OOIIOODb"))
+        self.calls: Table[Call] = Table(Call, columns("OOOOOO"))
+        self.block_lines, self.call_lines = columns("II")
+        self._name_columns()
+        for line in lines:
+            self.append(line)
+
+    def _name_columns(self) -> None:
+        self.roles: Sequence[Role]
+        self.sizes: Sequence[int]
+        self.digests: Sequence[int]
+        self.ids: Sequence[str]
+        self.parents: Sequence[str]
+        self.answers: Sequence[str]
+        self.io: Sequence[int]
+        self.reads: Sequence[int]
+        self.facts: Sequence[Facts]
+        heads = self._heads.columns
+        self.roles, self.sizes, self.digests, self.ids, self.parents, self.answers, *_ = heads
+        self.io, self.reads, self.facts = heads[6:9]
+        self._first_blocks, self._block_counts, self._first_calls, self.call_counts = heads[9:]
+
+    def __len__(self) -> int:
+        return len(self.roles)
+
+    @overload
+    def __getitem__(self, number: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Line]: ...
+
+    def __getitem__(self, number: int | slice) -> Line | list[Line]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if number < 0:
+            number += len(self)
+        role, size, digest, name, parent, answers, io, reads, facts, *_ = self._heads[number]
+        calls = tuple(self.calls.rows(self.call_span(number)))
+        return Line(role, size, digest, name, parent, self.blocks_of(number), calls, answers, io, reads, facts)
+
+    @property
+    def not_understood(self) -> int:
+        """Return how many lines our parser does not read."""
+        return sum(role is Role.OPAQUE or facts.foreign for role, facts in zip(self.roles, self.facts, strict=True))
+
+    def block_span(self, number: int) -> range:
+        """Return which of all blocks are those of a line."""
+        return range(self._first_blocks[number], self._first_blocks[number] + self._block_counts[number])
+
+    def call_span(self, number: int) -> range:
+        """Return which of all calls are those of a line."""
+        return range(self._first_calls[number], self._first_calls[number] + self.call_counts[number])
+
+    def blocks_of(self, number: int) -> tuple[Block, ...]:
+        """Return the blocks of a line."""
+        return tuple(self.blocks.rows(self.block_span(number)))
+
+    def append(self, line: Line) -> None:
+        """Add a line."""
+        number = len(self.roles)
+        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts = line
+        spans = (len(self.block_lines), len(blocks), len(self.call_lines), len(calls))
+        self._heads.add((role, size, digest, name, parent, answers, io, reads, facts, *spans))
+        if self.roles is not self._heads.columns[0]:
+            self._name_columns()
+        for block in blocks:
+            self.blocks.add(block)
+            self.block_lines.append(number)
+        for call in calls:
+            self.calls.add(call)
+            self.call_lines.append(number)
+
+    def put(self, number: int, line: Line) -> None:
+        """Put a line in the place of another."""
+        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts = line
+        block_span, call_span = self.block_span(number), self.call_span(number)
+        names = {self.calls.columns[1][index]: self.calls.columns[1][index] for index in call_span}
+        for index in block_span:
+            names[self.blocks.columns[5][index]] = self.blocks.columns[5][index]
+            self.block_lines[index] = NO_LINE
+        first_block = block_span.start if len(blocks) <= len(block_span) else len(self.block_lines)
+        first_call = call_span.start if len(calls) <= len(call_span) else len(self.call_lines)
+        spans = (first_block, len(blocks), first_call, len(calls))
+        self._heads.put(number, (role, size, digest, name, parent, answers, io, reads, facts, *spans))
+        self._name_columns()
+        for index, block in enumerate(blocks, first_block):
+            self.blocks.put(index, block._replace(call=names.get(block.call, block.call)))
+            self.block_lines[index : index + 1] = array("I", (number,))
+        for index, call in enumerate(calls, first_call):
+            self.calls.put(index, call)
+            self.call_lines[index : index + 1] = array("I", (number,))
+
+    def copy(self) -> Lines:
+        """Return the same lines, to be changed apart from these."""
+        new = Lines()
+        new._heads, new.blocks, new.calls = self._heads.copy(), self.blocks.copy(), self.calls.copy()
+        new.block_lines, new.call_lines = self.block_lines[:], self.call_lines[:]
+        new._name_columns()
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One reading of a session: its lines, their shape, and its size in bytes."""
+
+    lines: Lines
+    shape: Shape
+    size: int
