@@ -175,21 +175,20 @@ class Lines(Sequence[Line]):
         """Put a line in the place of another."""
         role, size, digest, name, parent, blocks, calls, answers, io, reads, facts = line
         block_span, call_span = self.block_span(number), self.call_span(number)
-        names = {self.calls.columns[1][index]: self.calls.columns[1][index] for index in call_span}
-        for index in block_span:
-            names[self.blocks.columns[5][index]] = self.blocks.columns[5][index]
-            self.block_lines[index] = NO_LINE
         first_block = block_span.start if len(blocks) <= len(block_span) else len(self.block_lines)
         first_call = call_span.start if len(calls) <= len(call_span) else len(self.call_lines)
         spans = (first_block, len(blocks), first_call, len(calls))
         self._heads.put(number, (role, size, digest, name, parent, answers, io, reads, facts, *spans))
         self._name_columns()
+        for index in block_span:
+            self.block_lines[index] = NO_LINE
         for index, block in enumerate(blocks, first_block):
-            self.blocks.put(index, block._replace(call=names.get(block.call, block.call)))
+            self.blocks.put(index, block)
             self.block_lines[index : index + 1] = array("I", (number,))
-        for index, call in enumerate(calls, first_call):
-            self.calls.put(index, call)
-            self.call_lines[index : index + 1] = array("I", (number,))
+        if len(calls) != len(call_span) or calls != tuple(self.calls.rows(call_span)):
+            for index, call in enumerate(calls, first_call):
+                self.calls.put(index, call)
+                self.call_lines[index : index + 1] = array("I", (number,))
 
     def copy(self) -> Lines:
         """Return the same lines, to be changed apart from these."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
 from sessioncompress.lines import Lines
 from sessioncompress.model import Role, Shape, Standing
-from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.tokens import estimate
 
@@ -62,13 +60,14 @@ def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
     """Move the boundary back until no protected result has its call before it."""
-    made = asked(lines, path)
-    positions = array("q", bytes(8 * len(lines)))
-    for position, number in enumerate(path):
-        positions[number] = position
-    position = len(path) - 1
-    while position >= start:
-        if made[position] != NO_CALL:
-            start = min(start, positions[lines.call_lines[made[position]]])
-        position -= 1
+    ids = lines.calls.columns[0]
+    waiting: dict[str, int] = {}
+    for position in range(len(path) - 1, -1, -1):
+        if position < start and not any(result >= start for result in waiting.values()):
+            break
+        for index in lines.call_span(path[position]):
+            if waiting.pop(ids[index], -1) >= start:
+                start = min(start, position)
+        if name := lines.answers[path[position]]:
+            waiting[name] = max(position, waiting.get(name, 0))
     return start

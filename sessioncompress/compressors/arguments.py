@@ -20,7 +20,7 @@ _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdi
 def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
     loosened = ties.loosened(view)
-    for number, block in view.blocks(Kind.ARGUMENT):
+    for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
         bound = view.lines.facts[number].bound
         if block.marked:
             continue

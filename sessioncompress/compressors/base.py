@@ -86,10 +86,12 @@ class View:
                 found[kinds[index]].append(index)
         return found
 
-    def blocks(self, kind: Kind) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of one kind that may change, with their lines."""
+    def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
+        """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
+        _, _, sizes, *_, marked = self.lines.blocks.columns
         for index in self._blocks[kind]:
-            yield self.lines.block_lines[index], self.lines.blocks[index]
+            if sizes[index] > over or marked[index]:
+                yield self.lines.block_lines[index], self.lines.blocks[index]
 
     def call(self, number: int, block: Block) -> Call | None:
         """Return the call that a block of this line belongs to."""

@@ -18,7 +18,7 @@ def propose(view: View) -> Iterator[Change]:
     if not view.policy.eliminate_redundancy:
         return
     repeats = _Repeats(view)
-    for number, block in view.blocks(Kind.RESULT):
+    for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
         if not view.holds_ours(block) and block.size <= view.policy.result_limit:
             continue
         note = repeats.note(number, block)

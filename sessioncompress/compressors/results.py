@@ -21,7 +21,7 @@ _MOST_LINKS = 8
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every result over the limit, and previews of ours in what has become dead history."""
-    for number, block in view.blocks(Kind.RESULT):
+    for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
         treatment = view.treatment(number)
         if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
             continue
