@@ -26,6 +26,7 @@ from sessioncompress.store.pending import PendingRecords
 from sessioncompress.survey import parse
 from sessioncompress.verify import broken
 
+_MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
 _LONGEST_RECORD = 64 * 1024
 """Bytes of a block's record in the journal; only a name of a tool, a call or a key can make it so long."""
@@ -91,9 +92,14 @@ class Applier:
 
     def run(self, stream: Iterable[Piece]) -> Applied:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
+        planned = iter(self._plan.changes)
+        following = next(planned, None)
         for number, raw, whole in stream:
-            changes = self._plan.changes.get(number) if whole else None
-            self._sink.write(self._changed(number, raw, changes) if changes else raw)
+            if number == following and whole:
+                self._sink.write(self._changed(number, raw, self._plan.changes[number]))
+                following = next(planned, None)
+            else:
+                self._sink.write(raw)
         self._leave_doubles()
         return self.done
 
@@ -176,7 +182,7 @@ class Applier:
         )
 
     def _block(self, number: int, each: Replacement, block: Block, content: bytes, path: Path) -> BlockRecord:
-        made = self._view.call(number, block)
+        made = self._view.call(number, block) if block.kind in _MAYBE_FILES else None
         file = made.file if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
         whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, path)
         return BlockRecord(
