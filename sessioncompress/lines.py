@@ -24,7 +24,6 @@ class Table(Generic[Row]):
 
     def __init__(self, kind: type[Row], columns: list[Column], *, shared: bool = False) -> None:
         self._kind = kind
-        self._make = kind._make  # type: ignore[attr-defined]
         self.columns = columns
         self._shared = [shared] * len(columns)
         self._sharing = shared
@@ -34,8 +33,7 @@ class Table(Generic[Row]):
         return len(self.columns[0])
 
     def __getitem__(self, index: int) -> Row:
-        row: Row = self._make([column[index] for column in self.columns])
-        return row
+        return tuple.__new__(self._kind, [column[index] for column in self.columns])
 
     def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
         """Return some rows."""
@@ -55,8 +53,8 @@ class Table(Generic[Row]):
         if index == len(self.columns[0]):
             self.add(row)
             return
-        for position, value in enumerate(row):
-            if self.columns[position][index] != value:
+        for position, (column, value) in enumerate(zip(self.columns, row, strict=False)):
+            if column[index] != value:
                 self._unshare(position)
                 self.columns[position][index] = value
 
