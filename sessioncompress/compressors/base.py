@@ -12,7 +12,7 @@ from sessioncompress import protect
 from sessioncompress.formats.base import Format
 from sessioncompress.lines import NO_LINE, Lines, Survey
 from sessioncompress.marker import PREFIX
-from sessioncompress.model import Block, Call, Change, Kind, Origin, Standing, Treatment
+from sessioncompress.model import Block, Call, Change, Kind, Origin, Purpose, Standing, Treatment
 from sessioncompress.ours import Ours
 from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy
@@ -20,6 +20,8 @@ from sessioncompress.references import digest_of
 from sessioncompress.splice import literal
 
 _SKILL_FILE = "SKILL.md"
+_READ = frozenset({Kind.RESULT, Kind.IMAGE})
+"""What a read returns to the model; a mirror of it is for the screen alone."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,17 @@ class View:
         kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
         if tools[index] in self.policy.protect_tools or not (bulks[index] or kinds[index] is Kind.ARGUMENT):
             return True
-        return self.asked[number] in self._skills
+        return kinds[index] in _READ and self.asked[number] in self._skills
 
     @cached_property
     def _skills(self) -> frozenset[int]:
         """The calls that read a skill."""
-        files = self.lines.calls.columns[4]
-        return frozenset(index for index, file in enumerate(files) if file.endswith(_SKILL_FILE))
+        _, _, _, purposes, files, _ = self.lines.calls.columns
+        return frozenset(
+            index
+            for index, (purpose, file) in enumerate(zip(purposes, files, strict=True))
+            if purpose is Purpose.READ and file.endswith(_SKILL_FILE)
+        )
 
     def holds_ours(self, block: Block) -> bool:
         """Say whether a block holds our own replacement."""

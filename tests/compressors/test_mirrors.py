@@ -87,6 +87,18 @@ def test_details_go_whole(scene: Scene) -> None:
     ]
 
 
+SKILL = "/home/a/.pi/skills/x/SKILL.md"
+
+
+@pytest.mark.parametrize("tool", ["read", "edit", "write"])
+def test_details_of_a_skill_file_go_whole(tool: str) -> None:
+    """Of a skill only what a read returned is kept; no model sees its mirror."""
+    made = PiSession()
+    made.user("Go.")
+    made.step(tool, {"path": SKILL}, "done", details={"diff": DIFF})
+    assert details(after(old(made))) == ["missing"]
+
+
 def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
     """Of each such tool on the live path."""
     found = details(after(session({"items": [DIFF]}, "todo", times=3)))

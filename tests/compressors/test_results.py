@@ -101,6 +101,15 @@ def test_left_alone(scene: Scene) -> None:
     assert plan_of(scene()).changes == {}
 
 
+@pytest.mark.parametrize(("tool", "kept"), [("read", True), ("edit", False), ("write", False), ("bash", False)])
+def test_only_a_read_of_a_skill_file_keeps_its_result(tool: str, kept: bool) -> None:
+    """What a change of a skill says is output like other; a picture that was read stays like text."""
+    found = after(session([text(LOG), image("A" * 4000)], tool=tool, arguments={"path": "/home/a/x/SKILL.md"}))
+    shown = result_texts(found)
+    assert (shown[0] == LOG) == kept
+    assert (len(marker.references("\n".join(shown))) == 0) == kept
+
+
 def test_a_preview_is_head_and_tail_in_their_order() -> None:
     """Whole lines of both, and between them one marker that says how much is left out."""
     new = one(LOG)
