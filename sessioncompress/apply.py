@@ -193,7 +193,7 @@ class Applier:
             tool=block.tool,
             call=block.call,
             bytes=len(content),
-            lines=content.count(b"\n") + 1,
+            lines=content.count(b"\n") + (not content.endswith(b"\n")),
             xxh3=xxh3_64_hexdigest(content),
             replacement=self._digest(each, block.kind),
             file=file if whole else "",

@@ -152,7 +152,7 @@ def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> No
     """The reference stays, no text of it is left, and the original is the tool's text, not the preview."""
     made = PiSession()
     made.user("Go.")
-    logs = [texts.log_lines(random.Random(number), 200) for number in range(4)]
+    logs = [texts.log_lines(random.Random(number), 200) + "\n" * (number % 2) for number in range(4)]
     for text in logs:
         made.step("bash", {"command": "make"}, text, thinking="I look at it.")
     path = write(tmp_path, turn(made))
@@ -167,6 +167,7 @@ def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> No
     assert all(marker.is_one(each) for each in bare)
     assert [marker.references(each) for each in bare] == [marker.references(each) for each in shown]
     for each, expected in zip(bare, logs, strict=True):
+        assert f"[[sessioncompress: {len(expected.splitlines())} lines, " in each
         assert [one.content for one in show(marker.references(each)[0], path)] == [expected.encode()]
     compress_again(path)
     verify_session(path)

@@ -30,7 +30,7 @@ class Wording:
 
 def reference(text: str, wording: Wording, note: str = "") -> str:
     """Return the marker alone, for a text that is left out whole."""
-    return wording.marker(whole(text.count("\n") + 1, _size(text), note))
+    return wording.marker(whole(_lines(text), _size(text), note))
 
 
 def shrunk(origin: Origin, note: str) -> str:
@@ -56,8 +56,13 @@ def preview(text: str, budget: int, wording: Wording, *, failures: bool = False)
     if not middle or middle.isspace():
         return text
     kept = _failures(middle) if failures else []
-    of_lines = text.count("\n") + 1
+    of_lines = _lines(text)
     return head + _gaps(middle, kept, of_lines, wording) + tail
+
+
+def _lines(text: str) -> int:
+    """Return how many lines a text has; the last one counts whether LF ends it or not."""
+    return text.count("\n") + (not text.endswith("\n"))
 
 
 def _size(text: str) -> int:
@@ -120,6 +125,5 @@ def _gaps(middle: str, kept: list[tuple[int, int]], of_lines: int, wording: Word
 
 
 def _gap(left: str, of_lines: int, wording: Wording, *, ends: bool) -> str:
-    lines = left.count("\n") + (0 if left.endswith("\n") else 1)
-    note = wording.marker(marker.left_out(lines, of_lines, _size(left)))
+    note = wording.marker(marker.left_out(_lines(left), of_lines, _size(left)))
     return note if ends and not left.endswith("\n") else note + "\n"

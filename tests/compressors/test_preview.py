@@ -25,7 +25,7 @@ CASES: list[tuple[str, str, int, str]] = [
         "head and tail",
         TEN,
         40,
-        "000 line\n001 line\n[[sessioncompress: 96 of 101 lines, 864 bytes" + WAY + "\n098 line\n099 line\n",
+        "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line\n",
     ),
     (
         "no LF at the end",
@@ -38,7 +38,7 @@ CASES: list[tuple[str, str, int, str]] = [
         "a long first line",
         "x" * 1000 + "\nb\nc\n",
         100,
-        "x" * 60 + "[[sessioncompress: 1 of 4 lines, 941 bytes" + WAY + "\nb\nc\n",
+        "x" * 60 + "[[sessioncompress: 1 of 3 lines, 941 bytes" + WAY + "\nb\nc\n",
     ),
     (
         "a long last line",
@@ -46,19 +46,19 @@ CASES: list[tuple[str, str, int, str]] = [
         100,
         "a\nb\n[[sessioncompress: 1 of 3 lines, 904 bytes" + WAY + "x" * 96,
     ),
-    ("no budget", TEN, 0, "[[sessioncompress: 100 of 101 lines, 900 bytes" + WAY + "\n"),
+    ("no budget", TEN, 0, "[[sessioncompress: 100 lines, 900 bytes" + WAY + "\n"),
     ("a character is never cut", "漢" * 400, 100, "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13),
     (
         "CRLF",
         "a\r\n" * 100,
         15,
-        "a\r\n" * 3 + "[[sessioncompress: 95 of 101 lines, 285 bytes" + WAY + "\n" + "a\r\n" * 2,
+        "a\r\n" * 3 + "[[sessioncompress: 95 of 100 lines, 285 bytes" + WAY + "\n" + "a\r\n" * 2,
     ),
     (
         "a head and a tail that meet",
         "aaaa\nbbbb\ncccc\n",
         10,
-        "aaaa\n[[sessioncompress: 1 of 4 lines, 5 bytes" + WAY + "\ncccc\n",
+        "aaaa\n[[sessioncompress: 1 of 3 lines, 5 bytes" + WAY + "\ncccc\n",
     ),
 ]
 
@@ -94,8 +94,8 @@ FAILED = TEN.replace("050 line\n", "050 error: no tide\n")
 def test_a_failure_stays_in_its_place() -> None:
     """The first marker names the way back, the second says how much is left out there."""
     assert preview(FAILED, 40, WORDING, failures=True) == (
-        "000 line\n001 line\n[[sessioncompress: 48 of 101 lines, 432 bytes" + WAY + "\n050 error: no tide\n"
-        "[[sessioncompress: 47 of 101 lines, 423 bytes]]\n098 line\n099 line\n"
+        "000 line\n001 line\n[[sessioncompress: 48 of 100 lines, 432 bytes" + WAY + "\n050 error: no tide\n"
+        "[[sessioncompress: 47 of 100 lines, 423 bytes]]\n098 line\n099 line\n"
     )
 
 
@@ -127,6 +127,9 @@ def test_these_report_a_failure(line: str) -> None:
 
 def test_the_bare_marker_says_all() -> None:
     """Lines, size, what it repeats, where it is."""
+    assert reference("a\nb\nc\n", WORDING) == "[[sessioncompress: 3 lines, 6 bytes" + WAY
+    assert reference("a line\n", WORDING) == "[[sessioncompress: 7 bytes" + WAY
+    assert reference("a\n\n", WORDING) == "[[sessioncompress: 2 lines, 3 bytes" + WAY
     assert reference("a\nb\nc", WORDING) == "[[sessioncompress: 3 lines, 5 bytes" + WAY
     assert reference("漢" * 9, Wording(None)) == "[[sessioncompress: 27 bytes]]"
     assert reference("a\nb", WORDING, "same text as x") == "[[sessioncompress: 2 lines, 3 bytes, same text as x" + WAY
