@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sessioncompress import marker
@@ -14,6 +15,14 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _FAILURE_BYTES = 320
+_CUT = "..."
+_LEAST_CUT = 12
+"""Bytes. Less of a line says nothing."""
+_LEAST_GAP = 45
+"""Characters. A marker without a reference takes as many."""
+
+Span = tuple[int, int]
+"""From where to where in a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +58,10 @@ def preview(text: str, budget: int, wording: Wording, *, failures: bool = False)
 
     With `failures`, the lines that report a failure stay too, in their place.
     """
-    head_budget = int(budget * _HEAD_SHARE)
-    head = _head(text, head_budget)
-    tail = _tail(text, len(head), budget - _size(head))
-    middle = text[len(head) : len(text) - len(tail)]
-    if not middle or middle.isspace():
-        return text
-    kept = _failures(middle) if failures else []
-    of_lines = _lines(text)
-    return head + _gaps(middle, kept, of_lines, wording) + tail
+    head, tail = _ends(text, budget)
+    end = len(text) - tail
+    kept = _failures(text, head, end) if failures else []
+    return _without(text, _gaps([(0, head), *kept, (end, len(text))], len(text)), wording)
 
 
 def _lines(text: str) -> int:
@@ -70,60 +74,101 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _head(text: str, budget: int) -> str:
-    """Whole lines while they fit; of a first line that does not fit, as much as does."""
+def _ends(text: str, budget: int) -> tuple[int, int]:
+    """Return how long head and tail are. What one end has no whole line for goes to the other; else a line is cut."""
+    if len(text) <= budget and _size(text) <= budget:
+        return len(text), 0
+    head = _head(text, int(budget * _HEAD_SHARE))
+    tail = _tail(text, head, budget - _size(text[:head]))
+    if not tail:
+        head = _head(text, budget)
+    spare = budget - _size(text[:head]) - _size(text[len(text) - tail :])
+    if (head and tail) or spare <= budget // 2:
+        return head, tail
+    if not head:
+        head = _head(text, spare) or _cut(text, spare if tail else int(spare * _HEAD_SHARE))
+        spare -= head and _size(text[:head]) + len(_CUT)
+    return head, tail or _cut(text[head:], spare, from_end=True)
+
+
+def _head(text: str, budget: int) -> int:
+    """Return how long the whole lines are that fit."""
     end = text.rfind("\n", 0, budget) + 1
     while end and _size(text[:end]) > budget:
         end = text.rfind("\n", 0, end - 1) + 1
-    return text[:end] if end else _fitting(text[: budget + 1], budget)
+    return end
 
 
-def _tail(text: str, head: int, budget: int) -> str:
-    """Whole lines from the end while they fit; of a last line that does not fit, its end."""
+def _tail(text: str, head: int, budget: int) -> int:
+    """Return how long the whole lines from the end are that fit."""
     start = text.find("\n", max(head, len(text) - budget - 1), len(text) - 1) + 1
     while start and _size(text[start:]) > budget:
         start = text.find("\n", start, len(text) - 1) + 1
-    return text[start:] if start else _fitting(text[max(head, len(text) - budget) :], budget, from_end=True)
+    return len(text) - start if start else 0
 
 
-def _fitting(text: str, budget: int, *, from_end: bool = False) -> str:
-    """Return as many whole characters as fit into so many bytes."""
-    data = text.encode()
-    if len(data) <= budget:
-        return text
-    return (data[-budget:] if from_end else data[:budget]).decode(errors="ignore") if budget > 0 else ""
+def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
+    """Return how many whole characters fit into so many bytes, beside the sign of the cut."""
+    room = budget - len(_CUT)
+    if room < _LEAST_CUT:
+        return 0
+    data = (text[-room:] if from_end else text[:room]).encode()
+    return len((data[-room:] if from_end else data[:room]).decode(errors="ignore"))
 
 
-def _failures(middle: str) -> list[tuple[int, int]]:
-    """Return where lines that report a failure stand, as many as the budget holds."""
-    found: list[tuple[int, int]] = []
+def _failures(text: str, start: int, end: int) -> list[Span]:
+    """Return where between head and tail whole lines report a failure, as many as the budget holds."""
+    found: list[Span] = []
     left = _FAILURE_BYTES
-    position = 0
-    while match := _FAILURE.search(middle, position):
-        start = middle.rfind("\n", 0, match.start()) + 1
-        end = middle.find("\n", match.end()) + 1 or len(middle)
-        size = _size(middle[start:end])
+    start, end = _whole_lines(text, start, end)
+    while match := _FAILURE.search(text, start, end):
+        first = text.rfind("\n", 0, match.start()) + 1
+        start = text.find("\n", match.end()) + 1 or len(text)
+        size = _size(text[first:start])
         if size <= left:
-            found.append((start, end))
+            found.append((first, start))
             left -= size
-        position = end
     return found
 
 
-def _gaps(middle: str, kept: list[tuple[int, int]], of_lines: int, wording: Wording) -> str:
-    """Put markers where text is left out around the kept lines; the first names the way back."""
+def _whole_lines(text: str, start: int, end: int) -> Span:
+    """Return the span without the rests of lines that are cut at its ends."""
+    if start and text[start - 1] != "\n":
+        start = text.find("\n", start, end) + 1 or end
+    if end < len(text) and text[end - 1] != "\n":
+        end = max(text.rfind("\n", 0, end) + 1, start)
+    return start, end
+
+
+def _gaps(kept: Iterable[Span], end: int) -> list[Span]:
+    """Return what is left out between the kept spans; what is shorter than a marker stays."""
+    gaps: list[Span] = []
+    position = 0
+    for start, stop in [*kept, (end, end)]:
+        if start < stop or start == end:
+            if start - position >= _LEAST_GAP:
+                gaps.append((position, start))
+            position = stop
+    return gaps
+
+
+def _without(text: str, gaps: Iterable[Span], wording: Wording) -> str:
+    """Put markers in the place of the gaps; the first names the way back. Without a word, nothing is left out."""
     parts: list[str] = []
     position = 0
-    speaks = wording
-    for start, end in [*kept, (len(middle), len(middle))]:
-        if position < start and not middle[position:start].isspace():
-            parts.append(_gap(middle[position:start], of_lines, speaks, ends=start == len(middle)))
-            speaks = Wording(None)
-        parts.append(middle[start:end])
-        position = end
-    return "".join(parts)
+    of_lines = _lines(text)
+    if all(text[start:stop].isspace() for start, stop in gaps):
+        return text
+    for start, stop in gaps:
+        left = text[start:stop]
+        note = wording.marker(marker.left_out(_lines(left), of_lines, _size(left)))
+        parts += [text[position:start], _line_of_its_own(note, text, start, stop)]
+        position, wording = stop, Wording(None)
+    return "".join([*parts, text[position:]])
 
 
-def _gap(left: str, of_lines: int, wording: Wording, *, ends: bool) -> str:
-    note = wording.marker(marker.left_out(_lines(left), of_lines, _size(left)))
-    return note if ends and not left.endswith("\n") else note + "\n"
+def _line_of_its_own(note: str, text: str, start: int, stop: int) -> str:
+    """Return a marker as a line; where it stands inside a line of the text, both ends of that show the cut."""
+    before = _CUT + "\n" if start and text[start - 1] != "\n" else ""
+    after = "\n" if stop < len(text) or text.endswith("\n") else ""
+    return before + note + after + (_CUT if stop < len(text) and text[stop - 1] != "\n" else "")

@@ -1,9 +1,10 @@
-"""Previews: whole lines of head and tail around the marker; a line too long is cut with the marker, never with dots."""
+"""Previews: whole lines of head and tail around the marker, a line of its own; dots show where a line had to be cut."""
 
 from __future__ import annotations
 
 import pytest
 
+from sessioncompress import marker
 from sessioncompress.compressors.preview import Wording, preview, reference, shrunk, whole
 from sessioncompress.model import Origin
 
@@ -17,6 +18,7 @@ SAME: list[tuple[str, str]] = [
     ("all fits", "a\nb\n"),
     ("one line that fits", "abc"),
     ("only line ends are left out", "head\n" + "\n" * 900 + "tail"),
+    ("less than a marker is left out", "aaaa\nbbbb\ncccc" * 4),
     ("only spaces are left out", "head\n" + "   \n" * 900 + "tail"),
 ]
 
@@ -33,21 +35,61 @@ CASES: list[tuple[str, str, int, str]] = [
         40,
         "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line",
     ),
-    ("one long line", "x" * 1000, 100, "x" * 60 + "[[sessioncompress: 900 bytes" + WAY + "x" * 40),
+    (
+        "one long line",
+        "x" * 1000,
+        100,
+        "x" * 57 + "...\n[[sessioncompress: 906 bytes" + WAY + "\n..." + "x" * 37,
+    ),
     (
         "a long first line",
         "x" * 1000 + "\nb\nc\n",
         100,
-        "x" * 60 + "[[sessioncompress: 1 of 3 lines, 941 bytes" + WAY + "\nb\nc\n",
+        "x" * 93 + "...\n[[sessioncompress: 1 of 3 lines, 908 bytes" + WAY + "\nb\nc\n",
     ),
     (
         "a long last line",
         "a\nb\n" + "x" * 1000,
         100,
-        "a\nb\n[[sessioncompress: 1 of 3 lines, 904 bytes" + WAY + "x" * 96,
+        "a\nb\n[[sessioncompress: 1 of 3 lines, 907 bytes" + WAY + "\n..." + "x" * 93,
+    ),
+    (
+        "two long lines",
+        "x" * 1000 + "\n" + "y" * 1000 + "\n",
+        100,
+        "x" * 57 + "...\n[[sessioncompress: 2 lines, 1.9 KB" + WAY + "\n..." + "y" * 36 + "\n",
+    ),
+    (
+        "a long line between",
+        "a\n" + "x" * 1000 + "\nb\n",
+        100,
+        "a\n[[sessioncompress: 1 of 3 lines, 1001 bytes" + WAY + "\nb\n",
+    ),
+    (
+        "a last line too long for its share",
+        TEN + "y" * 60 + "\n",
+        100,
+        TEN[:99] + "[[sessioncompress: 90 of 101 lines, 862 bytes" + WAY + "\n",
+    ),
+    (
+        "a first line too long for its share",
+        "y" * 70 + "\n" + TEN,
+        100,
+        "[[sessioncompress: 90 of 101 lines, 872 bytes" + WAY + "\n" + TEN[-99:],
+    ),
+    (
+        "a first line that fits into what the tail leaves",
+        "y" * 70 + "\n" + "x" * 1000 + "\nb\n",
+        100,
+        "y" * 70 + "\n[[sessioncompress: 1 of 3 lines, 1001 bytes" + WAY + "\nb\n",
     ),
     ("no budget", TEN, 0, "[[sessioncompress: 100 lines, 900 bytes" + WAY + "\n"),
-    ("a character is never cut", "漢" * 400, 100, "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13),
+    (
+        "a character is never cut",
+        "漢" * 400,
+        100,
+        "漢" * 19 + "...\n[[sessioncompress: 1.1 KB" + WAY + "\n..." + "漢" * 12,
+    ),
     (
         "CRLF",
         "a\r\n" * 100,
@@ -56,9 +98,9 @@ CASES: list[tuple[str, str, int, str]] = [
     ),
     (
         "a head and a tail that meet",
-        "aaaa\nbbbb\ncccc\n",
+        "aaaa\n" + "b" * 60 + "\ncccc\n",
         10,
-        "aaaa\n[[sessioncompress: 1 of 3 lines, 5 bytes" + WAY + "\ncccc\n",
+        "aaaa\n[[sessioncompress: 1 of 3 lines, 61 bytes" + WAY + "\ncccc\n",
     ),
 ]
 
@@ -83,9 +125,25 @@ def test_what_is_kept_is_within_the_budget(text: str, budget: int) -> None:
     """And head and tail never overlap."""
     head, _, rest = preview(text, budget, WORDING).partition("[[sessioncompress")
     tail = rest.partition("]]")[2]
-    assert text.startswith(head)
-    assert text.endswith((tail.removeprefix("\n"), tail))
-    assert len(head.encode()) + len(tail.encode()) <= budget + 1
+    assert text.startswith(head.removesuffix("...\n"))
+    assert text.endswith(tail.removeprefix("\n").removeprefix("..."))
+    assert len(head.encode()) + len(tail.encode()) <= budget + 2
+
+
+@pytest.mark.parametrize("budget", range(0, 200, 7))
+def test_a_marker_is_a_line_of_its_own(budget: int) -> None:
+    """Nothing stands beside it that a reader could take for a word or a path."""
+    for text in ("/home/a/intelligence/node_modules/left-pad " * 99, TEN, "x" * 99 + "\n" + TEN, TEN + "x" * 99):
+        (line,) = [line for line in preview(text, budget, WORDING).split("\n") if "[[sessioncompress" in line]
+        assert marker.is_one(line)
+
+
+def test_a_rest_of_a_cut_line_is_no_failure() -> None:
+    """Only whole lines are kept for what they report."""
+    text = "x " * 300 + "error: no tide" + "\n" + "error: here\n" * 2 + "x" * 900 + " error"
+    new = preview(text, 100, WORDING, failures=True)
+    assert "no tide" not in new
+    assert "]]\nerror: here\nerror: here\n[[" in new
 
 
 FAILED = TEN.replace("050 line\n", "050 error: no tide\n")
