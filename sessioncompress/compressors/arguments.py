@@ -1,19 +1,28 @@
-"""Arguments of tool calls: same keys, same types; each long text becomes its first and last lines."""
+"""Arguments of tool calls: same keys, same types; each long text becomes its first and last lines.
+
+Of the two texts of an edit those lines are shown that the other one has not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
+from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, preview, reference
+from sessioncompress.compressors.preview import Wording, differing, preview, reference
 from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
 from sessioncompress.splice import literal
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
 _SMALLEST_PREVIEW = 80
+_PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new_str"))
+_OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
+"""The key of the text that an edit puts in the place of another, and the other way round."""
+
 _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdir"})
 
 
@@ -35,35 +44,54 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     """Give a replacement for each long text at any depth; paths and short values stay."""
     limit = context.view.policy.leaf_limit
     call = change.block.call if change.block else ""
-    for path, text in _leaves(arguments, change.path):
+    for path, text, other in _leaves(arguments, change.path):
         was = len(literal(text))
         if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
             content = text.encode()
-            new = _shortened(change, text, limit, Wording(context.refer(content), in_arguments=True))
+            new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))
             written = literal(new)
             if len(written) <= limit:
                 yield Replacement(path, new, change, was, written, content)
 
 
-def _shortened(change: Change, text: str, limit: int, wording: Wording) -> str:
+def _shortened(change: Change, text: str, other: str, limit: int, wording: Wording) -> str:
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     if change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2:
-        share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
-        for size in (share, share // 2):
-            new = preview(text, size, wording)
+        for new in chain(_compared(text, other, room, wording), _previews(text, room, wording)):
             if len(literal(new)) <= limit:
                 return new
     return reference(text, wording, change.note)
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the strings at any depth, but those under a key that names files."""
+def _compared(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
+    """Yield what of a text another one has not, less and less of it, where they have something in common."""
+    for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE) if other else ():
+        part = differing(text, other, size)
+        if part == (0, len(text)):
+            return
+        yield preview(text, size, wording, part=part)
+
+
+def _previews(text: str, room: int, wording: Wording) -> Iterator[str]:
+    share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
+    yield preview(text, share, wording)
+    yield preview(text, share // 2, wording)
+
+
+def _leaves(value: Any, path: Path, other: str = "") -> Iterator[tuple[Path, str, str]]:
+    """Yield the strings at any depth, each with the other text of its edit, but those under a key that names files."""
     if isinstance(value, str):
         if next(step for step in reversed(path) if isinstance(step, str)) not in _FILE_KEYS:
-            yield path, value
+            yield path, value, other
     elif isinstance(value, dict):
         for key, child in value.items():
-            yield from _leaves(child, (*path, key))
+            yield from _leaves(child, (*path, key), _other(value, key))
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _leaves(child, (*path, index))
+
+
+def _other(value: dict[str, Any], key: str) -> str:
+    """Return the other text of an edit; what holds a marker is no text any more."""
+    other = value.get(_OTHER.get(key, ""))
+    return other if key in _OTHER and isinstance(other, str) and not marker.occurs_in(other) else ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sessioncompress import marker
 from sessioncompress.model import Origin
@@ -53,15 +54,45 @@ def whole(lines: int, size: int, note: str = "") -> str:
     return f"{amount}, {note}" if note else amount
 
 
-def preview(text: str, budget: int, wording: Wording, *, failures: bool = False) -> str:
+def preview(text: str, budget: int, wording: Wording, *, failures: bool = False, part: Span | None = None) -> str:
     """Return the head and the tail of a text in about `budget` bytes, in their order, around the marker.
 
-    With `failures`, the lines that report a failure stay too, in their place.
+    With `failures`, the lines that report a failure stay too, in their place. With `part`, head and tail are those of
+    that part, and all around it is left out.
     """
-    head, tail = _ends(text, budget)
-    end = len(text) - tail
-    kept = _failures(text, head, end) if failures else []
-    return _without(text, _gaps([(0, head), *kept, (end, len(text))], len(text)), wording)
+    first, last = part or (0, len(text))
+    head, tail = _ends(text[first:last], budget)
+    start, end = first + head, last - tail
+    kept = _failures(text, start, end) if failures else []
+    return _without(text, _gaps([(first, start), *kept, (end, last)], len(text)), wording)
+
+
+def differing(text: str, other: str, budget: int) -> Span:
+    """Return the lines of a text that another one has not, with a common line at each side where that fits.
+
+    All of it where nothing differs.
+    """
+    if text == other:
+        return 0, len(text)
+    mine, others = text.split("\n"), other.split("\n")
+    most = min(len(mine), len(others))
+    before = _alike(zip(mine, others, strict=False), most)
+    behind = _alike(zip(reversed(mine), reversed(others), strict=False), most - before)
+    bare = _span(mine, before, behind)
+    wide = _span(mine, max(before - 1, 0), max(behind - 1, 0))
+    return wide if bare[0] >= bare[1] or wide[1] - wide[0] <= budget else bare
+
+
+def _alike(pairs: Iterable[tuple[str, str]], most: int) -> int:
+    """Return how many pairs from the first one on are alike."""
+    return next((number for number, (one, other) in enumerate(islice(pairs, most)) if one != other), most)
+
+
+def _span(lines: Sequence[str], before: int, behind: int) -> Span:
+    """Return the place of the lines that are left without so many at each end."""
+    start = sum(len(line) + 1 for line in lines[:before])
+    end = sum(len(line) + 1 for line in lines[: len(lines) - behind])
+    return start, end if behind else end - 1
 
 
 def _lines(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -130,6 +131,39 @@ def test_a_text_keeps_its_first_and_last_lines() -> None:
     assert SOURCE.startswith(head)
     assert tail.partition("]]\n")[2]
     assert SOURCE.endswith(tail.partition("]]\n")[2])
+
+
+PLACES: list[tuple[str, str, str]] = [
+    ("of pi", "oldText", "newText"),
+    ("of Claude Code", "old_string", "new_string"),
+    ("of an editor tool", "old_str", "new_str"),
+]
+BEFORE = SOURCE + "LEVEL = 1\n" + SOURCE
+AFTER = SOURCE + "LEVEL = quay.level\nRISE = 2\n" + SOURCE
+
+
+@pytest.mark.parametrize("limit", [300, 500])
+@pytest.mark.parametrize("deep", [False, True], ids=["beside the path", "in a list"])
+@pytest.mark.parametrize(("first", "second"), [case[1:] for case in PLACES], ids=[case[0] for case in PLACES])
+def test_an_edit_shows_what_it_changed(first: str, second: str, deep: bool, limit: int) -> None:
+    """Not the lines that both texts have; the markers count every line that is left out."""
+    pair = {first: BEFORE, second: AFTER}
+    new = one({"path": "a.py", **({"edits": [pair]} if deep else pair)}, replace(EAGER, tool_call_max_bytes=limit))
+    new = new["edits"][0] if deep else new
+    assert "\nLEVEL = 1\n" in new[first]
+    assert "\nLEVEL = quay.level\nRISE = 2\n" in new[second]
+    for key, text in pair.items():
+        kept = [line for line in new[key].splitlines() if not marker.is_one(line)]
+        left = [int(each) for each in re.findall(rf"(\d+) of {len(text.splitlines())} lines", new[key])]
+        assert sum(left) + len(kept) == len(text.splitlines())
+
+
+def test_texts_that_are_no_pair_are_not_compared() -> None:
+    """Nor is a text with our own preview of another."""
+    alone = one({"path": "a.py", "oldText": BEFORE})
+    assert one({"path": "a.py", "oldText": BEFORE, "new_string": AFTER})["oldText"] == alone["oldText"]
+    assert one({"path": "a.py", "oldText": BEFORE, "newText": 7})["oldText"] == alone["oldText"]
+    assert one({"path": "a.py", "oldText": BEFORE, "newText": alone["oldText"]})["oldText"] == alone["oldText"]
 
 
 def test_each_text_has_a_reference_of_its_own() -> None:

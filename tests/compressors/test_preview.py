@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress import marker
-from sessioncompress.compressors.preview import Wording, preview, reference, shrunk, whole
+from sessioncompress.compressors.preview import Wording, differing, preview, reference, shrunk, whole
 from sessioncompress.model import Origin
 
 REF = "0123456789ab"
@@ -181,6 +181,50 @@ def test_a_part_of_a_word_reports_nothing(line: str) -> None:
 def test_these_report_a_failure(line: str) -> None:
     """In any spelling that tools use."""
     assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
+
+
+BODY = [f"    step_{number}(quay)" for number in range(12)]
+BEFORE = "\n".join(["def rise(quay):", *BODY, "    return 1", *BODY, "", "def fall(quay):"])
+AFTER = BEFORE.replace("    return 1", "    return quay.level\n    # the level, not 1")
+
+DIFFERENCES: list[tuple[str, str, str, int, str]] = [
+    ("the changed line", BEFORE, AFTER, 99, "    step_11(quay)\n    return 1\n    step_0(quay)\n"),
+    (
+        "the new lines",
+        AFTER,
+        BEFORE,
+        99,
+        "    step_11(quay)\n    return quay.level\n    # the level, not 1\n    step_0(quay)\n",
+    ),
+    ("no room for a line beside it", BEFORE, AFTER, 40, "    return 1\n"),
+    ("an insertion has two lines beside it", "a\nb\nc\nd\n", "a\nb\nx\nc\nd\n", 99, "b\nc\n"),
+    ("an insertion that does not fit", "a\nb\nc\nd\n", "a\nb\nx\nc\nd\n", 0, "b\nc\n"),
+    ("an end that was added", "a\nb\nc\n", "a\nb\n", 99, "b\nc\n"),
+    ("a beginning that was added", "x\na\nb\n", "a\nb\n", 99, "x\na\n"),
+    ("an end without LF", "a\nb\nc", "a\nb\nd", 99, "b\nc"),
+    ("lines that overlap", "a\na\na\n", "a\na\n", 99, "a\na\n"),
+    ("only LF is new", "a\nb", "a\nb\n", 99, "b"),
+    ("nothing in common", "a\nb\n", "c\nd\n", 99, "a\nb\n"),
+    ("nothing differs", "a\nb\n", "a\nb\n", 99, "a\nb\n"),
+    ("against nothing", "a\nb\n", "", 99, "a\nb\n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "budget", "expected"), [case[1:] for case in DIFFERENCES], ids=[case[0] for case in DIFFERENCES]
+)
+def test_what_differs(text: str, other: str, budget: int, expected: str) -> None:
+    """With at most one line beside it on each side."""
+    start, end = differing(text, other, budget)
+    assert text[start:end] == expected
+
+
+def test_a_part_has_markers_around_it() -> None:
+    """Each says what is left out there; the first names the way back."""
+    assert preview(BEFORE, 99, WORDING, part=differing(BEFORE, AFTER, 99)) == (
+        "[[sessioncompress: 12 of 28 lines, 204 bytes" + WAY + "\n    step_11(quay)\n    return 1\n    step_0(quay)\n"
+        "[[sessioncompress: 13 of 28 lines, 205 bytes]]"
+    )
 
 
 def test_the_bare_marker_says_all() -> None:
