@@ -1,6 +1,6 @@
 """Arguments of tool calls: same keys, same types; each long text becomes its first and last lines.
 
-Of the two texts of an edit those lines are shown that the other one has not.
+Of the two texts of an edit those lines are shown that the other one has not; of a patch also the names of its files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, differing, preview, reference
+from sessioncompress.compressors.preview import Wording, differing, headings, preview, reference
 from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
 from sessioncompress.splice import literal
 
@@ -74,6 +74,8 @@ def _compared(text: str, other: str, room: int, wording: Wording) -> Iterator[st
 
 def _previews(text: str, room: int, wording: Wording) -> Iterator[str]:
     share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
+    if (names := headings(text, room - _SMALLEST_PREVIEW // 2)) is not None:
+        yield preview(text, min(share, room - names.budget), wording, keep=names)
     yield preview(text, share, wording)
     yield preview(text, share // 2, wording)
 

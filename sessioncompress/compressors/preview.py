@@ -15,7 +15,9 @@ _FAILURE = re.compile(
     r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
     re.IGNORECASE,
 )
-_FAILURE_BYTES = 320
+_HEADING = re.compile(
+    r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
+)
 _CUT = "..."
 _LEAST_CUT = 12
 """Bytes. Less of a line says nothing."""
@@ -24,6 +26,19 @@ _LEAST_GAP = 45
 
 Span = tuple[int, int]
 """From where to where in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """Lines that are kept in their place: what is in them, the bytes for all, and what each takes beside its own."""
+
+    pattern: re.Pattern[str]
+    budget: int
+    beside: int = 0
+
+
+FAILURES = Special(_FAILURE, 320)
+"""Lines that report a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +69,16 @@ def whole(lines: int, size: int, note: str = "") -> str:
     return f"{amount}, {note}" if note else amount
 
 
-def preview(text: str, budget: int, wording: Wording, *, failures: bool = False, part: Span | None = None) -> str:
+def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = None, part: Span | None = None) -> str:
     """Return the head and the tail of a text in about `budget` bytes, in their order, around the marker.
 
-    With `failures`, the lines that report a failure stay too, in their place. With `part`, head and tail are those of
-    that part, and all around it is left out.
+    With `keep`, some lines between them stay too, in their place. With `part`, head and tail are those of that part,
+    and all around it is left out.
     """
     first, last = part or (0, len(text))
     head, tail = _ends(text[first:last], budget)
     start, end = first + head, last - tail
-    kept = _failures(text, start, end) if failures else []
+    kept = _special(text, start, end, keep) if keep else []
     return _without(text, _gaps([(first, start), *kept, (end, last)], len(text)), wording)
 
 
@@ -147,15 +162,21 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
     return len((data[-room:] if from_end else data[:room]).decode(errors="ignore"))
 
 
-def _failures(text: str, start: int, end: int) -> list[Span]:
-    """Return where between head and tail whole lines report a failure, as many as the budget holds."""
+def headings(text: str, most: int) -> Special | None:
+    """Return how to keep the names of the files of a patch in so many bytes at most; None where there are none."""
+    needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
+    return Special(_HEADING, min(needed, most), _LEAST_GAP) if needed else None
+
+
+def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
+    """Return where between head and tail whole lines are to be kept, as many as their budget holds."""
     found: list[Span] = []
-    left = _FAILURE_BYTES
+    left = keep.budget
     start, end = _whole_lines(text, start, end)
-    while match := _FAILURE.search(text, start, end):
+    while match := keep.pattern.search(text, start, end):
         first = text.rfind("\n", 0, match.start()) + 1
         start = text.find("\n", match.end()) + 1 or len(text)
-        size = _size(text[first:start])
+        size = _size(text[first:start]) + keep.beside
         if size <= left:
             found.append((first, start))
             left -= size

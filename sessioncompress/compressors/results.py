@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
+from sessioncompress.compressors.preview import FAILURES, Wording, preview, reference, shrunk
 from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.splice import literal
 
@@ -71,7 +71,7 @@ def _with_links(new: str, text: str, context: Context) -> str:
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
     room = min(budget(len(text), context.view), context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     if change.failures and failed(text, context.view.lines.facts[change.line].failed):
-        yield preview(text, room, wording, failures=True)
+        yield preview(text, room, wording, keep=FAILURES)
     yield preview(text, room, wording)
     yield preview(text, room // 3, wording)
 

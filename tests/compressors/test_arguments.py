@@ -166,6 +166,43 @@ def test_texts_that_are_no_pair_are_not_compared() -> None:
     assert one({"path": "a.py", "oldText": BEFORE, "newText": alone["oldText"]})["oldText"] == alone["oldText"]
 
 
+HUNK = "@@\n" + "-the old line\n+the new line\n" * 30
+ENVELOPE = "*** Begin Patch\n{}" + HUNK + "{}" + HUNK + "{}" + HUNK + "*** End Patch\n"
+HEADINGS: list[tuple[str, tuple[str, str, str]]] = [
+    ("updates", ("*** Update File: a.py\n", "*** Update File: b.py\n", "*** Update File: c.py\n")),
+    (
+        "all kinds",
+        ("*** Add File: a.py\n", "*** Delete File: b.py\n*** Update File: c.py\n", "*** Move to: d.py\n"),
+    ),
+    ("a diff", ("--- a/a.py\n+++ b/a.py\n", "--- a/b.py\n+++ b/b.py\n", "--- /dev/null\n+++ b/c.py\n")),
+]
+
+
+@pytest.mark.parametrize("headings", [case[1] for case in HEADINGS], ids=[case[0] for case in HEADINGS])
+def test_a_patch_keeps_the_names_of_its_files(headings: tuple[str, str, str]) -> None:
+    """In their place, as many as there is room for, and the first of them always."""
+    patch = ENVELOPE.format(*headings)
+    new = one({"input": patch})["input"]
+    kept = [line for line in new.splitlines(keepends=True) if not marker.is_one(line.rstrip("\n"))]
+    named = [line for heading in headings for line in heading.splitlines(keepends=True)]
+    shown = [line for line in kept if line in named]
+    assert len(shown) >= 2
+    assert shown == named[: len(shown)]
+
+
+def test_of_a_patch_with_long_names_there_is_at_least_one() -> None:
+    """Also where no other line of it fits."""
+    names = [f"*** Update File: /home/a/{'x' * 60}/{name}.py\n" for name in "abc"]
+    for headings in (names, [names[0], "", ""]):
+        assert names[0] in one({"input": ENVELOPE.format(*headings)})["input"]
+
+
+@pytest.mark.parametrize("line", ["--- a\n", "+++ a\n", "---\n", "    *** Update File: a\n", "*** Update File:\n"])
+def test_a_line_that_names_no_file_is_no_heading(line: str) -> None:
+    """A rule in a text, one side of a change, what is quoted."""
+    assert "\n" + line not in one({"content": SOURCE + line + SOURCE})["content"]
+
+
 def test_each_text_has_a_reference_of_its_own() -> None:
     """Equal texts share one."""
     new = one({"a": SOURCE, "b": SOURCE + "#", "c": SOURCE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress import marker
-from sessioncompress.compressors.preview import Wording, differing, preview, reference, shrunk, whole
+from sessioncompress.compressors.preview import FAILURES, Wording, differing, preview, reference, shrunk, whole
 from sessioncompress.model import Origin
 
 REF = "0123456789ab"
@@ -141,7 +141,7 @@ def test_a_marker_is_a_line_of_its_own(budget: int) -> None:
 def test_a_rest_of_a_cut_line_is_no_failure() -> None:
     """Only whole lines are kept for what they report."""
     text = "x " * 300 + "error: no tide" + "\n" + "error: here\n" * 2 + "x" * 900 + " error"
-    new = preview(text, 100, WORDING, failures=True)
+    new = preview(text, 100, WORDING, keep=FAILURES)
     assert "no tide" not in new
     assert "]]\nerror: here\nerror: here\n[[" in new
 
@@ -151,7 +151,7 @@ FAILED = TEN.replace("050 line\n", "050 error: no tide\n")
 
 def test_a_failure_stays_in_its_place() -> None:
     """The first marker names the way back, the second says how much is left out there."""
-    assert preview(FAILED, 40, WORDING, failures=True) == (
+    assert preview(FAILED, 40, WORDING, keep=FAILURES) == (
         "000 line\n001 line\n[[sessioncompress: 48 of 100 lines, 432 bytes" + WAY + "\n050 error: no tide\n"
         "[[sessioncompress: 47 of 100 lines, 423 bytes]]\n098 line\n099 line\n"
     )
@@ -160,19 +160,19 @@ def test_a_failure_stays_in_its_place() -> None:
 def test_failures_next_to_each_other_need_no_marker_between() -> None:
     """Nothing is left out there."""
     text = FAILED.replace("051 line\n", "051 Traceback:\n")
-    assert "050 error: no tide\n051 Traceback:\n[[" in preview(text, 40, WORDING, failures=True)
+    assert "050 error: no tide\n051 Traceback:\n[[" in preview(text, 40, WORDING, keep=FAILURES)
 
 
 def test_failures_have_a_budget() -> None:
     """A thousand errors are not a preview."""
     text = "start\n" * 50 + "error: again and again\n" * 1000 + "end\n" * 50
-    assert len(preview(text, 100, WORDING, failures=True)) < 100 + 400 + 200
+    assert len(preview(text, 100, WORDING, keep=FAILURES)) < 100 + 400 + 200
 
 
 @pytest.mark.parametrize("line", ["prefailing\n", "unpanicked\n"])
 def test_a_part_of_a_word_reports_nothing(line: str) -> None:
     """Only whole words do."""
-    assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
+    assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_part_of_a_word_reports_nothing(line: str) -> None:
 )
 def test_these_report_a_failure(line: str) -> None:
     """In any spelling that tools use."""
-    assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, failures=True)
+    assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
 
 
 BODY = [f"    step_{number}(quay)" for number in range(12)]
