@@ -37,20 +37,19 @@ class _Repeats:
         self._last_with: dict[bytes, tuple[int, int]] = {}
         self._last_of: dict[tuple[str, str], int] = {}
         self._quoted: dict[bytes, int] = {}
-        twice = _twice(self._lines)
         facts, roles = self._lines.facts, self._lines.roles
         for position, number in enumerate(view.survey.shape.live):
             self._position[number] = position
             if facts[number] is not PLAIN and facts[number].repeats:
                 self._quoted.update(dict.fromkeys(facts[number].repeats, position))
             if roles[number] is Role.RESULT:
-                self._add(position, number, twice)
+                self._add(position, number)
+        if twice := _twice(self._lines):
+            for position, number in enumerate(view.survey.shape.live):
+                if roles[number] is Role.RESULT:
+                    self._compare(position, number, twice)
 
-    def _add(self, position: int, number: int, twice: frozenset[bytes]) -> None:
-        kinds, *_, digests, marked = self._lines.blocks.columns
-        for index in self._lines.block_span(number) if twice else ():
-            if digests[index] in twice and kinds[index] is Kind.RESULT and not marked[index]:
-                self._last_with[digests[index]] = (position, number)
+    def _add(self, position: int, number: int) -> None:
         asked = self._view.asked[number]
         if asked != NO_CALL and not self._lines.facts[number].failed:
             _, _, _, purposes, files, parts = self._lines.calls.columns
@@ -58,6 +57,21 @@ class _Repeats:
                 self._last_of[files[asked], parts[asked]] = position
             elif files[asked] and purposes[asked] is Purpose.WRITE:
                 self._last_of[files[asked], "written"] = position
+
+    def _compare(self, position: int, number: int, twice: frozenset[bytes]) -> None:
+        """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
+        kinds, *_, digests, marked = self._lines.blocks.columns
+        for index in self._lines.block_span(number):
+            if kinds[index] is not Kind.RESULT or marked[index] or digests[index] not in twice:
+                continue
+            if self._view.is_whole(number, index) or not self._goes(position, number, digests[index]):
+                self._last_with[digests[index]] = (position, number)
+
+    def _goes(self, position: int, number: int, digest: bytes) -> bool:
+        """Say whether no more than a marker will be left of a result, whatever other copies of it there are."""
+        return self._view.treatment(number) is Treatment.REFERENCE or bool(
+            self._said_otherwise(position, number, digest)
+        )
 
     def note(self, number: int, block: Block) -> str:
         """Return what the marker says the text repeats, or nothing where it repeats nothing."""
@@ -67,7 +81,10 @@ class _Repeats:
         later, other = self._last_with.get(block.digest, (position, number))
         if later > position:
             return f"same text as a later {self._named(block.digest, other)}"
-        if self._quoted.get(block.digest, position) > position:
+        return self._said_otherwise(position, number, block.digest)
+
+    def _said_otherwise(self, position: int, number: int, digest: bytes) -> str:
+        if self._quoted.get(digest, position) > position:
             return "repeated in the text that follows"
         return self._superseded(position, self._view.asking(number))
 

@@ -15,6 +15,7 @@ from tests.runs import EAGER, after, old, result_texts
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
 Scene = Callable[[], bytes]
+Step = tuple[str, dict[str, object], str]
 
 
 def session(build: Callable[[PiSession], object]) -> bytes:
@@ -25,7 +26,7 @@ def session(build: Callable[[PiSession], object]) -> bytes:
     return old(made)
 
 
-def reads(*steps: tuple[str, dict[str, object], str]) -> Scene:
+def reads(*steps: Step) -> Scene:
     """Return a scene of steps: tool, arguments, result."""
     return lambda: session(lambda made: [made.step(*step) for step in steps])
 
@@ -188,6 +189,69 @@ def test_what_is_said_again_is_named_only(scene: Scene, note: str) -> None:
     assert marker.is_one(new)
     assert f", {note}, kept on disk: sessioncompress show " in new
     assert marker.references(new)
+
+
+def named_and_gone(*steps: Step, says: str = "") -> list[str]:
+    """Return what becomes of the results of steps, the last of which the next text may repeat."""
+
+    def build(made: PiSession) -> None:
+        for step in steps:
+            made.step(*step)
+        if says:
+            made.assistant(says)
+
+    return result_texts(after(session(build)))
+
+
+BASH: Step = ("bash", {"command": "x"}, A)
+READ: Step = ("read", {"path": "a"}, A)
+SAME = ", same text as a later"
+
+
+def test_a_copy_that_goes_itself_is_not_named() -> None:
+    """The newest copy that keeps more than a marker is."""
+    first, second, third, *_ = named_and_gone(BASH, BASH, READ, ("read", {"path": "a"}, B))
+    assert f"{SAME} bash result, " in first
+    assert not marker.is_one(second)
+    assert ", older content of a, read again later, " in third
+
+
+def test_without_another_copy_a_result_keeps_its_preview() -> None:
+    """It is the newest that a reader finds."""
+    first, second, *_ = named_and_gone(BASH, READ, ("write", {"path": "a", "content": "x"}, "ok"))
+    assert not marker.is_one(first)
+    assert ", older content of a, written later, " in second
+
+
+def test_a_copy_that_the_text_repeats_is_not_named() -> None:
+    """The text that repeats it is behind all copies of it."""
+    shown = named_and_gone(BASH, READ, says="It says:\n" + A)
+    assert all(", repeated in the text that follows, " in each for each in shown)
+
+
+def test_a_copy_that_stays_is_named_whatever_supersedes_it() -> None:
+    """As one in the recent context does."""
+    made = PiSession()
+    made.user("Go.")
+    made.step(*BASH)
+    made.user("Again.")
+    made.step(*READ)
+    made.step("read", {"path": "a"}, B)
+    found = result_texts(after(made))
+    assert f"{SAME} read result of a, " in found[0]
+    assert found[1:] == [A, B]
+
+
+def test_a_copy_in_dead_history_is_not_named() -> None:
+    """It is named only itself; nothing before it is better off."""
+    made = PiSession()
+    made.user("Go.")
+    made.step(*BASH)
+    made.step(*BASH)
+    made.compaction("Done.", made.user("More."))
+    found = result_texts(after(old(made)))
+    assert all(marker.is_one(each) for each in found)
+    assert SAME not in "".join(found)
 
 
 def test_the_recent_context_counts_as_later() -> None:
