@@ -53,6 +53,10 @@ TEXTS = [
     "x" * 256,
     "x" * 399,
 ]
+TEXTS += [
+    "\n".join([*TEXTS[3].split("\n")[:20], "a new line", *TEXTS[3].split("\n")[20:]]),
+    "*** Begin Patch\n" + "".join(f"*** Update File: {name}.py\n" + "+a line\n" * 40 for name in "abc"),
+]
 ODD = st.one_of(
     st.none(),
     st.booleans(),
