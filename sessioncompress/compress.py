@@ -129,7 +129,7 @@ class _Run:
             planned = plan(view, self._flags(self._known.rewritten), frozenset(left_alone))
             if not planned.changes:
                 return self._unchanged(view, planned, 0)
-            rehearsing = self._dry_run or (not rehearsed and _is_doubtful(planned))
+            rehearsing = self._dry_run or (not rehearsed and self._is_doubtful(planned))
             with self._sink(rehearsing=rehearsing) as sink:
                 with self._session.reader() as file:
                     applied = self._applier(view, planned, sink).run(pieces(file, self._session.size))
@@ -154,6 +154,10 @@ class _Run:
     def _is_lost(self, record: LineRecord) -> bool:
         """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
         return record.place is None and self._policy.keep_backup
+
+    def _is_doubtful(self, planned: Plan) -> bool:
+        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out."""
+        return planned.changes.saves < max(_CERTAIN, 2 * self._least)
 
     def _flags(self, *known: Iterable[int]) -> bytes:
         flags = bytearray(len(self._known.survey.lines))
@@ -255,11 +259,6 @@ class _Run:
 
     def _stats(self, view: View) -> CompressionStats:
         return counted(view, self._where, self._journal.size + self._journal.store_size)
-
-
-def _is_doubtful(planned: Plan) -> bool:
-    """Say whether a plan saves so little that it may turn out not to pay; then nothing may be touched to find out."""
-    return planned.changes.saves < _CERTAIN
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:

@@ -266,6 +266,22 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
 
+def test_a_large_gain_that_is_too_small_touches_nothing(tmp_path: Path) -> None:
+    """However much it is: not even what lies beside from a run before."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, turn(made))
+    compress(path)
+    for number in range(30):
+        made.step(
+            "bash", {"command": f"make {number}"}, "".join(f"{number} {line} of the output\n" for line in range(3000))
+        )
+    append(path, turn(made))
+    before = snapshot(path)
+    stats = compress_session(path, replace(EAGER, min_saved_kb=100_000))
+    assert "less than minSavedKB" in stats.reason
+    assert snapshot(path) == before
+
+
 def test_a_run_that_turns_out_not_to_pay_touches_nothing(tmp_path: Path) -> None:
     """Random bytes take as much in the store as in the session; that shows only when they are packed."""
     made = work(PiSession(), 1)
