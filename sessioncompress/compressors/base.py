@@ -112,7 +112,9 @@ class View:
     def _stays(self, number: int, index: int) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
         kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
-        if tools[index] in self.policy.protect_tools or not (bulks[index] or kinds[index] is Kind.ARGUMENT):
+        if (tools[index] and tools[index] in self.policy.protect_tools) or not (
+            bulks[index] or kinds[index] is Kind.ARGUMENT
+        ):
             return True
         return kinds[index] in _READ and self.asked[number] in self._skills
 

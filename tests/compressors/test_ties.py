@@ -261,10 +261,13 @@ POLICIES: list[Policy] = [
     replace(EAGER, turn_threshold_before_compress=0),
     replace(EAGER, turn_threshold_before_compress=0, tool_result_max_bytes=100_000, tool_call_max_bytes=100_000),
     replace(EAGER, strip_thinking=False),
+    replace(EAGER, protect_tools=("",)),
 ]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays"])
+@pytest.mark.parametrize(
+    "policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays", "no tool is protected"]
+)
 @pytest.mark.parametrize("scene", [case[1] for case in SCENES], ids=[case[0] for case in SCENES])
 def test_all_or_none(tmp_path: Path, scene: Scene, policy: Policy) -> None:
     """In whatever state the session is; and it is restored exactly."""
@@ -335,7 +338,9 @@ def test_ids_go_only_with_their_reasoning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pi-responses.jsonl", "omp.jsonl"])
-@pytest.mark.parametrize("policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays"])
+@pytest.mark.parametrize(
+    "policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays", "no tool is protected"]
+)
 def test_fixtures(tmp_path: Path, name: str, policy: Policy) -> None:
     """Whole sessions."""
     path = write(tmp_path, fixture(name))
