@@ -18,7 +18,6 @@ _FAILURE = re.compile(
 _HEADING = re.compile(
     r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
 )
-_CUT = "..."
 _LEAST_CUT = 12
 """Bytes. Less of a line says nothing."""
 _LEAST_GAP = 45
@@ -133,7 +132,7 @@ def _ends(text: str, budget: int) -> tuple[int, int]:
         return head, tail
     if not head:
         head = _head(text, spare) or _cut(text, spare if tail else int(spare * _HEAD_SHARE))
-        spare -= head and _size(text[:head]) + len(_CUT)
+        spare -= _size(text[:head])
     return head, tail or _cut(text[head:], spare, from_end=True)
 
 
@@ -154,12 +153,11 @@ def _tail(text: str, head: int, budget: int) -> int:
 
 
 def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
-    """Return how many whole characters fit into so many bytes, beside the sign of the cut."""
-    room = budget - len(_CUT)
-    if room < _LEAST_CUT:
+    """Return how many whole characters fit into so many bytes."""
+    if budget < _LEAST_CUT:
         return 0
-    data = (text[-room:] if from_end else text[:room]).encode()
-    return len((data[-room:] if from_end else data[:room]).decode(errors="ignore"))
+    data = (text[-budget:] if from_end else text[:budget]).encode()
+    return len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
 
 
 def headings(text: str, most: int) -> Special | None:
@@ -214,13 +212,13 @@ def _without(text: str, gaps: Iterable[Span], wording: Wording) -> str:
     for start, stop in gaps:
         left = text[start:stop]
         note = wording.marker(marker.left_out(_lines(left), of_lines, _size(left)))
-        parts += [text[position:start], _line_of_its_own(note, text, start, stop)]
+        parts += [text[position:start], _in_its_place(note, text, stop)]
         position, wording = stop, Wording(None)
     return "".join([*parts, text[position:]])
 
 
-def _line_of_its_own(note: str, text: str, start: int, stop: int) -> str:
-    """Return a marker as a line; where it stands inside a line of the text, both ends of that show the cut."""
-    before = _CUT + "\n" if start and text[start - 1] != "\n" else ""
-    after = "\n" if stop < len(text) or text.endswith("\n") else ""
-    return before + note + after + (_CUT if stop < len(text) and text[stop - 1] != "\n" else "")
+def _in_its_place(note: str, text: str, stop: int) -> str:
+    """Return a marker as a line of its own; inside a line it is what shows the cut, and stands at it."""
+    cut = stop < len(text) and text[stop - 1] != "\n"
+    ends = stop == len(text) and not text.endswith("\n")
+    return note if cut or ends else note + "\n"
