@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
@@ -21,8 +21,9 @@ from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
 from sessioncompress.rewrite import MustStay, Rewritten, original_path, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
-from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
+from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.survey import parse
 from sessioncompress.verify import broken
 
@@ -72,7 +73,7 @@ class Applier:
         self,
         view: View,
         plan: Plan,
-        known: dict[int, LineRecord],
+        known: Mapping[int, LineRecord],
         journal: Journal,
         sink: Sink,
         where: str,
@@ -81,9 +82,8 @@ class Applier:
         self._view = view
         self._plan = plan
         self._known = known
-        self._references = References((block.ref, block.xxh3) for _, block in journal.blocks)
-        self._stored = journal.places()
-        self._by_rewritten = journal.by_rewritten()
+        self._references = References(journal.references)
+        self._journal = journal
         self._sink = sink
         self._where = where
         self._keeps = view.policy.keep_backup
@@ -124,10 +124,11 @@ class Applier:
         return self._references.refer(content) if self._keeps else None
 
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
-        rewritten = sha256(new.raw)
+        rewritten = sha256(new.raw).digest()
         known = self._known.get(number)
         original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
-        before = self._by_rewritten.get(rewritten.hexdigest())
+        row = self._journal.rewriting(rewritten)
+        before = None if row is None else self._journal.placed(row)
         if before is not None and before.sha256 != original.hex():
             self._leave_alone(number)
             return
@@ -139,7 +140,7 @@ class Applier:
             for key in record.identities():
                 self.done.ours.add(key)
         if before is None or (self._keeps and before.place is None):
-            self._add(raw, original, rewritten.digest(), b"".join(blocks))
+            self._add(number, raw, original, rewritten, b"".join(blocks))
         self.done.lines.put(number, self._view.form.reader().line(new.raw, new.entry))
         self.done.changed.append(number)
         self._count(new.replacements)
@@ -149,11 +150,11 @@ class Applier:
         self.done.left_alone.add(number)
         self.done.again = True
 
-    def _add(self, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
+    def _add(self, number: int, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
         """Add the line's records; keep its original, unless an earlier run did."""
-        place = self._stored.get(original.hex())
+        place = self._journal.place(original)
         index = self._sink.keep(raw) if self._keeps and place is None else None
-        self.done.records.add(original, rewritten, index, place, blocks)
+        self.done.records.add(number, original, rewritten, index, place, blocks)
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Return the records of a line's blocks, with their places in its original where that is another line."""
@@ -200,11 +201,11 @@ class Applier:
             git_blob=git_blob(content) if whole else "",
         )
 
-    def _digest(self, each: Replacement, kind: Kind) -> str:
+    def _digest(self, each: Replacement, kind: Kind) -> bytes:
         """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
         if each.value is REMOVED or kind is Kind.MIRROR:
-            return ""
-        return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written).hex()
+            return b""
+        return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written)
 
     def _count(self, replacements: Iterable[Replacement]) -> None:
         tally = self.done.tally

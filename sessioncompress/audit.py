@@ -9,13 +9,14 @@ from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.restore import WAY_OUT, missing_lines
+from sessioncompress.restore import WAY_OUT
+from sessioncompress.rewritten import find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
-from sessioncompress.store.journal import BlockRecord, Journal, LineRecord
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.leftover import refuse_if_needed
-from sessioncompress.store.lock import open_session
+from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.survey import parse
 
@@ -32,9 +33,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
         journal = journals.load(beside.journal)
         with failing(session.path):
             refuse_if_needed(session, beside, journal.lengths)
-        known = files.read_session(session, journal)
+        form, lines, opaque = _read(session, journal)
         checked = _originals(beside, journal)
-        missing = missing_lines(session, journal)
+        rewritten, missing = find(session, journal)
         if missing:
             raise Damaged(
                 f"it cannot be restored exactly: {missing:,} rewritten {'line is' if missing == 1 else 'lines are'} "
@@ -43,36 +44,26 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 state=NOT_CHANGED,
                 remedy=WAY_OUT,
             )
-        lines = known.survey.lines
-        opaque = lines.not_understood
-        return VerifyStats(
-            str(session.path), known.form.name, len(lines), opaque, len(known.rewritten), checked, len(journal.blocks)
-        )
+        return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), checked, journal.counts[1])
+
+
+def _read(session: OpenSession, journal: Journal) -> tuple[str, int, int]:
+    """Return the session's format, how many lines it has, and how many of them are not understood."""
+    known = files.read_session(session, journal)
+    return known.form.name, len(known.survey.lines), known.survey.lines.not_understood
 
 
 def _originals(beside: Beside, journal: Journal) -> int:
     """Read every original and compare it and its blocks with their records; return how many there are."""
-    stored = {record.sha256: record for record in journal.lines if record.place is not None}
-    if not stored:
+    kept = journal.kept
+    if not kept:
         return 0
-    blocks: dict[str, list[BlockRecord]] = {}
-    for line, block in journal.blocks:
-        # A run that kept no originals may have changed its own rewriting: its records say where in that one.
-        if line.place is not None:
-            blocks.setdefault(line.sha256, []).append(block)
     with closing(OriginalsReader(beside.originals)) as originals:
-        for record in sorted(stored.values(), key=_position):
+        for row in kept:
+            record = journal.line(row)
             assert record.place is not None
-            original = originals.line(record.place, record.sha256)
-            _check_blocks(original, blocks.get(record.sha256, []), beside)
-    return len(stored)
-
-
-def _position(record: LineRecord) -> tuple[int, int]:
-    return (record.place.frame, record.place.offset) if record.place else (0, 0)
-
-
-def _check_blocks(original: bytes, blocks: list[BlockRecord], beside: Beside) -> None:
-    entry = parse(original)
-    for block in blocks:
-        recorded(entry, block, beside.journal)
+            entry = parse(originals.line(record.place, record.sha256))
+            # A run that kept no originals may have changed its own rewriting: its records say where in that one.
+            for block in journal.blocks_of(row):
+                recorded(entry, block, beside.journal)
+    return len({journal.original_of(row) for row in kept})

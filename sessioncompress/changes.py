@@ -6,8 +6,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sessioncompress.columns import columns
-from sessioncompress.lines import Lines, Table
+from sessioncompress.columns import Table, columns
+from sessioncompress.lines import Lines
 from sessioncompress.model import Change
 
 _NO_BLOCK = -1

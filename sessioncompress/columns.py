@@ -1,22 +1,97 @@
-"""Columns that hold short texts and digests without an object for each; used as lists are, as far as is needed."""
+"""Tables whose columns hold short texts and digests without an object for each, and an index of such a column."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from copy import copy
+from typing import Any, Generic, TypeVar
 
 Column = Any
 """An array of numbers, a list of objects, or one of the columns here."""
 
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
 _DIGEST = 16
-_NO_DIGEST = bytes(_DIGEST)
+_WHOLE_DIGEST = 32
+_KEY_BYTES = 8
 
 
 def columns(kinds: str) -> list[Column]:
-    """Return empty columns, one for each letter: O objects, T texts, D digests, any other as in `array`."""
-    others = {"O": list, "T": Texts, "D": Digests}
-    return [others[kind]() if kind in others else array(kind) for kind in kinds]
+    """Return empty columns, one for each letter: O objects, T texts, any other as in `array`.
+
+    D are digests of 16 bytes, W whole ones of 32.
+    """
+    return [_column(kind) for kind in kinds]
+
+
+def _column(kind: str) -> Column:
+    match kind:
+        case "O":
+            return []
+        case "T":
+            return Texts()
+        case "D":
+            return Digests(_DIGEST)
+        case "W":
+            return Digests(_WHOLE_DIGEST)
+    return array(kind)
+
+
+class Table(Generic[Row]):
+    """Rows of one kind of named tuple, each made again when it is asked for.
+
+    A copy shares every column until something in it changes.
+    """
+
+    def __init__(self, kind: type[Row], columns: list[Column], *, shared: bool = False) -> None:
+        self._kind = kind
+        self.columns = columns
+        self._shared = [shared] * len(columns)
+        self._sharing = shared
+        self._adders = [column.append for column in self.columns]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: int) -> Row:
+        return tuple.__new__(self._kind, [column[index] for column in self.columns])
+
+    def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
+        """Return some rows."""
+        return (self[index] for index in indexes)
+
+    def add(self, row: Iterable[Any]) -> None:
+        """Add a row."""
+        if self._sharing:
+            for position in range(len(self.columns)):
+                self._unshare(position)
+            self._sharing = False
+        for add, value in zip(self._adders, row, strict=False):
+            add(value)
+
+    def put(self, index: int, row: Iterable[Any]) -> None:
+        """Put a row in the place of another, or behind the last; what is equal stays the same object."""
+        if index == len(self.columns[0]):
+            self.add(row)
+            return
+        for position, (column, value) in enumerate(zip(self.columns, row, strict=False)):
+            if column[index] != value:
+                self._unshare(position)
+                self.columns[position][index] = value
+
+    def copy(self) -> Table[Row]:
+        """Return a table with the same rows."""
+        self._shared = [True] * len(self.columns)
+        self._sharing = True
+        return Table(self._kind, list(self.columns), shared=True)
+
+    def _unshare(self, position: int) -> None:
+        if self._shared[position]:
+            self.columns[position] = copy(self.columns[position])
+            self._shared[position] = False
+            self._adders[position] = self.columns[position].append
 
 
 class Texts:
@@ -53,27 +128,51 @@ class Texts:
 
 
 class Digests:
-    """Digests of 16 bytes, or none."""
+    """Digests of some bytes each, or none."""
 
-    def __init__(self, data: bytes | bytearray = b"") -> None:
+    def __init__(self, size: int, data: bytes | bytearray = b"") -> None:
+        self._size = size
+        self._none = bytes(size)
         self._data = bytearray(data)
 
     def __len__(self) -> int:
-        return len(self._data) // _DIGEST
+        return len(self._data) // self._size
 
     def __iter__(self) -> Iterator[bytes]:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> bytes:
-        digest = bytes(self._data[_DIGEST * index : _DIGEST * (index + 1)])
-        return b"" if digest == _NO_DIGEST else digest
+        digest = bytes(self._data[self._size * index : self._size * (index + 1)])
+        return b"" if digest == self._none else digest
 
     def __setitem__(self, index: int, digest: bytes) -> None:
-        self._data[_DIGEST * index : _DIGEST * (index + 1)] = digest or _NO_DIGEST
+        self._data[self._size * index : self._size * (index + 1)] = digest or self._none
 
     def __copy__(self) -> Digests:
-        return Digests(self._data)
+        return Digests(self._size, self._data)
 
     def append(self, digest: bytes) -> None:
         """Add a digest."""
-        self._data += digest or _NO_DIGEST
+        self._data += digest or self._none
+
+
+class Index:
+    """Finds the rows of a column of digests, by the first eight bytes of each, in twelve bytes a row."""
+
+    def __init__(self, digests: Digests) -> None:
+        self._digests = digests
+        keys = array("Q", map(_key, digests))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._keys = array("Q", map(keys.__getitem__, order))
+        self._rows = array("I", order)
+
+    def rows(self, digest: bytes) -> list[int]:
+        """Return the rows with that digest, in their order."""
+        key = _key(digest)
+        first = bisect_left(self._keys, key)
+        last = bisect_right(self._keys, key, first)
+        return [row for row in self._rows[first:last] if self._digests[row] == digest]
+
+
+def _key(digest: bytes) -> int:
+    return int.from_bytes(digest[:_KEY_BYTES], "big")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -31,9 +30,10 @@ from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
-from sessioncompress.store.journal import LineRecord, RunRecord
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord, RunRecord
 from sessioncompress.store.recover import recover
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
@@ -107,7 +107,7 @@ class _Run:
         self._journal = journals.load(self._beside.journal)
         if not self._dry_run:
             recover(self._session, self._beside, self._journal.lengths)
-        self._ours = Ours({key: block.origin for key, block in self._journal.ours().items()})
+        self._ours = Ours((self._journal,))
         self._known = files.read_session(self._session, self._journal)
         small = gate.is_small(self._session.size, self._policy, force=self._force)
         if small and not self._is_due(turns_of(self._known.survey)):
@@ -224,9 +224,10 @@ class _Run:
 
     def _restless(self, attempt: _Attempt, view: View, second: Plan, sink: Rewrite) -> set[int]:
         """A plan may offer again what turned out to bear no change; return the lines of which something would come."""
-        made = journals.read(io.BytesIO(b"".join(attempt.journal())), self._where).ours()
-        ours = Ours({**self._ours.known, **{key: block.origin for key, block in made.items()}})
-        view = replace(view, ours=ours)
+        made = Journal()
+        for record in attempt.applied.records.of(frozenset(second.changes)):
+            made.add(record)
+        view = replace(view, ours=Ours((self._journal, made)))
         found = set()
         with sink.reader() as file:
             for number, raw, _ in pieces(file, view.survey.size):
@@ -251,6 +252,7 @@ class _Run:
                 "removedBytes": applied.tally.removed,
             },
             head=head(self._session.path.parent),
+            records=(len(applied.records), applied.records.blocks),
         )
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
 from sessioncompress.formats import detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES, Format
-from sessioncompress.jsonl import Piece, pieces
+from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.policy import Policy
+from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.beside import Beside, beside
-from sessioncompress.store.journal import Journal, LineRecord
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.survey import survey
 
@@ -27,7 +26,7 @@ class Known:
 
     form: Format
     survey: Survey
-    rewritten: dict[int, LineRecord]
+    rewritten: RewrittenLines
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
@@ -70,22 +69,7 @@ def format_of(session: OpenSession) -> Format:
 def read_session(session: OpenSession, journal: Journal) -> Known:
     """Read a session once. Raises NotASession."""
     form = format_of(session)
-    by_rewritten = journal.by_rewritten()
-    rewritten: dict[int, LineRecord] = {}
+    rewritten = RewrittenLines(journal)
     with session.reader() as file:
-        stream: Iterator[Piece] = pieces(file, session.size)
-        if by_rewritten:
-            stream = _watched(stream, by_rewritten, rewritten)
-        found = survey(stream, form)
+        found = survey(rewritten.watch(pieces(file, session.size)), form)
     return Known(form, found, rewritten)
-
-
-def _watched(
-    stream: Iterator[Piece], by_rewritten: dict[str, LineRecord], rewritten: dict[int, LineRecord]
-) -> Iterator[Piece]:
-    """Pass the pieces on; note the lines that the journal knows."""
-    for number, raw, whole in stream:
-        record = by_rewritten.get(sha256(raw).hexdigest()) if whole else None
-        if record is not None:
-            rewritten[number] = record
-        yield number, raw, whole

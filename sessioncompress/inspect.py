@@ -20,10 +20,10 @@ from sessioncompress.store.lock import open_session
 def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats:
     """Return where the bytes of a session are and what would be saved. Raises SessionCompressError."""
     with open_session(Path(path), writing=False) as session:
+        # First, so that what is known of the lines is never held twice.
+        would = compress_open(session, policy, dry_run=True)
         beside = files.beside_of(session.path, policy)
         known = files.read_session(session, journals.load(beside.journal))
-        view = View(known.survey, policy, known.form, Ours())
-        would = compress_open(session, policy, dry_run=True)
         return SessionStats(
             str(session.path),
             known.form.name,
@@ -31,7 +31,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats
             files.size_beside(beside),
             len(known.survey.lines),
             turns_of(known.survey),
-            _shares(view),
+            _shares(View(known.survey, policy, known.form, Ours())),
             would,
         )
 

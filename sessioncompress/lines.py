@@ -3,72 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import NamedTuple, overload
 
-from sessioncompress.columns import Column, columns
+from sessioncompress.columns import Table, columns
 from sessioncompress.model import Block, Call, Facts, Line, Role, Shape
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
 NO_LINE = 0xFFFFFFFF
 """Stands for the line of a block that is no more."""
-
-
-class Table(Generic[Row]):
-    """Rows of one kind of named tuple, each made again when it is asked for.
-
-    A copy shares every column until something in it changes.
-    """
-
-    def __init__(self, kind: type[Row], columns: list[Column], *, shared: bool = False) -> None:
-        self._kind = kind
-        self.columns = columns
-        self._shared = [shared] * len(columns)
-        self._sharing = shared
-        self._adders = [column.append for column in self.columns]
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __getitem__(self, index: int) -> Row:
-        return tuple.__new__(self._kind, [column[index] for column in self.columns])
-
-    def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
-        """Return some rows."""
-        return (self[index] for index in indexes)
-
-    def add(self, row: Iterable[Any]) -> None:
-        """Add a row."""
-        if self._sharing:
-            for position in range(len(self.columns)):
-                self._unshare(position)
-            self._sharing = False
-        for add, value in zip(self._adders, row, strict=False):
-            add(value)
-
-    def put(self, index: int, row: Iterable[Any]) -> None:
-        """Put a row in the place of another, or behind the last; what is equal stays the same object."""
-        if index == len(self.columns[0]):
-            self.add(row)
-            return
-        for position, (column, value) in enumerate(zip(self.columns, row, strict=False)):
-            if column[index] != value:
-                self._unshare(position)
-                self.columns[position][index] = value
-
-    def copy(self) -> Table[Row]:
-        """Return a table with the same rows."""
-        self._shared = [True] * len(self.columns)
-        self._sharing = True
-        return Table(self._kind, list(self.columns), shared=True)
-
-    def _unshare(self, position: int) -> None:
-        if self._shared[position]:
-            self.columns[position] = copy(self.columns[position])
-            self._shared[position] = False
-            self._adders[position] = self.columns[position].append
 
 
 class _Head(NamedTuple):

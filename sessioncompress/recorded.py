@@ -14,7 +14,7 @@ from sessioncompress.model import Kind
 from sessioncompress.references import content_of
 from sessioncompress.rewrite import value_at
 from sessioncompress.splice import CannotSplice
-from sessioncompress.store.journal import BlockRecord
+from sessioncompress.store.records import BlockRecord
 
 _TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict}
 """What a value must be that goes back where a marker stands; of other kinds no marker does."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
@@ -14,19 +12,21 @@ from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.marker import PREFIX_BYTES, references
-from sessioncompress.model import Kind, OurKey
+from sessioncompress.model import Kind
 from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.rewrite import value_at
+from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.journal import BlockRecord, Journal, LineRecord, RunRecord
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
 from sessioncompress.store.recover import recover
 from sessioncompress.survey import parse
 from sessioncompress.version import VERSION
@@ -66,8 +66,8 @@ class _Restore:
     policy: Policy
 
     def exactly(self) -> RestoreStats:
-        swaps, present = find_lines(self.session, self.journal)
-        self._refuse_unless_exact(swaps, present)
+        swaps, missing = find(self.session, self.journal)
+        self._refuse_unless_exact(swaps, missing)
         if not swaps and self.journal.runs:
             return self._stats(Status.UNCHANGED, "it has its original bytes already")
         if not swaps:
@@ -75,17 +75,10 @@ class _Restore:
             return self._stats(Status.UNCHANGED, "it was never compressed")
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
-        copies = self._copies(swaps)
-        is_one = _counted(copies, "of them is a copy", "of them are copies")
-        return replace(done, reason=f"{is_one} of a rewritten line") if copies else done
+        is_one = _counted(swaps.copies, "of them is a copy", "of them are copies")
+        return replace(done, reason=f"{is_one} of a rewritten line") if swaps.copies else done
 
-    def _copies(self, swaps: Mapping[int, LineRecord]) -> int:
-        """Return how many lines stand there more often than they were written."""
-        there = Counter(record.rewritten for record in swaps.values())
-        return (there - Counter(record.rewritten for record in self.journal.lines)).total()
-
-    def _refuse_unless_exact(self, swaps: Mapping[int, LineRecord], present: set[str]) -> None:
-        missing = len({record.sha256 for record in self.journal.lines} - present)
+    def _refuse_unless_exact(self, swaps: RewrittenLines, missing: int) -> None:
         lost = sum(record.place is None for record in swaps.values())
         reasons = []
         if missing:
@@ -100,7 +93,7 @@ class _Restore:
                 "it cannot be restored exactly: " + "; ".join(reasons),
                 where=self.session.path,
                 state=NOT_CHANGED,
-                remedy=WAY_OUT if self.journal.places() else "Only a copy of the session can bring it back.",
+                remedy=WAY_OUT if self.journal.kept else "Only a copy of the session can bring it back.",
             )
 
     def _refuse_if_marked(self) -> None:
@@ -125,15 +118,11 @@ class _Restore:
 
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
         form = files.format_of(self.session)
-        by_key: dict[OurKey, list[tuple[LineRecord, BlockRecord]]] = {}
-        for line, block in journal.blocks:
-            for key in block.identities() if line.place else ():
-                by_key.setdefault(key, []).append((line, block))
-        if not journal.places():
+        if not journal.kept:
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with OriginalsReader(store.originals) as originals, self.session.reader() as file:
-            whole = whole_lines(self.session, form, find_lines(self.session, journal)[0], originals)
-            swapper = _Swapper(form, by_key, originals, store.journal, whole)
+            whole = whole_lines(self.session, form, find(self.session, journal)[0], originals)
+            swapper = _Swapper(form, journal, originals, store.journal, whole)
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 
     def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
@@ -163,28 +152,12 @@ class _Restore:
             boundary=0,
             stats={},
             restored=True,
+            records=(0, 0),
         ).encode()
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size
         return RestoreStats(str(self.session.path), status, reason, size, size)
-
-
-def find_lines(session: OpenSession, journal: Journal) -> tuple[dict[int, LineRecord], set[str]]:
-    """Return a session's rewritten lines by number, and the SHA-256 of all originals that stand there in any form."""
-    by_rewritten = journal.by_rewritten()
-    originals = {record.sha256 for record in journal.lines}
-    swaps: dict[int, LineRecord] = {}
-    present: set[str] = set()
-    with session.reader() as file:
-        for number, raw, whole in pieces(file, session.size):
-            digest = sha256(raw).hexdigest() if whole and by_rewritten else ""
-            if digest in by_rewritten:
-                swaps[number] = by_rewritten[digest]
-                present.add(by_rewritten[digest].sha256)
-            elif digest in originals:
-                present.add(digest)
-    return swaps, present
 
 
 def count_markers(session: OpenSession) -> int:
@@ -203,11 +176,6 @@ def count_markers(session: OpenSession) -> int:
         return sum(len(references(text)) == 1 for text in texts)
 
 
-def missing_lines(session: OpenSession, journal: Journal) -> int:
-    """Return how many originals stand in the session neither as they were nor as they were rewritten."""
-    return len({record.sha256 for record in journal.lines} - find_lines(session, journal)[1])
-
-
 def _counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
@@ -218,15 +186,15 @@ class _Swapper:
     def __init__(
         self,
         form: Format,
-        by_key: Mapping[OurKey, list[tuple[LineRecord, BlockRecord]]],
+        journal: Journal,
         originals: OriginalsReader,
-        journal: Path,
+        where: Path,
         whole: Mapping[int, LineRecord],
     ) -> None:
         self._form = form
-        self._by_key = by_key
-        self._originals = originals
         self._journal = journal
+        self._originals = originals
+        self._where = where
         self._whole = whole
         self.changed = 0
         self.unclear = 0
@@ -255,9 +223,9 @@ class _Swapper:
         values: dict[ValuePath, object] = {}
         line = self._form.reader().line(raw, entry)
         for block in line.blocks:
-            found = self._by_key.get((block.digest, block.kind, block.call)) if block.marked else None
+            found = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
             if found:
-                values |= self._value(line.id, block.path, found)
+                values |= self._value(line.id, block.path, map(self._journal.block, found))
         if not values:
             return raw
         try:
@@ -268,7 +236,7 @@ class _Swapper:
         return new
 
     def _value(
-        self, entry_id: str, path: ValuePath, found: list[tuple[LineRecord, BlockRecord]]
+        self, entry_id: str, path: ValuePath, found: Iterable[tuple[LineRecord, BlockRecord]]
     ) -> dict[ValuePath, object]:
         contents: list[object] = []
         kind = Kind.RESULT
@@ -280,7 +248,7 @@ class _Swapper:
             if original is None or not self._is_of(entry_id, raw, original):
                 continue
             kind = block.kind
-            value = recorded(original, block, self._journal)
+            value = recorded(original, block, self._where)
             if value not in contents:
                 contents.append(value)
         if len(contents) != 1:

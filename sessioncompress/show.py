@@ -14,8 +14,8 @@ from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
-from sessioncompress.store.journal import BlockRecord, LineRecord
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.survey import parse
 
 _JOURNALS = "*.refs.jsonl"
@@ -105,10 +105,11 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
     with failing(journal, state=""):
         if not journal.is_file() or not _mentions(ref, journal):
             return []
-    blocks = journals.load(journal).blocks
-    exact = [pair for pair in blocks if pair[1].ref == ref]
-    pairs = exact or [pair for pair in blocks if pair[1].xxh3.startswith(ref)]
-    return list(_read(pairs, journal))
+    loaded = journals.load(journal)
+    named = list(enumerate(loaded.references))
+    exact = [row for row, (each, _) in named if each == ref]
+    rows = exact or [row for row, (_, xxh3) in named if xxh3.startswith(ref)]
+    return list(_read(map(loaded.block, rows), journal))
 
 
 def _mentions(ref: str, journal: Path) -> bool:

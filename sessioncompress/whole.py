@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
-from sessioncompress.store.journal import LineRecord
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse
 
 

@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,20 @@ def form_of(data: bytes) -> Format:
     return form
 
 
+@dataclass(frozen=True)
+class Held:
+    """Replacements that a journal holds."""
+
+    origins: Mapping[OurKey, Origin]
+
+    def __contains__(self, key: OurKey) -> bool:
+        return key in self.origins
+
+    def origin(self, key: OurKey) -> Origin | None:
+        """Return the original of one of them."""
+        return self.origins.get(key)
+
+
 def survey_of(session: PiSession | bytes) -> Survey:
     """Read a session."""
     data = data_of(session)
@@ -82,7 +96,7 @@ def survey_of(session: PiSession | bytes) -> Survey:
 def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None) -> View:
     """Return a session as the compressors see it."""
     data = data_of(session)
-    return View(survey_of(data), policy, form_of(data), Ours(ours or {}))
+    return View(survey_of(data), policy, form_of(data), Ours((Held(ours or {}),)))
 
 
 def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.columns import columns
+from sessioncompress.columns import Digests, Index, columns
 
 VALUES: list[tuple[str, list[Any], Any]] = [
     ("T", ["a", "", "", "ü\n", "\ud800", "x" * 300], "new"),
     ("D", [b"d" * 16, b"", b"e" * 16], b"f" * 16),
     ("D", [b"d" * 16], b""),
+    ("W", [b"d" * 32, b"", b"e" * 32], b"f" * 32),
     ("O", [None, "a", ("b",)], "new"),
     ("q", [-1, 2**40], 7),
 ]
@@ -30,3 +31,15 @@ def test_a_column_is_as_a_list(kind: str, values: list[Any], other: Any) -> None
     second.append(values[-1])
     assert list(column) == values
     assert list(second) == [other, *values[1:], values[-1]]
+
+
+def test_an_index_finds_every_row_of_a_digest() -> None:
+    """In their order; where only the first bytes agree it is another digest."""
+    digests = Digests(16)
+    values = [b"b" * 16, b"a" * 16, b"b" * 16, b"b" * 15 + b"c", b"", b"a" * 15 + b"b"]
+    for value in values:
+        digests.append(value)
+    index = Index(digests)
+    for value in [*values, b"c" * 16, b"a" * 8 + b"z" * 8]:
+        assert index.rows(value) == [row for row, each in enumerate(values) if each == value]
+    assert Index(Digests(16)).rows(b"a" * 16) == []

@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.model import Change
+from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
+from sessioncompress.store.journal import load
 from tests import texts
 from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use, dice, image
 from tests.runs import (
@@ -43,6 +46,7 @@ from tests.runs import (
     snapshot,
     split,
     turn,
+    view_of,
     write,
 )
 
@@ -414,6 +418,26 @@ def test_what_is_said_twice_is_settled_in_one_run(tmp_path: Path, size: int) -> 
     low = replace(PRESETS["low-cost"], size_threshold_kb=0, min_saved_kb=0)
     compress(path, low)
     compress_again(path, low)
+
+
+def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
+    """Of several texts in one call each keeps its preview; together they are still over the limit."""
+    made = PiSession()
+    made.user("Go.")
+    for seed in range(20):
+        edits = [texts.python_source(random.Random(f"{seed} {side}"), 20) for side in range(4)]
+        made.step(
+            "edit",
+            {
+                "path": "a.py",
+                "edits": [{"oldText": old, "newText": new} for old, new in pairwise(edits)],
+            },
+        )
+    path = write(tmp_path, turn(made, 3))
+    compress(path, EAGER)
+    journal = load(beside(path).journal)
+    assert not plan.plan(replace(view_of(path.read_bytes()), ours=Ours((journal,)))).changes
+    assert plan.plan(view_of(path.read_bytes())).changes
 
 
 def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, differing, headings, preview, reference
-from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
 from sessioncompress.splice import literal
 
 _MARKER_BYTES = 165
@@ -31,13 +31,20 @@ def propose(view: View) -> Iterator[Change]:
     loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
         bound = view.lines.facts[number].bound
-        if block.marked:
+        if block.marked or block.size <= view.policy.call_limit:
             continue
-        saves = block.bulk - min(block.bulk, view.policy.leaf_limit)
-        if block.size <= view.policy.call_limit or saves <= 0 or (bound and number not in loosened):
+        saves = block.bulk - _ours(view, number, block) - view.policy.leaf_limit
+        if saves <= 0 or (bound and number not in loosened):
             continue
         group = ties.group_of(number) if bound else 0
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
+
+
+def _ours(view: View, number: int, block: Block) -> int:
+    """Return the bytes of the arguments' texts that are replacements of ours: they never shrink again."""
+    marked, span = view.lines.blocks.columns[7], view.lines.block_span(number)
+    inside = view.lines.blocks.rows(index for index in span if marked[index])
+    return sum(each.size for each in inside if each.path[: len(block.path)] == block.path and view.holds_ours(each))
 
 
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:

@@ -1,175 +1,163 @@
 """The journal: one JSON object a line for each rewritten line, each replaced block, and each run, the commit point.
 
-    {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
-    {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
-    {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", ...}
-
-A block record belongs to the line record before it. What stands behind the last run record was never committed.
-This module only turns records into bytes and back; it writes nothing.
+What stands behind the last run record was never committed. This module only reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
+from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
-import orjson
-
+from sessioncompress.columns import Index, Table, columns
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.model import Kind, Origin, OurKey, Path
+from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import Place
+from sessioncompress.store.originals import FRAME_BYTES, Place
+from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, decode
 
-Bytes = bytes
-"""The type, where a record has a field of that name."""
-
-_LONGEST_DIGEST = 64
-_REPLACEMENT_DIGITS = 32
-_LONGEST_INDEX = 9
-_TOO_MANY = 1 << 62
-"""No file has so many bytes; the system takes no position behind it."""
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
+_NO_FRAME = -1
 
 
-_LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
-_PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
+class _LineRow(NamedTuple):
+    """A line record as it is held: digests in bytes, and the place apart."""
 
-
-class LineRecord(NamedTuple):
-    """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
-
-    `place` is None where no originals are kept; then `sha256` alone says what the line was.
-    """
-
-    sha256: str
-    place: Place | None
-    rewritten: str
-
-    def encode(self) -> bytes:
-        """Return the record as a line of the journal."""
-        place = "" if self.place is None else _PLACE % self.place
-        return (_LINE % (self.sha256, place, self.rewritten)).encode()
-
-
-class BlockRecord(NamedTuple):
-    """A replaced value: its reference, where it stands in the original line, and what replaced it.
-
-    `xxh3` is the XXH3-64 of the content, `replacement` the first 32 digits of the SHA-256 of the JSON text that
-    stands in its place (empty where it was taken out). `line` is the line's number when it was rewritten.
-    """
-
-    ref: str
-    line: int
-    path: Path
-    kind: Kind
-    tool: str
-    call: str
+    sha256: bytes
+    rewritten: bytes
+    frame: int
+    offset: int
     bytes: int
-    lines: int
-    xxh3: str
-    replacement: str = ""
-    file: str = ""
-    git_blob: str = ""
-
-    def encode(self) -> Bytes:
-        """Return the record as a line of the journal; what is not known is left out."""
-        record: dict[str, Any] = {
-            "type": "block",
-            "ref": self.ref,
-            "line": self.line,
-            "path": _pointer(self.path),
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "lines": self.lines,
-            "xxh3": self.xxh3,
-        }
-        if self.tool or self.call:
-            record |= {"tool": self.tool, "callId": self.call}
-        if self.replacement:
-            record["replacement"] = self.replacement
-        if self.file:
-            record |= {"file": self.file, "gitBlob": self.git_blob}
-        return _line(record)
-
-    def identities(self) -> tuple[OurKey, ...]:
-        """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
-        if not self.replacement:
-            return ()
-        kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
-        return tuple((bytes.fromhex(self.replacement), kind, self.call) for kind in kinds)
-
-    @property
-    def origin(self) -> Origin:
-        """Return what a marker says of the original."""
-        return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then."""
-
-    at: str
-    version: str
-    policy: Mapping[str, Any]
-    original_size: int
-    compressed_size: int
-    store_size: int
-    boundary: int
-    stats: Mapping[str, Any]
-    head: str = ""
-    restored: bool = False
-
-    def encode(self) -> bytes:
-        """Return the record as a line of the journal."""
-        record: dict[str, Any] = {
-            "type": "run",
-            "at": self.at,
-            "version": self.version,
-            "policy": dict(self.policy),
-            "originalSize": self.original_size,
-            "compressedSize": self.compressed_size,
-            "storeSize": self.store_size,
-            "boundary": self.boundary,
-            "stats": dict(self.stats),
-        }
-        if self.head:
-            record["head"] = self.head
-        if self.restored:
-            record["restored"] = True
-        return _line(record)
-
-
-@dataclass(slots=True)
+@dataclass
 class Journal:
-    """All committed records. `size` is the journal's committed length, `store_size` the originals'."""
+    """All committed records, in columns. `size` is the journal's committed length, `store_size` the originals'.
 
-    lines: list[LineRecord] = field(default_factory=list)
-    blocks: list[tuple[LineRecord, BlockRecord]] = field(default_factory=list)
+    Line and block records are named by their row: 0 for the first of their type.
+    """
+
     runs: list[RunRecord] = field(default_factory=list)
     size: int = 0
     store_size: int = 0
 
-    def by_rewritten(self) -> dict[str, LineRecord]:
-        """Return the records by the SHA-256 of the rewritten line, with a place where any run kept the original."""
-        places = self.places()
-        return {
-            record.rewritten: record if record.place else record._replace(place=places.get(record.sha256))
-            for record in self.lines
-        }
+    def __post_init__(self) -> None:
+        self._lines: Table[_LineRow] = Table(_LineRow, columns("WWqqq"))
+        self._blocks: Table[BlockRecord] = Table(BlockRecord, columns("TqOOOTqqTDOT"))
+        self._owners = array("I")
 
-    def places(self) -> dict[str, Place]:
-        """Return where the originals are, by their SHA-256; a run that kept none may come before one that did."""
-        return {record.sha256: record.place for record in self.lines if record.place is not None}
+    def add(self, record: LineRecord | BlockRecord) -> None:
+        """Add a record; a block belongs to the line before it."""
+        if isinstance(record, LineRecord):
+            place = record.place or Place(_NO_FRAME, 0, 0)
+            self._lines.add((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), *place))
+        else:
+            self._blocks.add(record)
+            self._owners.append(len(self._lines) - 1)
 
-    def ours(self) -> dict[OurKey, BlockRecord]:
-        """Return the records of our replacements, by what identifies them."""
-        return {key: block for _, block in self.blocks for key in block.identities()}
+    @property
+    def lines(self) -> Iterator[LineRecord]:
+        """Yield the line records."""
+        return map(self.line, range(len(self._lines)))
+
+    @property
+    def blocks(self) -> Iterator[tuple[LineRecord, BlockRecord]]:
+        """Yield the block records, each with that of its line."""
+        return map(self.block, range(len(self._blocks)))
+
+    @cached_property
+    def kept(self) -> Sequence[int]:
+        """The line records whose originals are kept, in the order in which these are stored."""
+        frames, offsets = self._lines.columns[2:4]
+        kept = [row for row, frame in enumerate(frames) if frame != _NO_FRAME]
+        return array("I", sorted(kept, key=lambda row: frames[row] * FRAME_BYTES + offsets[row]))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Return how many line and block records there are."""
+        return len(self._lines), len(self._blocks)
+
+    def line(self, row: int) -> LineRecord:
+        """Return a line record."""
+        original, rewritten, frame, offset, size = self._lines[row]
+        return LineRecord(original.hex(), None if frame < 0 else Place(frame, offset, size), rewritten.hex())
+
+    def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
+        """Return a block record with that of its line."""
+        return self.line(self._owners[row]), self._blocks[row]
+
+    def blocks_of(self, row: int) -> Iterator[BlockRecord]:
+        """Yield the block records of a line record."""
+        first = bisect_left(self._owners, row)
+        return self._blocks.rows(range(first, bisect_right(self._owners, row, first)))
+
+    def rewriting(self, sha256: bytes) -> int | None:
+        """Return the newest line record of a rewritten line with that SHA-256."""
+        return max(self._rewritten.rows(sha256), default=None)
+
+    def originals(self, sha256: bytes) -> list[int]:
+        """Return the line records of an original with that SHA-256."""
+        return self._originals.rows(sha256)
+
+    def place(self, sha256: bytes) -> Place | None:
+        """Return where an original is; a run that kept none may come before or behind one that did."""
+        return next((place for row in reversed(self.originals(sha256)) if (place := self.line(row).place)), None)
+
+    def placed(self, row: int) -> LineRecord:
+        """Return a line record, with a place where any run kept its original."""
+        record = self.line(row)
+        return record if record.place else record._replace(place=self.place(bytes.fromhex(record.sha256)))
+
+    def original_of(self, row: int) -> bytes:
+        """Return the SHA-256 of a line record's original."""
+        digest: bytes = self._lines.columns[0][row]
+        return digest
+
+    def times(self, row: int) -> int:
+        """Return how many line records have the same rewritten line as this one."""
+        return len(self._rewritten.rows(self._lines.columns[1][row]))
+
+    def originals_but(self, marked: Sequence[int]) -> int:
+        """Return how many originals there are of which no line record is marked (not 0 at its row)."""
+        return len({self.original_of(row) for row, mark in enumerate(marked) if not mark})
+
+    def replaced(self, key: OurKey) -> list[int]:
+        """Return the block records of the replacements that a key identifies."""
+        digest, _, call = key
+        calls = self._blocks.columns[5]
+        found = self._replacements.rows(digest) if digest else []
+        return [row for row in found if calls[row] == call and key in self._blocks[row].identities()]
+
+    def __contains__(self, key: OurKey) -> bool:
+        return bool(self.replaced(key))
+
+    def origin(self, key: OurKey) -> Origin | None:
+        """Return the original of a replacement of ours, None where it is none."""
+        found = self.replaced(key)
+        return self._blocks[found[-1]].origin if found else None
+
+    @cached_property
+    def _originals(self) -> Index:
+        return Index(self._lines.columns[0])
+
+    @cached_property
+    def _rewritten(self) -> Index:
+        return Index(self._lines.columns[1])
+
+    @cached_property
+    def _replacements(self) -> Index:
+        return Index(self._blocks.columns[9])
+
+    @property
+    def references(self) -> Iterator[tuple[str, str]]:
+        """Yield the references, each with the XXH3-64 of what it names."""
+        return zip(self._blocks.columns[0], self._blocks.columns[8], strict=True)
 
     @property
     def lengths(self) -> Lengths:
@@ -196,21 +184,56 @@ def load(path: FilePath) -> Journal:
 def read(file: BinaryIO, where: str) -> Journal:
     """Read a journal up to its last run record. Raises Damaged, naming the line, where a committed record is bad."""
     journal = Journal()
-    waiting: list[LineRecord | tuple[LineRecord, BlockRecord]] = []
-    position = 0
+    committed = _committed(file)
+    before = (0, 0)
+    file.seek(0)
     for number, raw in enumerate(_records(file), 1):
-        position += len(raw)
+        if journal.size + len(raw) > committed:
+            break
+        journal.size += len(raw)
         try:
-            record = _decode(raw, waiting)
+            record = decode(raw)
+            if isinstance(record, RunRecord):
+                _end_run(journal, record, before)
+                before = journal.counts
+            else:
+                _add(journal, record, before)
         except (ValueError, KeyError, TypeError) as error:
-            _refuse_if_committed(file, raw, where, number, error)
-            return journal
-        if isinstance(record, RunRecord):
-            _commit(journal, waiting, record, position)
-            waiting = []
-        else:
-            waiting.append(record)
+            raise Damaged(
+                f"this record of the journal cannot be read ({error})",
+                where=where,
+                line=number,
+                state=NOT_CHANGED,
+                remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
+            ) from error
     return journal
+
+
+def _add(journal: Journal, record: LineRecord | BlockRecord, before: tuple[int, int]) -> None:
+    """Add a record of the run that begins behind so many line and block records."""
+    if isinstance(record, BlockRecord) and journal.counts[0] == before[0]:
+        raise ValueError("a block without its line")
+    journal.add(record)
+
+
+def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
+    now = journal.counts
+    added = (now[0] - before[0], now[1] - before[1])
+    if run.records is not None and run.records != added:
+        lines, blocks = run.records
+        raise ValueError(f"its run wrote {lines} line and {blocks} block records; {added[0]} and {added[1]} are there")
+    journal.runs.append(run)
+    journal.store_size = run.store_size
+
+
+def _committed(file: BinaryIO) -> int:
+    """Return where the last whole run record ends; what is bad before it is damage, and behind it a torn append."""
+    position = committed = 0
+    for raw in _records(file):
+        position += len(raw)
+        if b'"type":"run"' in raw and raw.endswith(b"\n"):
+            committed = position
+    return committed
 
 
 def uncommitted(path: FilePath, start: int) -> Iterator[LineRecord]:
@@ -220,148 +243,9 @@ def uncommitted(path: FilePath, start: int) -> Iterator[LineRecord]:
         file.seek(start)
         for raw in _records(file):
             with suppress(ValueError, KeyError, TypeError):
-                record = _decode(raw, [])
+                record = decode(raw)
                 if isinstance(record, LineRecord):
                     yield record
-
-
-def _commit(
-    journal: Journal, waiting: Iterable[LineRecord | tuple[LineRecord, BlockRecord]], run: RunRecord, position: int
-) -> None:
-    for record in waiting:
-        if isinstance(record, LineRecord):
-            journal.lines.append(record)
-        else:
-            journal.blocks.append(record)
-    journal.runs.append(run)
-    journal.size = position
-    journal.store_size = run.store_size
-
-
-def _refuse_if_committed(file: BinaryIO, raw: bytes, where: str, number: int, error: Exception) -> None:
-    """A bad record is a torn append only where it is no whole run record, and none stands behind it."""
-    if any(map(_is_whole_run, chain([raw], _records(file)))):
-        raise Damaged(
-            f"this record of the journal cannot be read ({error})",
-            where=where,
-            line=number,
-            state=NOT_CHANGED,
-            remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
-        ) from error
-
-
-def _is_whole_run(raw: bytes) -> bool:
-    return b'"type":"run"' in raw and raw.endswith(b"\n")
-
-
-def _records(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")
-
-
-def _decode(
-    raw: bytes, before: list[LineRecord | tuple[LineRecord, BlockRecord]]
-) -> LineRecord | tuple[LineRecord, BlockRecord] | RunRecord:
-    record = orjson.loads(raw)
-    kind = record["type"]
-    if kind == "line":
-        return _line_record(record)
-    if kind == "block":
-        last = before[-1] if before else None
-        if last is None:
-            raise ValueError("a block without its line")
-        owner = last if isinstance(last, LineRecord) else last[0]
-        return owner, _block_record(record)
-    if kind == "run" and raw.endswith(b"\n"):
-        return _run_record(record)
-    raise ValueError(f"an unknown record type {kind!r}")
-
-
-def _line_record(record: Mapping[str, Any]) -> LineRecord:
-    original = record["original"]
-    place = None
-    if "frame" in original:
-        place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-    return LineRecord(_digest(original["sha256"]), place, _digest(record["rewrittenSha256"]))
-
-
-def _block_record(record: Mapping[str, Any]) -> BlockRecord:
-    return BlockRecord(
-        ref=_hex(record["ref"]),
-        line=_count(record["line"]),
-        path=_path(record["path"]),
-        kind=Kind(record["kind"]),
-        tool=str(record.get("tool", "")),
-        call=str(record.get("callId", "")),
-        bytes=_count(record["bytes"]),
-        lines=_count(record["lines"]),
-        xxh3=_hex(record["xxh3"]),
-        replacement=_digest(record["replacement"], _REPLACEMENT_DIGITS) if record.get("replacement") else "",
-        file=str(record.get("file", "")),
-        git_blob=_hex(record.get("gitBlob", "")),
-    )
-
-
-def _run_record(record: Mapping[str, Any]) -> RunRecord:
-    return RunRecord(
-        at=str(record["at"]),
-        version=str(record["version"]),
-        policy=dict(record["policy"]),
-        original_size=_count(record["originalSize"]),
-        compressed_size=_count(record["compressedSize"]),
-        store_size=_count(record["storeSize"]),
-        boundary=int(record["boundary"]),
-        stats=_stats(record["stats"]),
-        head=str(record.get("head", "")),
-        restored=record.get("restored") is True,
-    )
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
-        raise ValueError(f"not a count: {value!r}")
-    return value
-
-
-def _hex(value: Any) -> str:
-    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > _LONGEST_DIGEST:
-        raise ValueError(f"not a digest: {value!r}")
-    return value
-
-
-def _digest(value: Any, digits: int = _LONGEST_DIGEST) -> str:
-    if len(_hex(value)) != digits:
-        raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
-    return str(value)
-
-
-def _stats(value: Any) -> dict[str, Any]:
-    """Read the numbers of a run; one of them decides when the next is due."""
-    stats = dict(value)
-    _count(stats.get("turns", 0))
-    return stats
-
-
-@lru_cache(maxsize=1024)
-def _pointer(path: Path) -> str:
-    pointer = "/".join(["", *map(str, path)])
-    if pointer.count("/") == len(path) and "~" not in pointer:
-        return pointer
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
-
-
-def _path(pointer: Any) -> Path:
-    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
-    return tuple(_step(step) for step in str(pointer).split("/")[1:])
-
-
-def _step(step: str) -> str | int:
-    if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step:
-        return int(step)
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def count_originals(path: FilePath) -> int:
@@ -370,3 +254,7 @@ def count_originals(path: FilePath) -> int:
         return len({record.sha256 for record in load(path).lines if record.place is not None})
     except Damaged:
         return 0
+
+
+def _records(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")

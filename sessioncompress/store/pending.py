@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from sessioncompress.store import zstd
-from sessioncompress.store.journal import LineRecord
 from sessioncompress.store.originals import Place
+from sessioncompress.store.records import BlockRecord, LineRecord, decode_block
 
 _CHUNK = 256 * 1024
 _FAST = 1
@@ -18,23 +18,32 @@ class PendingRecords:
     """Line records whose originals have an index but no place yet, each with its encoded block records."""
 
     def __init__(self) -> None:
+        self._numbers = array("I")
         self._indexes = array("q")
         self._lengths = array("I")
         self._digests = bytearray()
         self._known: dict[int, Place] = {}
         self._chunks: list[bytes] = []
         self._tail = bytearray()
+        self.blocks = 0
+        """How many block records there are."""
 
     def __len__(self) -> int:
         return len(self._indexes)
 
-    def add(self, sha256: bytes, rewritten: bytes, index: int | None, known: Place | None, blocks: bytes) -> None:
-        """Add a rewritten line: `index` is that of its original in this run, `known` its place from an earlier one.
+    def add(
+        self, number: int, sha256: bytes, rewritten: bytes, index: int | None, known: Place | None, blocks: bytes
+    ) -> None:
+        """Add a rewritten line by its number.
+
+        `index` is that of its original in this run, `known` the original's place from an earlier one.
 
         Neither is given where no originals are kept.
         """
         if known is not None:
             self._known[len(self)] = known
+        self._numbers.append(number)
+        self.blocks += blocks.count(b"\n")
         self._indexes.append(-1 if index is None else index)
         self._digests += sha256 + rewritten
         self._lengths.append(len(blocks))
@@ -48,10 +57,19 @@ class PendingRecords:
         blocks = self._blocks()
         for row, index in enumerate(self._indexes):
             place = places[index] if index >= 0 else self._known.get(row)
-            start = row * 2 * _DIGEST
-            sha256 = self._digests[start : start + _DIGEST].hex()
-            rewritten = self._digests[start + _DIGEST : start + 2 * _DIGEST].hex()
-            yield LineRecord(sha256, place, rewritten).encode() + next(blocks)
+            yield self._line(row, place).encode() + next(blocks)
+
+    def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
+        """Yield the records of some lines, without places."""
+        for row, (number, blocks) in enumerate(zip(self._numbers, self._blocks(), strict=True)):
+            if number in numbers:
+                yield self._line(row, None)
+                yield from (decode_block(raw) for raw in blocks.splitlines())
+
+    def _line(self, row: int, place: Place | None) -> LineRecord:
+        start = row * 2 * _DIGEST
+        sha256, rewritten = self._digests[start : start + _DIGEST], self._digests[start + _DIGEST : start + 2 * _DIGEST]
+        return LineRecord(sha256.hex(), place, rewritten.hex())
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the block records of each line; a chunk may end anywhere between two lines."""

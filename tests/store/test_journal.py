@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.model import Kind
 from sessioncompress.store.beside import Lengths
-from sessioncompress.store.journal import BlockRecord, Journal, LineRecord, RunRecord, count_originals, load, read
+from sessioncompress.store.journal import Journal, count_originals, load, read
 from sessioncompress.store.originals import Place
+from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
 
 SHA = "ab" * 32
 LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
@@ -27,7 +29,7 @@ BLOCK = BlockRecord(
     bytes=99,
     lines=3,
     xxh3="0123456789abcdef",
-    replacement="ef" * 16,
+    replacement=b"\xef" * 16,
     file="a.py",
     git_blob="12" * 20,
 )
@@ -54,11 +56,14 @@ def test_what_is_written_is_read() -> None:
     other = LineRecord("ef" * 32, None, "01" * 32)
     data = LINE.encode() + BLOCK.encode() + BLOCK.encode() + other.encode() + BLOCK.encode() + RUN.encode()
     journal = parsed(data)
-    assert journal.lines == [LINE, other]
-    assert journal.blocks == [(LINE, BLOCK), (LINE, BLOCK), (other, BLOCK)]
+    assert list(journal.lines) == [LINE, other]
+    assert list(journal.blocks) == [(LINE, BLOCK), (LINE, BLOCK), (other, BLOCK)]
     assert journal.runs == [RUN]
     assert journal.lengths == Lengths(20, len(data))
-    assert journal.by_rewritten() == {LINE.rewritten: LINE, other.rewritten: other}
+    assert [journal.rewriting(bytes.fromhex(record.rewritten)) for record in (LINE, other)] == [0, 1]
+    assert journal.rewriting(bytes.fromhex(SHA)) is None
+    assert [journal.place(bytes.fromhex(record.sha256)) for record in (LINE, other)] == [LINE.place, None]
+    assert [list(journal.blocks_of(row)) for row in (0, 1)] == [[BLOCK, BLOCK], [BLOCK]]
     assert not journal.restored
 
 
@@ -83,7 +88,7 @@ def test_users_meet_camel_case() -> None:
     assert block["path"] == "/message/content/0/text"
     bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
     assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3"}
-    assert parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks == [(LINE, bare)]
+    assert list(parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks) == [(LINE, bare)]
     assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
     assert set(json.loads(RUN.encode())) == {
         "type",
@@ -114,7 +119,7 @@ PATHS = [
 def test_any_path_is_read_as_it_was(path: tuple[str | int, ...]) -> None:
     """But a key that is written like an index may come back as one: the value says which."""
     record = BlockRecord("0123456789ab", 1, path, Kind.ARGUMENT, "", "", 9, 1, "0123456789abcdef")
-    assert parsed(LINE.encode() + record.encode() + RUN.encode()).blocks[0][1].path == path
+    assert parsed(LINE.encode() + record.encode() + RUN.encode()).block(0)[1].path == path
 
 
 def test_what_stands_behind_the_last_run_was_never_committed() -> None:
@@ -130,10 +135,10 @@ def test_what_stands_behind_the_last_run_was_never_committed() -> None:
         b"[1]\n",
     ):
         journal = parsed(committed + torn)
-        assert journal.lines == [LINE]
-        assert journal.blocks == []
+        assert list(journal.lines) == [LINE]
+        assert list(journal.blocks) == []
         assert journal.lengths.journal == len(committed)
-    assert parsed(LINE.encode()).lines == []
+    assert list(parsed(LINE.encode()).lines) == []
     assert parsed(b"") == Journal()
 
 
@@ -143,7 +148,7 @@ def test_a_torn_append_is_no_error_wherever_it_tore(cut: int) -> None:
     first = LINE.encode() + BLOCK.encode() + RUN.encode()
     second = LineRecord("ef" * 32, None, "01" * 32).encode() + BLOCK.encode() + RUN.encode()
     journal = parsed(first + second[: min(cut, len(second) - 1)])
-    assert (journal.lines, len(journal.runs), journal.size) == ([LINE], 1, len(first))
+    assert (list(journal.lines), len(journal.runs), journal.size) == ([LINE], 1, len(first))
 
 
 def changed(record: bytes, **fields: Any) -> bytes:
@@ -210,25 +215,50 @@ def test_a_committed_record_that_cannot_be_read_is_damage(record: bytes) -> None
 def test_the_same_record_behind_the_last_run_is_none(record: bytes) -> None:
     """A crash may leave anything there."""
     journal = parsed(LINE.encode() + RUN.encode() + record)
-    assert journal.lines == [LINE]
+    assert list(journal.lines) == [LINE]
+
+
+def test_a_record_that_is_gone_is_damage() -> None:
+    """A run says how many it wrote; one of an older version does not."""
+    run = replace(RUN, records=(2, 3))
+    other = LineRecord("ef" * 32, None, "01" * 32)
+    records = [LINE.encode(), BLOCK.encode(), BLOCK.encode(), other.encode(), BLOCK.encode()]
+    first = b"".join(records) + run.encode()
+    assert parsed(first).runs == [run]
+    for gone in range(len(records)):
+        left = b"".join(records[:gone] + records[gone + 1 :])
+        with pytest.raises(Damaged, match="wrote 2 line and 3 block records|without its line"):
+            parsed(first + left + run.encode())
+    with pytest.raises(Damaged, match="0 and 0 are there"):
+        parsed(run.encode())
+    assert parsed(first + LINE.encode() + RUN.encode()).counts == (3, 3)
+
+
+@pytest.mark.parametrize("records", [7, {"lines": 1}, {"lines": -1, "blocks": 0}, {"lines": "1", "blocks": 0}])
+def test_counts_that_are_none_are_damage(records: Any) -> None:
+    """As any other field."""
+    with pytest.raises(Damaged):
+        parsed(changed(RUN.encode(), records=records))
 
 
 def test_fields_of_tomorrow_are_passed_over() -> None:
     """A newer version may say more."""
     data = changed(LINE.encode(), more=1) + changed(BLOCK.encode(), more=[1]) + changed(RUN.encode(), more={"x": 1})
-    assert parsed(data).blocks == [(LINE, BLOCK)]
+    assert list(parsed(data).blocks) == [(LINE, BLOCK)]
 
 
 def test_a_block_is_ours_by_digest_kind_and_call() -> None:
     """An image's text may stand in a result or in a prompt; what was taken out is nowhere."""
-    digest = bytes.fromhex(BLOCK.replacement)
+    digest = BLOCK.replacement
     assert BLOCK.identities() == ((digest, Kind.RESULT, "call_1"),)
-    picture = BlockRecord("0123456789ab", 1, ("a",), Kind.IMAGE, "", "", 9, 1, "0123456789abcdef", "ef" * 16)
+    picture = BlockRecord("0123456789ab", 1, ("a",), Kind.IMAGE, "", "", 9, 1, "0123456789abcdef", digest)
     assert picture.identities() == ((digest, Kind.RESULT, ""), (digest, Kind.IMAGE, ""))
     gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
     assert gone.identities() == ()
-    ours = parsed(LINE.encode() + BLOCK.encode() + RUN.encode()).ours()
-    assert list(ours) == [(digest, Kind.RESULT, "call_1")]
+    journal = parsed(LINE.encode() + BLOCK.encode() + picture.encode() + gone.encode() + RUN.encode())
+    assert [journal.replaced(key) for key in (*BLOCK.identities(), *picture.identities())] == [[0], [1], [1]]
+    assert [journal.replaced(key) for key in ((digest, Kind.ARGUMENT, "call_1"), (b"", Kind.MIRROR, ""))] == [[], []]
+    assert journal.origin((digest, Kind.RESULT, "call_1")) == BLOCK.origin
 
 
 def test_a_restore_is_a_run_of_its_own() -> None:

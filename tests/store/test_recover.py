@@ -10,8 +10,8 @@ import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
 from sessioncompress.store.beside import Lengths, beside
-from sessioncompress.store.journal import LineRecord
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import forget, recover
 from tests.store.tools import (
     APPENDED,

@@ -1,0 +1,71 @@
+"""Which lines of a session stand there as the journal says they were rewritten."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from sessioncompress.jsonl import Piece, pieces
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.records import LineRecord
+
+_NO_RECORD = -1
+
+
+class RewrittenLines(Mapping[int, LineRecord]):
+    """The line records of a session's rewritten lines by number, each with a place where any run kept the original."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._rows = array("q")
+
+    def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
+        """Pass a session's pieces on; note the lines that the journal knows."""
+        known = self._journal.counts[0]
+        for number, raw, whole in stream:
+            if known and whole:
+                self.note(number, self._journal.rewriting(sha256(raw).digest()))
+            yield number, raw, whole
+
+    def note(self, number: int, row: int | None) -> None:
+        """Take note of a line's record."""
+        if row is not None:
+            self._rows.extend([_NO_RECORD] * (number - len(self._rows)))
+            self._rows.append(row)
+
+    def __getitem__(self, number: int) -> LineRecord:
+        if number not in self:
+            raise KeyError(number)
+        return self._journal.placed(self._rows[number])
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and number < len(self._rows) and self._rows[number] != _NO_RECORD
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, row in enumerate(self._rows) if row != _NO_RECORD)
+
+    def __len__(self) -> int:
+        return len(self._rows) - self._rows.count(_NO_RECORD)
+
+    @property
+    def copies(self) -> int:
+        """Return how many lines stand there more often than they were written."""
+        there = Counter(row for row in self._rows if row != _NO_RECORD)
+        return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
+
+
+def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, int]:
+    """Return a session's rewritten lines, and how many originals stand there in no form at all."""
+    found = RewrittenLines(journal)
+    present = bytearray(journal.counts[0])
+    with session.reader() as file:
+        for number, raw, whole in pieces(file, session.size) if present else ():
+            digest = sha256(raw).digest() if whole else b""
+            row = journal.rewriting(digest)
+            found.note(number, row)
+            for each in journal.originals(digest if row is None else journal.original_of(row)):
+                present[each] = True
+    return found, journal.originals_but(present)

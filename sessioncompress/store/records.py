@@ -1,0 +1,279 @@
+"""The records of a journal: their fields, and their bytes.
+
+    {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
+    {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
+    {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", ...}
+
+A block record belongs to the line record before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
+from typing import Any, NamedTuple
+
+import orjson
+
+from sessioncompress.model import Kind, Origin, OurKey, Path
+from sessioncompress.store.originals import Place
+
+Bytes = bytes
+"""The type, where a record has a field of that name."""
+
+_LONGEST_DIGEST = 64
+_REPLACEMENT_DIGITS = 32
+_LONGEST_INDEX = 9
+_LONGEST_SHARED = 256
+"""Characters of a path that is held once for all blocks that have it."""
+
+_TOO_MANY = 1 << 62
+"""No file has so many bytes; the system takes no position behind it."""
+
+_COUNTED = ("lines", "blocks")
+
+_LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
+_PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
+
+
+class LineRecord(NamedTuple):
+    """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
+
+    `place` is None where no originals are kept; then `sha256` alone says what the line was.
+    """
+
+    sha256: str
+    place: Place | None
+    rewritten: str
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        place = "" if self.place is None else _PLACE % self.place
+        return (_LINE % (self.sha256, place, self.rewritten)).encode()
+
+
+class BlockRecord(NamedTuple):
+    """A replaced value: its reference, where it stands in the original line, and what replaced it.
+
+    `xxh3` is the XXH3-64 of the content, `replacement` the first 16 bytes of the SHA-256 of the JSON text that
+    stands in its place (empty where it was taken out). `line` is the line's number when it was rewritten.
+    """
+
+    ref: str
+    line: int
+    path: Path
+    kind: Kind
+    tool: str
+    call: str
+    bytes: int
+    lines: int
+    xxh3: str
+    replacement: Bytes = b""
+    file: str = ""
+    git_blob: str = ""
+
+    def encode(self) -> Bytes:
+        """Return the record as a line of the journal; what is not known is left out."""
+        record: dict[str, Any] = {
+            "type": "block",
+            "ref": self.ref,
+            "line": self.line,
+            "path": _pointer(self.path),
+            "kind": self.kind,
+            "bytes": self.bytes,
+            "lines": self.lines,
+            "xxh3": self.xxh3,
+        }
+        if self.tool or self.call:
+            record |= {"tool": self.tool, "callId": self.call}
+        if self.replacement:
+            record["replacement"] = self.replacement.hex()
+        if self.file:
+            record |= {"file": self.file, "gitBlob": self.git_blob}
+        return _line(record)
+
+    def identities(self) -> tuple[OurKey, ...]:
+        """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
+        if not self.replacement:
+            return ()
+        kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
+        return tuple((self.replacement, kind, self.call) for kind in kinds)
+
+    @property
+    def origin(self) -> Origin:
+        """Return what a marker says of the original."""
+        return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
+
+    `records` says how many of lines and of blocks it added to the journal; None in journals of version 0.1.0.
+    """
+
+    at: str
+    version: str
+    policy: Mapping[str, Any]
+    original_size: int
+    compressed_size: int
+    store_size: int
+    boundary: int
+    stats: Mapping[str, Any]
+    head: str = ""
+    restored: bool = False
+    records: tuple[int, int] | None = None
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        record: dict[str, Any] = {
+            "type": "run",
+            "at": self.at,
+            "version": self.version,
+            "policy": dict(self.policy),
+            "originalSize": self.original_size,
+            "compressedSize": self.compressed_size,
+            "storeSize": self.store_size,
+            "boundary": self.boundary,
+            "stats": dict(self.stats),
+        }
+        if self.head:
+            record["head"] = self.head
+        if self.restored:
+            record["restored"] = True
+        if self.records is not None:
+            record["records"] = dict(zip(_COUNTED, self.records, strict=True))
+        return _line(record)
+
+
+Record = LineRecord | BlockRecord | RunRecord
+
+
+def decode(raw: bytes) -> Record:
+    """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
+    record = orjson.loads(raw)
+    kind = record["type"]
+    if kind == "line":
+        return _line_record(record)
+    if kind == "block":
+        return _block_record(record)
+    if kind == "run" and raw.endswith(b"\n"):
+        return _run_record(record)
+    raise ValueError(f"an unknown record type {kind!r}")
+
+
+def decode_block(raw: bytes) -> BlockRecord:
+    """Read a line of the journal that holds a block record."""
+    return _block_record(orjson.loads(raw))
+
+
+def _line_record(record: Mapping[str, Any]) -> LineRecord:
+    original = record["original"]
+    place = None
+    if "frame" in original:
+        place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
+    return LineRecord(_digest(original["sha256"]), place, _digest(record["rewrittenSha256"]))
+
+
+def _block_record(record: Mapping[str, Any]) -> BlockRecord:
+    return BlockRecord(
+        ref=_hex(record["ref"]),
+        line=_count(record["line"]),
+        path=_path(record["path"]),
+        kind=Kind(record["kind"]),
+        tool=intern(str(record.get("tool", ""))),
+        call=str(record.get("callId", "")),
+        bytes=_count(record["bytes"]),
+        lines=_count(record["lines"]),
+        xxh3=_hex(record["xxh3"]),
+        replacement=_replacement(record.get("replacement")),
+        file=intern(str(record.get("file", ""))),
+        git_blob=_hex(record.get("gitBlob", "")),
+    )
+
+
+def _run_record(record: Mapping[str, Any]) -> RunRecord:
+    return RunRecord(
+        at=str(record["at"]),
+        version=str(record["version"]),
+        policy=dict(record["policy"]),
+        original_size=_count(record["originalSize"]),
+        compressed_size=_count(record["compressedSize"]),
+        store_size=_count(record["storeSize"]),
+        boundary=int(record["boundary"]),
+        stats=_stats(record["stats"]),
+        head=str(record.get("head", "")),
+        restored=record.get("restored") is True,
+        records=_counts(record.get("records")),
+    )
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
+        raise ValueError(f"not a count: {value!r}")
+    return value
+
+
+def _hex(value: Any) -> str:
+    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > _LONGEST_DIGEST:
+        raise ValueError(f"not a digest: {value!r}")
+    return value
+
+
+def _digest(value: Any, digits: int = _LONGEST_DIGEST) -> str:
+    if len(_hex(value)) != digits:
+        raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
+    return str(value)
+
+
+def _replacement(value: Any) -> bytes:
+    return bytes.fromhex(_digest(value, _REPLACEMENT_DIGITS)) if value else b""
+
+
+def _counts(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    lines, blocks = (_count(value[key]) for key in _COUNTED)
+    return lines, blocks
+
+
+def _stats(value: Any) -> dict[str, Any]:
+    """Read the numbers of a run; one of them decides when the next is due."""
+    stats = dict(value)
+    _count(stats.get("turns", 0))
+    return stats
+
+
+@lru_cache(maxsize=1024)
+def _pointer(path: Path) -> str:
+    pointer = "/".join(["", *map(str, path)])
+    if pointer.count("/") == len(path) and "~" not in pointer:
+        return pointer
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _path(pointer: Any) -> Path:
+    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
+    text = str(pointer)
+    return _read_path(text) if len(text) <= _LONGEST_SHARED else _steps(text)
+
+
+@lru_cache(maxsize=1024)
+def _read_path(pointer: str) -> Path:
+    return _steps(pointer)
+
+
+def _steps(pointer: str) -> Path:
+    return tuple(_step(step) for step in pointer.split("/")[1:])
+
+
+def _step(step: str) -> str | int:
+    if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step:
+        return int(step)
+    return step.replace("~1", "/").replace("~0", "~")
