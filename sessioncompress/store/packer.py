@@ -43,8 +43,8 @@ class Places(Sequence[Place]):
 class OriginalsPacker:
     """Packs lines into frames and hands them to `sink` in order, compressed in one background thread.
 
-    `start` is the offset of the first frame in the file. At most two frames wait; then add() waits for them. A
-    frame reaches the sink only if it decompresses to what went in.
+    `start` is the offset of the first frame in the file. While a frame is packed the next one fills; then add()
+    waits. A frame reaches the sink only if it decompresses to what went in.
     """
 
     def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:

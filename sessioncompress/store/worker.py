@@ -1,4 +1,4 @@
-"""One background thread that works through what it is given, in order, at most two pieces behind."""
+"""One background thread that works on what it is given, one piece behind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ class Worker:
 
     def __init__(self, work: Callable[[bytearray], None]) -> None:
         self._work = work
-        self._queue: Queue[bytearray | None] = Queue(maxsize=1)
+        self._queue: Queue[bytearray | None] = Queue()
         self._thread: Thread | None = None
         self._error: BaseException | None = None
 
     def put(self, piece: bytearray) -> None:
-        """Hand over a piece; waits while two are not done."""
+        """Hand over a piece; waits until the one before is done."""
+        self._queue.join()
         self._raise_error()
         if self._thread is None:
             self._thread = Thread(target=self._run, daemon=True)
@@ -45,6 +46,7 @@ class Worker:
                     self._work(piece)
                 except BaseException as error:  # noqa: BLE001, raised again where the caller waits
                     self._error = error
+            self._queue.task_done()
 
     def _end_thread(self) -> None:
         if self._thread is not None:
