@@ -29,6 +29,7 @@ from sessioncompress.verify import broken
 
 _MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
+_SHA256 = 32
 _LONGEST_RECORD = 64 * 1024
 """Bytes of a block's record in the journal; only a name of a tool, a call or a key can make it so long."""
 
@@ -88,6 +89,8 @@ class Applier:
         self._where = where
         self._keeps = view.policy.keep_backup
         self._original = original
+        self._digests = bytearray()
+        """The SHA-256 of the original of each changed line, one behind the other."""
         self.done = Applied(view.lines.copy(), view.ours.copy())
 
     def run(self, stream: Iterable[Piece]) -> Applied:
@@ -143,6 +146,7 @@ class Applier:
             self._add(number, raw, original, rewritten, b"".join(blocks))
         self.done.lines.put(number, self._view.form.reader().line(new.raw, new.entry))
         self.done.changed.append(number)
+        self._digests += original
         self._count(new.replacements)
 
     def _leave_alone(self, number: int) -> None:
@@ -230,18 +234,23 @@ class Applier:
     def _leave_doubles(self) -> None:
         """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
 
-        Restore could not tell them apart. Equal originals may: both get the same bytes back.
+        Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
+        both get the same bytes back.
         """
         before, now = self._view.lines.digests, self.done.lines.digests
         ours: dict[int, int] = {}
-        for number in self.done.changed:
-            other = ours.setdefault(now[number], number)
-            if before[other] != before[number]:
+        for row, number in enumerate(self.done.changed):
+            other = ours.setdefault(now[number], row)
+            if other != row and self._original_of(other) != self._original_of(row):
                 self._leave_alone(number)
         for number, digest in enumerate(before):
             other = ours.get(digest, -1)
             if other >= 0 and now[number] == digest and number not in self._known:
-                self._leave_alone(other)
+                self._leave_alone(self.done.changed[other])
+
+    def _original_of(self, row: int) -> bytes:
+        """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
+        return bytes(self._digests[row * _SHA256 : (row + 1) * _SHA256])
 
 
 def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:

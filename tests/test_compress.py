@@ -404,6 +404,26 @@ def test_lines_that_would_become_the_same_do_not(tmp_path: Path, runs: int) -> N
     assert path.read_bytes() == made.bytes()
 
 
+def test_a_copy_of_a_line_that_an_earlier_run_rewrote_is_settled_in_one_run(tmp_path: Path) -> None:
+    """Equal originals may share a rewritten line, also where one of them is not what stands there before the run."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 80), details={"diff": "x" * 9000})
+    copied = made.lines()[-1]
+    path = write(tmp_path, turn(made))
+    compress(path, replace(EAGER, tool_result_max_bytes=1_000_000))
+    made.raw(copied)
+    append(path, turn(made))
+    compress(path)
+    lines = split(path.read_bytes())
+    assert lines.count(lines[made.lines().index(copied)]) == 2
+    compress_again(path)
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
 @pytest.mark.parametrize("size", range(860, 916, 6))
 def test_what_is_said_twice_is_settled_in_one_run(tmp_path: Path, size: int) -> None:
     """Also where the marker alone would pay and the marker with what the text repeats would not."""
