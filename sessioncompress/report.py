@@ -112,7 +112,7 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
 
 
 def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, dry_run: bool = False) -> str:
-    """Return the line that ends a run: all files, and how many of each status."""
+    """Return the line that ends a run: all files, how many of each status, what they and all beside them came to."""
     summed = total(all_stats)
     by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
     parts = [f"{number} {status.value}" for status, number in by_status.items() if number]
@@ -123,9 +123,10 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, d
     if not by_status[Status.COMPRESSED]:
         return head
     with_beside = summed.compressed_size + summed.backup_size
+    before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)
     return (
         f"{head}: {change(summed, dry_run=dry_run)}; with what lies beside: "
-        f"{kb(with_beside)}, {smaller(summed.original_size, with_beside)}; "
+        f"{kb(with_beside)}, {smaller(before, with_beside)}; "
         f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
     )
 

@@ -190,6 +190,22 @@ def test_the_line_of_a_file_and_of_the_run(session: Path) -> None:
     assert session.stat().st_size < len(fixture("pi-anthropic.jsonl"))
 
 
+def test_the_total_of_a_later_run_is_compared_with_the_total_before(session: Path) -> None:
+    """What earlier runs left beside the session counts before and after."""
+    run("compress", "--preset", "high-quality", "session.jsonl")
+    before = lying(session.parent)
+    last = run("compress", "--preset", "low-cost", "--force", "session.jsonl").stdout.splitlines()[-1]
+    found = re.search(rf"with what lies beside: ({SIZES}), (\d+) % smaller", last)
+    assert found, last
+    after = lying(session.parent)
+    assert found.groups() == (f"{round(after / 1024):,} KB", str(100 * (before - after) // before))
+
+
+def lying(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def test_the_figures_are_those_of_the_disk(session: Path) -> None:
     """What the line says is what lies there."""
     before = session.stat().st_size
