@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.restore import WAY_OUT
-from sessioncompress.rewritten import find
+from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -34,8 +37,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
         with failing(session.path):
             refuse_if_needed(session, beside, journal.lengths)
         form, lines, opaque = _read(session, journal)
-        checked = _originals(beside, journal)
         rewritten, missing = find(session, journal)
+        checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
         if missing:
             raise Damaged(
                 f"it cannot be restored exactly: {missing:,} rewritten {'line is' if missing == 1 else 'lines are'} "
@@ -53,8 +56,25 @@ def _read(session: OpenSession, journal: Journal) -> tuple[str, int, int]:
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood
 
 
-def _originals(beside: Beside, journal: Journal) -> int:
-    """Read every original and compare it and its blocks with their records; return how many there are."""
+def _stands(session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside) -> Mapping[int, int]:
+    """Return which entry stands rewritten in each original's place, by the first line record of the original."""
+    stands: dict[int, int] = {}
+    if not rewritten:
+        return stands
+    with session.reader() as file:
+        for number, raw, _ in pieces(file, session.size):
+            if record := rewritten.get(number):
+                entry = identity(parse(raw))
+                if stands.setdefault(journal.originals(bytes.fromhex(record.sha256))[0], entry) != entry:
+                    raise of_another(beside.journal)
+    return stands
+
+
+def _originals(beside: Beside, journal: Journal, stands: Mapping[int, int]) -> int:
+    """Read every original, compare it and its blocks with their records and it with what stands there for it.
+
+    Return how many there are.
+    """
     kept = journal.kept
     if not kept:
         return 0
@@ -63,6 +83,8 @@ def _originals(beside: Beside, journal: Journal) -> int:
             record = journal.line(row)
             assert record.place is not None
             entry = parse(originals.line(record.place, record.sha256))
+            if stands.get(journal.originals(bytes.fromhex(record.sha256))[0], identity(entry)) != identity(entry):
+                raise of_another(beside.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):
                 recorded(entry, block, beside.journal)

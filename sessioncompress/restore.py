@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.entries import original_of
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.jsonl import pieces
@@ -114,14 +115,14 @@ class _Restore:
         with self.session.reader() as file:
             for number, raw, _ in pieces(file, self.session.size):
                 record = swaps.get(number)
-                yield originals.line(record.place, record.sha256) if record and record.place else raw
+                yield original_of(raw, record, originals, self.beside.journal) if record else raw
 
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
         form = files.format_of(self.session)
         if not journal.kept:
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with OriginalsReader(store.originals) as originals, self.session.reader() as file:
-            whole = whole_lines(self.session, form, find(self.session, journal)[0], originals)
+            whole = whole_lines(self.session, form, find(self.session, journal)[0], originals, store.journal)
             swapper = _Swapper(form, journal, originals, store.journal, whole)
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 

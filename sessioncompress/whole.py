@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from sessioncompress.entries import of_another, original_of
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.store.lock import OpenSession
@@ -13,15 +15,15 @@ from sessioncompress.survey import parse
 
 
 def whole_lines(
-    session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader
+    session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
 ) -> dict[int, LineRecord]:
     """Return those of a session's rewritten lines, by number, that can become their originals.
 
     An original must be kept. Where the id of a call was cut, it was cut in the call and in its result: the longer
-    one comes back in all lines that name it, or in none.
+    one comes back in all lines that name it, or in none. Raises Damaged where an original is of another entry.
     """
     kept = {number: record for number, record in swaps.items() if record.place}
-    cut = dict(_cut_ids(session, form, kept, originals))
+    cut = dict(_cut_ids(session, form, kept, originals, journal))
     stuck = _named_elsewhere(session, form, kept, cut) if cut else set()
     while parted := [number for number, ids in cut.items() if ids & stuck]:
         for number in parted:
@@ -31,13 +33,15 @@ def whole_lines(
 
 
 def _cut_ids(
-    session: OpenSession, form: Format, kept: Mapping[int, LineRecord], originals: OriginalsReader
+    session: OpenSession, form: Format, kept: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
 ) -> Iterator[tuple[int, set[str]]]:
     """Yield the lines whose originals have longer ids, with the ids as they are now."""
     for number, raw in _lines(session):
         record = kept.get(number)
-        if record and record.place:
-            now, then = _ids(form, raw), _ids(form, originals.line(record.place, record.sha256))
+        if record:
+            now, then = _ids(form, raw), _ids(form, original_of(raw, record, originals, journal))
+            if len(now) != len(then):
+                raise of_another(journal)
             ids = {one for one, other in zip(now, then, strict=True) if one != other}
             if ids:
                 yield number, ids

@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
     ("the account of a run", frozenset({"account"})),
     ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
-    ("what the records of a journal name", frozenset({"recorded", "rewritten"})),
+    ("what the records of a journal name", frozenset({"recorded", "rewritten", "entries"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),

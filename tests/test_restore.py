@@ -531,6 +531,26 @@ def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("version", [3, 1])
+def test_a_journal_that_mixes_up_two_lines_restores_nothing(tmp_path: Path, version: int) -> None:
+    """Each original is there and right, but it is that of another entry. Version 1 has no ids: the times tell."""
+    path = compressed(tmp_path, session(PiSession(version)))
+    journal = beside(path).journal
+    records = [json.loads(raw) for raw in split(journal.read_bytes())]
+    first, second = [each for each in records if each["type"] == "line"][1:3]
+    first["rewrittenSha256"], second["rewrittenSha256"] = second["rewrittenSha256"], first["rewrittenSha256"]
+    journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+    before = snapshot(path)
+    for use in (
+        lambda: restore_session(path),
+        lambda: restore_session(path, from_markers=True),
+        lambda: verify_session(path),
+    ):
+        with pytest.raises(Damaged, match="original of another entry"):
+            use()
+    assert snapshot(path) == before
+
+
 def test_the_time_of_a_session_that_went_on_is_that_of_its_last_line(tmp_path: Path) -> None:
     """Restoring is no news."""
     made = session()

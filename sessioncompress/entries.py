@@ -1,0 +1,44 @@
+"""Whether the original that a journal names for a rewritten line is of the same entry, before it takes its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.formats.base import Entry
+from sessioncompress.store.records import LineRecord
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.survey import parse
+
+_LONG_ENOUGH = 64
+"""Bytes of a head that hold, besides the type, an id or a time."""
+
+
+def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Path) -> bytes:
+    """Return the original of a rewritten line that has one. Raises Damaged where it is that of another entry."""
+    assert record.place is not None
+    original = originals.line(record.place, record.sha256)
+    if not _begin_alike(raw, original) and identity(parse(raw)) != identity(parse(original)):
+        raise of_another(journal)
+    return original
+
+
+def identity(entry: Entry | None) -> int:
+    """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays."""
+    return hash(tuple((key, value) for key, value in (entry or {}).items() if not isinstance(value, (dict, list))))
+
+
+def of_another(journal: Path) -> Damaged:
+    """Make the error for a journal that mixes up two lines."""
+    return Damaged(
+        "it names the original of another entry for a line of the session",
+        where=journal,
+        state=NOT_CHANGED,
+        remedy="Put the journal back from a backup.",
+    )
+
+
+def _begin_alike(raw: bytes, original: bytes) -> bool:
+    """Say whether the same id or time stands before the first object in both: most lines need no parsing."""
+    start = raw.find(b"{", 1)
+    return start >= _LONG_ENOUGH and raw[:start] == original[:start]
