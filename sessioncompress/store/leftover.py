@@ -22,8 +22,9 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
     """Raise Damaged unless what is committed is there, and the session can do without what lies behind it.
 
     The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
-    each original that it kept still stands there, and no line that it meant to write does. In any other case the
-    journal has lost the record of a run. Where nothing lies behind, no file is opened.
+    each original that it kept still stands there, and no line that it meant to write does. Where a line that it meant
+    to write stands, the journal has lost the record of a run. Where only an original does not, the agent may as well
+    have changed it since: only the user knows. Where nothing lies behind, no file is opened.
     """
     originals, journal = size_of(files.originals), size_of(files.journal)
     if originals and journal is None:
@@ -40,16 +41,8 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
         if size < committed:
             raise too_short(path, size, committed)
     behind = Lengths(originals or 0, journal or 0) != lengths and journal != FORGOTTEN
-    needed = _needed(session, files, lengths) if behind else 0
-    if needed:
-        raise Damaged(
-            f"it has lost the record of a run that replaced {needed:,} {'line' if needed == 1 else 'lines'} of the "
-            "session",
-            where=files.journal,
-            state="The session and its originals are not changed.",
-            remedy=f"Put the journal back from a backup. 'zstd -dc {files.originals.name}' prints the originals; "
-            "'sessioncompress forget' deletes them.",
-        )
+    if behind:
+        _refuse_unless_a_trace(session, files, lengths)
 
 
 def size_of(path: Path) -> int | None:
@@ -60,12 +53,38 @@ def size_of(path: Path) -> int | None:
         return None
 
 
-def _needed(session: OpenSession, files: Beside, lengths: Lengths) -> int:
-    """Return how many lines a run replaced whose records are not committed."""
+def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+    """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run."""
     kept = {sha256(line).digest() for line in readable_lines(files.originals, lengths.originals)}
     written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(files.journal, lengths.journal)}
     standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
-    return max(len(kept - standing), len(written & standing))
+    replaced, missing = len(written & standing), len(kept - standing)
+    if not replaced and not missing:
+        return
+    lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
+    prints = f"'zstd -dc {files.originals.name}' prints the originals"
+    if replaced:
+        what = f"it has {lost}"
+        remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."
+    else:
+        since = f"of {_lines_of(len(kept))} that it kept {missing:,} changed since"
+        what = f"either it has {lost}, or a run was killed, and {since}"
+        remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {_way_out(files, lengths)}."
+    raise Damaged(what, where=files.journal, state="The session and its originals are not changed.", remedy=remedy)
+
+
+def _way_out(files: Beside, lengths: Lengths) -> str:
+    """Say how to get rid of the trace of a killed run, and of nothing else."""
+    if lengths == Lengths():
+        return "'sessioncompress forget' deletes them"
+    return (
+        f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {files.originals.name} "
+        f"and the first {lengths.journal} bytes of {files.journal.name}"
+    )
+
+
+def _lines_of(number: int) -> str:
+    return f"{number:,} {'line' if number == 1 else 'lines'}"
 
 
 def _lines(session: OpenSession) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,7 +137,7 @@ def test_a_journal_that_lost_a_run_without_originals(tmp_path: Path) -> None:
     files = beside(path)
     files.folder.mkdir()
     files.journal.write_bytes(LineRecord(digest(b"old"), None, digest(NEW.splitlines(keepends=True)[2])).encode())
-    with pytest.raises(Damaged, match="replaced 1 line of"):
+    with pytest.raises(Damaged, match=r"refs\.jsonl: it has lost the record of a run that replaced 1 line of"):
         recovered(path)
     path.write_bytes(OLD)
     recovered(path)
@@ -152,6 +153,42 @@ def test_a_store_that_is_torn_and_lost_a_run(tmp_path: Path) -> None:
     files.originals.write_bytes(files.originals.read_bytes()[:-1])
     with pytest.raises(Damaged, match="replaced 6 lines"):
         recovered(path)
+
+
+@pytest.mark.parametrize("runs", [0, 1])
+def test_a_line_that_changed_since_a_run_was_killed(tmp_path: Path, runs: int) -> None:
+    """A lost record looks the same: nothing is touched, and the error says both, and how to get rid of the trace."""
+    path = make_session(tmp_path)
+    files = beside(path)
+    if runs:
+        compress(path)
+    committed = read_lengths(files)
+    with path.open("ab") as file:
+        file.write(OLD.replace(b'"id"', b'"name"'))
+    (tmp_path / "copy").mkdir()
+    copy = make_session(tmp_path / "copy", path.read_bytes())
+    compress(copy)
+    files.folder.mkdir(exist_ok=True)
+    with files.originals.open("ab") as file:
+        file.write(beside(copy).originals.read_bytes())
+    files.journal.touch()
+    path.write_bytes(path.read_bytes().replace(b'{"name":"4"', b'{"note":"agent","name":"4"'))
+    before = everything(tmp_path)
+    with pytest.raises(Damaged, match="either it has lost the record of a run that replaced 1 line of") as caught:
+        recovered(path)
+    kept = 6 if runs else 12
+    assert f"or a run was killed, and of {kept} lines that it kept 1 changed since" in caught.value.what
+    assert everything(tmp_path) == before
+    if not runs:
+        assert caught.value.remedy.endswith("If not, 'sessioncompress forget' deletes them.")
+        return
+    found = re.search(r"the first (\d+) bytes of session.jsonl.zst and the first (\d+) bytes", caught.value.remedy)
+    assert found
+    assert tuple(map(int, found.groups())) == (committed.originals, committed.journal)
+    os.truncate(files.originals, committed.originals)
+    compress(path)
+    restore(path)
+    assert path.read_bytes().startswith(OLD)
 
 
 @pytest.mark.parametrize("which", ["originals", "journal"])
