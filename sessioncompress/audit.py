@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.entries import identity, of_another
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
@@ -18,9 +18,9 @@ from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.recover import check
 from sessioncompress.survey import parse
 
 
@@ -34,8 +34,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
     with open_session(Path(path), writing=False) as session:
         beside = files.beside_of(session.path, policy)
         journal = journals.load(beside.journal)
-        with failing(session.path):
-            refuse_if_needed(session, beside, journal.lengths)
+        check(session, beside, journal.lengths)
         form, lines, opaque = _read(session, journal)
         rewritten, missing = find(session, journal)
         checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))

@@ -34,7 +34,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord, RunRecord
-from sessioncompress.store.recover import recover
+from sessioncompress.store.recover import check, recover
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
 from sessioncompress.version import VERSION
@@ -105,8 +105,7 @@ class _Run:
 
     def compress(self) -> CompressionStats:
         self._journal = journals.load(self._beside.journal)
-        if not self._dry_run:
-            recover(self._session, self._beside, self._journal.lengths)
+        (check if self._dry_run else recover)(self._session, self._beside, self._journal.lengths)
         self._ours = Ours((self._journal,))
         self._known = files.read_session(self._session, self._journal)
         small = gate.is_small(self._session.size, self._policy, force=self._force)

@@ -1186,7 +1186,8 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
     else:
         journal.write_bytes(left * 2)
     before = snapshot(compressed)
-    for command in (("verify",), ("restore",), ("compress", "--min-size", "0")):
+    compress = ("compress", "--min-size", "0")
+    for command in (("verify",), ("restore",), ("stats",), compress, (*compress, "--dry-run"), (*compress, "--check")):
         assert run(*command, "session.jsonl").exit_code == 5
     assert snapshot(compressed) == before
     assert run("forget", "--yes", "session.jsonl").exit_code == 0

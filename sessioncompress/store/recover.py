@@ -29,9 +29,8 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
     were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
     journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
     """
+    check(session, files, lengths)
     with failing(session.path):
-        refuse_linked_folder(files.work)
-        refuse_if_needed(session, files, lengths)
         _cut_back(files, lengths)
         _forget_stale_states(session, files.work)
         for path in stale_drafts(files.work, session.path):
@@ -39,6 +38,13 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
         carried = sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
         tidy(files.work)
     return carried
+
+
+def check(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+    """Raise what recover() raises of what lies beside a session, for commands that change nothing."""
+    with failing(session.path):
+        refuse_linked_folder(files.work)
+        refuse_if_needed(session, files, lengths)
 
 
 def forget(session: OpenSession, files: Beside) -> None:
