@@ -12,7 +12,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.restore import WAY_OUT
+from sessioncompress.restore import WAY_OUT, refuse_if_marked
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
@@ -28,14 +28,16 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
     """Check a session and what lies beside it; changes nothing.
 
     Raises Damaged where an original or the record of a run is missing or wrong, or where the session does not hold
-    the lines that the journal says were written, so that it could not be restored exactly; other
-    SessionCompressErrors as usual.
+    the lines that the journal says were written, so that it could not be restored exactly; Refused, as restore does,
+    where it holds markers and has no journal; other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
         beside = files.beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         check(session, beside, journal.lengths)
         form, lines, opaque = _read(session, journal)
+        if not journal.runs:
+            refuse_if_marked(session, beside)
         rewritten, missing = find(session, journal)
         checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
         if missing:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
-from sessioncompress.store.records import LineRecord
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse
 
 _LONG_ENOUGH = 64

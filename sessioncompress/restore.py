@@ -72,7 +72,7 @@ class _Restore:
         if not swaps and self.journal.runs:
             return self._stats(Status.UNCHANGED, "it has its original bytes already")
         if not swaps:
-            self._refuse_if_marked()
+            refuse_if_marked(self.session, self.beside)
             return self._stats(Status.UNCHANGED, "it was never compressed")
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
@@ -95,20 +95,6 @@ class _Restore:
                 where=self.session.path,
                 state=NOT_CHANGED,
                 remedy=WAY_OUT if self.journal.kept else "Only a copy of the session can bring it back.",
-            )
-
-    def _refuse_if_marked(self) -> None:
-        """A session that was moved, renamed or copied has markers, but not what they name."""
-        markers = count_markers(self.session)
-        if markers:
-            raise Refused(
-                f"{_counted(markers, 'marker stands', 'markers stand')} in it, but no journal lies beside it under "
-                "its name",
-                where=self.session.path,
-                state=NOT_CHANGED,
-                remedy="If it was moved or renamed, name its old path, or if it is a copy the other session: "
-                f"'restore --from-markers --originals OTHER'. Or put its two files here as {self.beside.journal} and "
-                f"{self.beside.originals.name}, or name their folder with --backup-dir.",
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
@@ -159,6 +145,21 @@ class _Restore:
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size
         return RestoreStats(str(self.session.path), status, reason, size, size)
+
+
+def refuse_if_marked(session: OpenSession, beside: Beside) -> None:
+    """Raise Refused where a session without a journal has markers: it was moved or copied without what they name."""
+    markers = count_markers(session)
+    if markers:
+        raise Refused(
+            f"{_counted(markers, 'marker stands', 'markers stand')} in it, but no journal lies beside it under "
+            "its name",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy="If it was moved or renamed, name its old path, or if it is a copy the other session: "
+            f"'restore --from-markers --originals OTHER'. Or put its two files here as {beside.journal} and "
+            f"{beside.originals.name}, or name their folder with --backup-dir.",
+        )
 
 
 def count_markers(session: OpenSession) -> int:

@@ -80,8 +80,9 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     moved = tmp_path / "moved.jsonl"
     path.rename(moved)
     before = snapshot(moved)
-    with pytest.raises(Refused, match="markers stand in it, but no journal lies beside it") as caught:
-        restore_session(moved, policy)
+    for use in (verify_session, restore_session):
+        with pytest.raises(Refused, match="markers stand in it, but no journal lies beside it") as caught:
+            use(moved, policy)
     assert "'restore --from-markers --originals OTHER'" in str(caught.value)
     assert "--backup-dir" in str(caught.value)
     assert snapshot(moved) == before
@@ -101,6 +102,7 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     )
     other = write(tmp_path, turn(quoting), "other.jsonl")
     assert restore_session(other).reason == "it was never compressed"
+    assert verify_session(other).originals == 0
 
 
 def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> None:
