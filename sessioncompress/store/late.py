@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,11 @@ class Late:
     def path(self, work: Path, session: Path) -> Path:
         """Name the link, in the folder for such links."""
         return work / f"{session.name}.late-{self.inode}-{self.since}-{self.drained}-{self.base}-{self.successor}"
+
+
+def longest_name(session: Path, inode: int, size: int) -> str:
+    """Return a name as long as any that a run needs for a session of so many bytes: that of its late link."""
+    return Late(inode, int(time.time()), size, size, inode).path(session.parent, session).name
 
 
 def late_links(work: Path, session: Path) -> dict[int, list[Late]]:

@@ -16,7 +16,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Uns
 from sessioncompress.store import reading
 from sessioncompress.store.beside import work_folder
 from sessioncompress.store.holders import Held, holders, wait_until_free
-from sessioncompress.store.late import late_links
+from sessioncompress.store.late import late_links, longest_name
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
@@ -90,7 +90,8 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
 
     Raises IsALink for a symbolic link and, when writing, for a file with other hard links than our own; NotASession
     for what is no regular file; InUse if another run of ours keeps it locked, a program has it open for writing, or
-    it changed within `quiet_seconds`; Unsupported where nothing may be written; FileFailed if it cannot be opened.
+    it changed within `quiet_seconds`; Unsupported where nothing may be written, or its name is too long for what is
+    written; FileFailed if it cannot be opened.
     """
     with failing(path):
         path = path.parent.resolve() / path.name
@@ -154,11 +155,25 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
     ours = len(late_links(work_folder(session.path), session.path).get(session.stat.st_ino, []))
     if session.stat.st_nlink - ours > 1:
         raise IsALink("it has other hard links, which would keep the old text", where=session.path, state=NOT_CHANGED)
+    _refuse_long_name(session)
     age = time.time() - session.stat.st_mtime
     if quiet_seconds and age < quiet_seconds:
         raise session.in_use(f"it changed {max(age, 0):.0f} seconds ago")
     if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
         raise session.in_use("it is in use")
+
+
+def _refuse_long_name(session: OpenSession) -> None:
+    """What lies beside a session while it is replaced has a longer name; better told before the work than after it."""
+    name = longest_name(session.path, session.stat.st_ino, session.size)
+    over = len(os.fsencode(name)) - os.pathconf(session.path.parent, "PC_NAME_MAX")
+    if over > 0:
+        raise Unsupported(
+            f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy="Give it a shorter name.",
+        )
 
 
 def _same_file(path: Path, opened: os.stat_result) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, Sess
 from sessioncompress.store import lock
 from sessioncompress.store.lock import open_session
 from tests.store.test_holders import holding, linux
-from tests.store.tools import APPENDED, OLD, disk, everything, make_session
+from tests.store.tools import APPENDED, OLD, compress, disk, everything, make_session, shortened
 
 
 def refused(path: Path, kind: type[SessionCompressError], *, writing: bool = True, quiet_seconds: float = 0) -> str:
@@ -67,6 +68,19 @@ def test_hard_link(tmp_path: Path) -> None:
     assert "hard links" in refused(path, IsALink)
     with open_session(path, writing=False) as session:
         assert session.reader().read() == OLD
+
+
+def test_a_name_that_is_too_long_for_what_lies_beside(tmp_path: Path) -> None:
+    """It is told before any work is done; reading does not mind."""
+    limit = os.pathconf(tmp_path, "PC_NAME_MAX")
+    path = make_session(tmp_path, name="s" * limit)
+    over = re.search(r"its name is (\d+) bytes too long", refused(path, Unsupported))
+    assert over
+    with open_session(path, writing=False) as session:
+        assert session.reader().read() == OLD
+    path = path.rename(path.with_name("s" * (limit - int(over[1]) - 4)))
+    assert compress(path) is not None
+    assert path.read_bytes() == shortened(OLD)
 
 
 def test_our_own_late_link_does_not_count(tmp_path: Path) -> None:
