@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
@@ -108,8 +109,9 @@ class _Restore:
         if not journal.kept:
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with OriginalsReader(store.originals) as originals, self.session.reader() as file:
-            whole = whole_lines(self.session, form, find(self.session, journal)[0], originals, store.journal)
-            swapper = _Swapper(form, journal, originals, store.journal, whole)
+            swaps = find(self.session, journal)[0]
+            whole = whole_lines(self.session, form, swaps, originals, store.journal)
+            swapper = _Swapper(form, journal, originals, store.journal, whole, swaps if store == self.beside else {})
             return self._write(swapper.lines(pieces(file, self.session.size)), 0, swapper)
 
     def _write(self, lines: Iterator[bytes], changed: int, swapper: _Swapper | None = None) -> RestoreStats:
@@ -124,11 +126,13 @@ class _Restore:
                     reason = "nothing stands there that can be put back" + swapper.left()
                     return self._stats(Status.UNCHANGED, reason)
             finished = rewrite.finish()
-            committed = rewrite.commit([self._record(finished.size)] if self.journal.runs else [])
+            forms = swapper.forms(self.journal) if swapper else []
+            records = [*map(LineRecord.encode, forms), self._record(finished.size, len(forms))]
+            committed = rewrite.commit(records if self.journal.runs else [])
             stats = self._stats(Status.RESTORED, swapper.left().removeprefix("; ") if swapper else "")
             return replace(stats, size_after=committed.size, lines_restored=changed)
 
-    def _record(self, size: int) -> bytes:
+    def _record(self, size: int, lines: int) -> bytes:
         return RunRecord(
             at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             version=VERSION,
@@ -139,7 +143,7 @@ class _Restore:
             boundary=0,
             stats={},
             restored=True,
-            records=(0, 0),
+            records=(lines, 0),
         ).encode()
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:
@@ -192,12 +196,15 @@ class _Swapper:
         originals: OriginalsReader,
         where: Path,
         whole: Mapping[int, LineRecord],
+        rewritten: Mapping[int, LineRecord],
     ) -> None:
         self._form = form
         self._journal = journal
         self._originals = originals
         self._where = where
         self._whole = whole
+        self._rewritten = rewritten
+        self._forms: dict[str, LineRecord | None] = {}
         self.changed = 0
         self.unclear = 0
 
@@ -209,7 +216,23 @@ class _Swapper:
                 self.changed += 1
                 yield self._originals.line(record.place, record.sha256)
             else:
-                yield self._line(raw) if whole and PREFIX_BYTES in raw else raw
+                new = self._line(raw) if whole and PREFIX_BYTES in raw else raw
+                record = self._rewritten.get(number)
+                if record and record.place and new is not raw:
+                    self._note(record._replace(rewritten=sha256(new).hexdigest()))
+                yield new
+
+    def forms(self, taken: Journal) -> list[LineRecord]:
+        """Return records of the lines that are now neither whole nor as they were rewritten; each has its original.
+
+        Not of a line that could be taken for that of another original.
+        """
+        known = (record for record in self._forms.values() if record)
+        return [record for record in known if taken.rewriting(bytes.fromhex(record.rewritten)) is None]
+
+    def _note(self, record: LineRecord) -> None:
+        is_one = self._forms.setdefault(record.rewritten, record) == record
+        self._forms[record.rewritten] = record if is_one else None
 
     def left(self) -> str:
         """Say how many markers were left because more than one original may be theirs."""

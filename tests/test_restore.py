@@ -424,6 +424,23 @@ def test_a_call_and_its_result_come_back_with_one_id(tmp_path: Path) -> None:
     assert back == made.count - 2
 
 
+def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) -> None:
+    """Where the other line of its call was altered: that one alone is not there any more, now and after a further run."""
+    path = compressed(tmp_path, session(made := ResponsesSession()))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"toolName":"write"', b'"toolName":"write" ', 1))
+    restore_session(path, from_markers=True)
+    for _ in range(2):
+        with pytest.raises(Damaged, match="exactly: 1 rewritten line is no longer there"):
+            verify_session(path)
+        with pytest.raises(Refused, match="exactly: 1 rewritten line is no longer there"):
+            restore_session(path)
+        compress_session(path, EAGER)
+        compress_again(path)
+    restore_session(path, from_markers=True)
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])
 @pytest.mark.parametrize("from_markers", [False, True], ids=["exact", "from markers"])
 def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
