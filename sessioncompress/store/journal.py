@@ -5,6 +5,7 @@ What stands behind the last run record was never committed. This module only rea
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, de
 
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 _NO_FRAME = -1
+_RUN = re.compile(rb'"type": ?"run"')
+"""Also as other programs write JSON: whoever mended a journal by hand may have used one."""
 
 
 class _LineRow(NamedTuple):
@@ -231,7 +234,7 @@ def _committed(file: BinaryIO) -> int:
     position = committed = 0
     for raw in _records(file):
         position += len(raw)
-        if b'"type":"run"' in raw and raw.endswith(b"\n"):
+        if _RUN.search(raw) and raw.endswith(b"\n"):
             committed = position
     return committed
 

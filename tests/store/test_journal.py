@@ -227,7 +227,7 @@ def test_a_record_that_is_gone_is_damage() -> None:
     assert parsed(first).runs == [run]
     for gone in range(len(records)):
         left = b"".join(records[:gone] + records[gone + 1 :])
-        with pytest.raises(Damaged, match="wrote 2 line and 3 block records|without its line"):
+        with pytest.raises(Damaged, match=r"wrote 2 line and 3 block records|without its line"):
             parsed(first + left + run.encode())
     with pytest.raises(Damaged, match="0 and 0 are there"):
         parsed(run.encode())
@@ -239,6 +239,12 @@ def test_counts_that_are_none_are_damage(records: Any) -> None:
     """As any other field."""
     with pytest.raises(Damaged):
         parsed(changed(RUN.encode(), records=records))
+
+
+def test_a_journal_that_another_program_wrote_is_read() -> None:
+    """With spaces, as most do."""
+    data = b"".join(json.dumps(json.loads(each.encode())).encode() + b"\n" for each in (LINE, BLOCK, RUN))
+    assert list(parsed(data).blocks) == [(LINE, BLOCK)]
 
 
 def test_fields_of_tomorrow_are_passed_over() -> None:
