@@ -10,9 +10,10 @@ from sessioncompress import files
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.jsonl import pieces
+from sessioncompress.marked import refuse_if_marked
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.restore import WAY_OUT, refuse_if_marked
+from sessioncompress.restore import WAY_OUT
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals

@@ -19,8 +19,11 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
     ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
-    ("the account of a run", frozenset({"account"})),
-    ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
+    ("the account of a run, and what it cannot account for", frozenset({"account", "marked"})),
+    (
+        "one reading, one writing",
+        frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole", "putback"}),
+    ),
     ("what the records of a journal name", frozenset({"recorded", "rewritten", "entries"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
@@ -28,7 +31,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
-    ("nothing", frozenset({"printable", "version", "interrupt", "columns"})),
+    ("nothing", frozenset({"printable", "version", "interrupt", "columns", "words"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 

@@ -1,0 +1,123 @@
+"""What goes back where not all can: whole lines, and in others a value wherever a marker of ours stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.marker import PREFIX_BYTES
+from sessioncompress.model import Kind
+from sessioncompress.model import Path as ValuePath
+from sessioncompress.recorded import recorded
+from sessioncompress.splice import CannotSplice, splice
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.survey import parse
+from sessioncompress.words import counted
+
+
+class PutBack:
+    """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours."""
+
+    def __init__(
+        self,
+        form: Format,
+        journal: Journal,
+        originals: OriginalsReader,
+        where: Path,
+        whole: Mapping[int, LineRecord],
+        rewritten: Mapping[int, LineRecord],
+    ) -> None:
+        self._form = form
+        self._journal = journal
+        self._originals = originals
+        self._where = where
+        self._whole = whole
+        self._rewritten = rewritten
+        self._forms: dict[str, LineRecord | None] = {}
+        self.changed = 0
+        self.unclear = 0
+
+    def lines(self, stream: Iterator[tuple[int, bytes, bool]]) -> Iterator[bytes]:
+        """Yield every line, changed where something of it can be put back."""
+        for number, raw, whole in stream:
+            record = self._whole.get(number)
+            if record and record.place:
+                self.changed += 1
+                yield self._originals.line(record.place, record.sha256)
+            else:
+                new = self._line(raw) if whole and PREFIX_BYTES in raw else raw
+                record = self._rewritten.get(number)
+                if record and record.place and new is not raw:
+                    self._note(record._replace(rewritten=sha256(new).hexdigest()))
+                yield new
+
+    def forms(self, taken: Journal) -> list[LineRecord]:
+        """Return records of the lines that are now neither whole nor as they were rewritten; each has its original.
+
+        Not of a line that could be taken for that of another original.
+        """
+        known = (record for record in self._forms.values() if record)
+        return [record for record in known if taken.rewriting(bytes.fromhex(record.rewritten)) is None]
+
+    def _note(self, record: LineRecord) -> None:
+        is_one = self._forms.setdefault(record.rewritten, record) == record
+        self._forms[record.rewritten] = record if is_one else None
+
+    def left(self) -> str:
+        """Say how many markers were left because more than one original may be theirs."""
+        if not self.unclear:
+            return ""
+        stay = counted(self.unclear, "marker that could stand", "markers that could stand")
+        return f"; {stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
+
+    def _line(self, raw: bytes) -> bytes:
+        entry = parse(raw)
+        if entry is None:
+            return raw
+        values: dict[ValuePath, object] = {}
+        line = self._form.reader().line(raw, entry)
+        for block in line.blocks:
+            found = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
+            if found:
+                values |= self._value(line.id, block.path, map(self._journal.block, found))
+        if not values:
+            return raw
+        try:
+            new, _ = splice(raw, entry, values)
+        except CannotSplice:
+            return raw
+        self.changed += 1
+        return new
+
+    def _value(
+        self, entry_id: str, path: ValuePath, found: Iterable[tuple[LineRecord, BlockRecord]]
+    ) -> dict[ValuePath, object]:
+        contents: list[object] = []
+        kind = Kind.RESULT
+        for line, block in found:
+            if line.place is None:
+                continue
+            raw = self._originals.line(line.place, line.sha256)
+            original = parse(raw)
+            if original is None or not self._is_of(entry_id, raw, original):
+                continue
+            kind = block.kind
+            value = recorded(original, block, self._where)
+            if value not in contents:
+                contents.append(value)
+        if len(contents) != 1:
+            self.unclear += len(contents) > 1
+            return {}
+        # An image's marker is the text of the part that stands in its place: the whole part goes back.
+        return {path[:-1] if kind is Kind.IMAGE else path: contents[0]}
+
+    def _is_of(self, entry_id: str, raw: bytes, original: Entry) -> bool:
+        """Say whether the original is that of an entry: a later call of the same id may have printed its marker.
+
+        Forks and migrations keep the ids of entries; before a migration there may have been none.
+        """
+        return self._form.reader().line(raw, original).id in ("", entry_id) or not entry_id
