@@ -120,8 +120,9 @@ class _Restore:
             finished = rewrite.finish()
             forms = putback.forms(self.journal) if putback else []
             records = [*map(LineRecord.encode, forms), self._record(finished.size, len(forms))]
-            committed = rewrite.commit(records if self.journal.runs else [])
+            # Asked before the commit: the session is the restored one from then on.
             stats = self._stats(Status.RESTORED, putback.left().removeprefix("; ") if putback else "")
+            committed = rewrite.commit(records if self.journal.runs else [])
             return replace(stats, size_after=committed.size, lines_restored=changed)
 
     def _record(self, size: int, lines: int) -> bytes:

@@ -131,9 +131,10 @@ def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
 def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
     """Agents list sessions by time."""
     path = compressed(tmp_path)
+    size = path.stat().st_size
     stats = restore(path)
     assert path.read_bytes() == session().bytes()
-    assert stats.size_after == len(session().bytes())
+    assert (stats.size_before, stats.size_after) == (size, len(session().bytes()))
     assert stats.lines_restored > 4
     assert path.stat().st_mtime_ns == MTIME
     assert path.stat().st_mode & 0o777 == 0o640
@@ -252,8 +253,10 @@ def test_by_its_markers_an_altered_session_gets_its_texts_back(tmp_path: Path, m
     """Results, arguments and pictures, wherever a marker of ours stands; lines that the agent wrote stay as they are."""
     path = compressed(tmp_path, session(make()))
     path.write_bytes(reserialised(path.read_bytes()))
+    size = path.stat().st_size
     stats = restore_session(path, from_markers=True)
     assert stats.status is Status.RESTORED
+    assert (stats.size_before, stats.size_after) == (size, path.stat().st_size)
     assert values(path.read_bytes()) == values(session(make()).bytes())
     assert marker.PREFIX_BYTES not in path.read_bytes()
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
