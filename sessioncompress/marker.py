@@ -17,6 +17,8 @@ ARGUMENT_END = "; the tool received all of it; do not copy this line"
 _OUTSIDE = re.compile(r"[^ -Z^-~]")
 _FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
+_SIZE = re.compile(r"\d (?:bytes|[KM]B)[],;]")
+_OF_LINES = re.compile(r" of [\d,]+ lines")
 _LONGEST_NAME = 80
 _KB = 1024
 
@@ -35,6 +37,22 @@ def occurs_in(text: str) -> bool:
 def is_one(text: str) -> bool:
     """Say whether the text is one marker and nothing else."""
     return text.startswith(PREFIX) and _FORM.fullmatch(text) is not None
+
+
+def stands_in(text: str, *, in_arguments: bool) -> bool:
+    """Say whether what is left out of one text is marked in it as we do; a text that quotes one looks the same.
+
+    Where a text is cut in several places, each marker counts the lines of the same text, some of which stand between
+    them, and the first names its original; markers of several texts are a quote for certain.
+    """
+    forms = _FORM.findall(text)
+    named = references(text)
+    if not forms or len(named) > 1 or named != references(forms[0]):
+        return False
+    between = _FORM.split(text)[1:-1]
+    counted = {tuple(_OF_LINES.findall(form)) for form in forms}
+    alike = len(counted) == 1 and all(map(str.strip, between)) and all(map(_SIZE.search, forms))
+    return alike and (ARGUMENT_END in forms[0]) == in_arguments
 
 
 def references(text: str) -> list[str]:

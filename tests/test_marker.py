@@ -89,6 +89,34 @@ def test_references_keep_their_order() -> None:
     assert marker.references(text) == [longer, REF]
 
 
+NAMED = marker.marker("3 of 9 lines, 99 bytes", REF)
+NAMELESS = marker.marker("3 of 9 lines, 99 bytes", None)
+IN_CALL = marker.marker("812 bytes", None, in_arguments=True)
+STANDS: list[tuple[str, str, bool, bool]] = [
+    ("named", f"a\n{NAMED}\nb", False, True),
+    ("nameless", f"a\n{NAMELESS}\nb", False, True),
+    ("an image", marker.marker("image/png, 4.5 KB", None), False, True),
+    ("a repetition", marker.marker("39 lines, 925 bytes, same text as a later bash result", None), False, True),
+    ("in a call", IN_CALL, True, True),
+    ("two cuts of one text", f"{NAMED}\nerror\n{NAMELESS}", False, True),
+    ("two cuts of one line", f"{IN_CALL} error {marker.marker('4.0 MB', None)}", True, True),
+    ("no marker", "[[sessioncompress]]", False, False),
+    ("of two texts", f"{NAMELESS}\n{marker.marker('3 of 8 lines, 99 bytes', None)}", False, False),
+    ("one after the other", f"{NAMELESS}\n{NAMELESS}", False, False),
+    ("two originals", f"{NAMED}\n{NAMED}", False, False),
+    ("the way back last", f"{NAMELESS}\n{NAMED}", False, False),
+    ("of a call, in a result", IN_CALL, False, False),
+    ("of a result, in a call", NAMED, True, False),
+    ("no size", marker.marker("3 lines", REF), False, False),
+]
+
+
+@pytest.mark.parametrize(("text", "in_arguments", "stands"), [it[1:] for it in STANDS], ids=[it[0] for it in STANDS])
+def test_a_marker_stands_in_a_text_as_we_write_it(text: str, in_arguments: bool, stands: bool) -> None:
+    """With an original or without; a quote may look the same, but markers of several texts are one for certain."""
+    assert marker.stands_in(text, in_arguments=in_arguments) is stands
+
+
 def test_a_reference_outside_a_marker_is_none() -> None:
     """The command in prose is prose."""
     assert marker.references(f"run sessioncompress show {REF}") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -100,9 +101,40 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     quoting.step(
         "bash", {"command": "x"}, "[[sessioncompress: 3 lines; the tool received all of it; do not copy this line]]"
     )
+    quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
     other = write(tmp_path, turn(quoting), "other.jsonl")
     assert restore_session(other).reason == "it was never compressed"
     assert verify_session(other).originals == 0
+
+
+def nameless(folder: Path) -> list[str]:
+    """Return the markers in the results of a session that was compressed without keeping originals."""
+    path = write(folder, session(), "nameless.jsonl")
+    compress(path, replace(EAGER, keep_backup=False))
+    return [
+        line for text in result_texts(entries(path.read_bytes())) for line in text.split("\n") if marker.is_one(line)
+    ]
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["all of it", "a part of it"])
+def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: Path, first: bool) -> None:
+    """As a clone has it: its markers name no original, and no journal says how many lines there are."""
+    (tmp_path / "old").mkdir()
+    path = write(tmp_path / "old", session(made := PiSession()))
+    if first:
+        compress(path)
+        session(made)
+        append(path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    clone = write(tmp_path, path.read_bytes(), "clone.jsonl")
+    before = snapshot(clone)
+    for use in (verify_session, restore_session):
+        with pytest.raises(Refused, match=r"\d+ markers stand in it, but no journal lies beside it") as caught:
+            use(clone)
+        said = str(caught.value)
+        assert re.search(r"\d markers name no original, since none was kept \(keepBackup: false\)", said)
+        assert ("--originals OTHER" in said) == first
+    assert snapshot(clone) == before
 
 
 def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> None:
