@@ -19,6 +19,7 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
+from sessioncompress.marked import NONE, markers_of
 from sessioncompress.model import Change
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
@@ -33,7 +34,7 @@ from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import LineRecord, RunRecord
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord
 from sessioncompress.store.recover import check, recover
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.survey import parse
@@ -108,6 +109,8 @@ class _Run:
         (check if self._dry_run else recover)(self._session, self._beside, self._journal.lengths)
         self._ours = Ours((self._journal,))
         self._known = files.read_session(self._session, self._journal)
+        strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
+        self._strangers = markers_of(self._session) if strange else NONE
         small = gate.is_small(self._session.size, self._policy, force=self._force)
         if small and not self._is_due(turns_of(self._known.survey)):
             reason = gate.too_small(self._session.size, self._policy)
@@ -249,7 +252,8 @@ class _Run:
                 "turns": turns_of(view.survey),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.tally.removed,
-            },
+            }
+            | ({UNKNOWN_IN_CALLS: self._strangers.in_calls} if self._strangers.in_calls else {}),
             head=head(self._session.path.parent),
             records=(len(applied.records), applied.records.blocks),
         )
@@ -259,7 +263,11 @@ class _Run:
         return replace(stats, reason=why(view, planned, gain))
 
     def _stats(self, view: View) -> CompressionStats:
-        return counted(view, self._where, self._journal.size + self._journal.store_size)
+        """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""
+        stats = counted(view, self._where, self._journal.size + self._journal.store_size)
+        older = self._strangers.in_calls or self._journal.unknown_in_calls
+        in_calls = max(stats.imitated_in_calls - older, 0)
+        return replace(stats, imitated_in_calls=in_calls, markers_without_journal=self._strangers.texts)
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:

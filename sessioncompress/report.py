@@ -33,6 +33,7 @@ _FIELDS = (
     "lines_changed",
     "lines_not_understood",
     "imitated_markers",
+    "markers_without_journal",
 )
 _PARTS = (
     ("tool_calls_compressed", "call"),
@@ -91,6 +92,12 @@ def _plural(number: int, word: str) -> str:
 def warnings(stats: CompressionStats) -> list[str]:
     """Return what a user should look at."""
     found = []
+    if stats.markers_without_journal:
+        one = stats.markers_without_journal == 1
+        found.append(
+            f"{printable(stats.path)}: {stats.markers_without_journal:,} {'marker' if one else 'markers'}, but no "
+            f"journal lies here: what {'it stands' if one else 'they stand'} for cannot be restored from here"
+        )
     if stats.imitated_in_calls:
         one = stats.imitated_in_calls == 1
         found.append(

@@ -50,6 +50,7 @@ class CompressionStats:
     lines_not_understood: int = 0
     imitated_markers: int = 0
     imitated_in_calls: int = 0
+    markers_without_journal: int = 0
     turns: int = 0
     exit_code: int = 0
     warnings: tuple[str, ...] = field(default=())

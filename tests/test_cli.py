@@ -49,6 +49,7 @@ FILE_FIELDS = {
     "linesChanged",
     "linesNotUnderstood",
     "imitatedMarkers",
+    "markersWithoutJournal",
 }
 TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason"}
 SIZES = r"[\d,]+ KB"
@@ -344,6 +345,16 @@ def test_imitated_markers_are_warned_of(here: Path) -> None:
     assert json.loads(result.stdout)["files"][0]["imitatedMarkers"] >= 1
     assert "session.jsonl: " in result.stderr
     assert "look for '[[sessioncompress:' in the files it wrote" in result.stderr
+
+
+def test_markers_without_a_journal_are_told(compressed: Path) -> None:
+    """What they stand for is not here; no model is accused of having written them."""
+    shutil.rmtree(beside(compressed).folder)
+    result = run("compress", "--force", "session.jsonl")
+    assert re.fullmatch(
+        r"session\.jsonl: \d+ markers, but no journal lies here: what they stand for cannot be restored from here\n",
+        result.stderr,
+    )
 
 
 # compress: options

@@ -226,6 +226,35 @@ def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
     assert again.imitated_markers == 0
 
 
+def without_journal(folder: Path, policy: Policy) -> tuple[Path, PiSession]:
+    """Compress a session and go on with it where nothing of what lies beside it is, as in a clone."""
+    made = work(PiSession(), 1)
+    path = write(folder, made)
+    compress(path, policy)
+    for each in beside(path).folder.iterdir():
+        each.unlink()
+    work(made, 2)
+    append(path, made)
+    return path, made
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_markers_without_a_journal_are_no_imitations(tmp_path: Path, keep: bool) -> None:
+    """They may be ours: nobody is accused, now or when there is a journal again, but of what is new."""
+    policy = replace(EAGER, keep_backup=keep)
+    path, made = without_journal(tmp_path, policy)
+    would = compress_session(path, policy, dry_run=True)
+    stats = compress(path, policy)
+    assert would.markers_without_journal == stats.markers_without_journal > 1
+    assert would.imitated_in_calls == stats.imitated_in_calls == 0
+    again = compress_again(path, policy)
+    assert again.markers_without_journal == again.imitated_in_calls == 0
+    shown = next(text for call in calls(entries(path.read_bytes())) if marker.occurs_in(text := json.dumps(call)))
+    made.step("write", {"path": "copy", "content": json.loads(shown)["arguments"]["content"]}, "ok")
+    append(path, made)
+    assert compress_session(path, policy).imitated_in_calls == 1
+
+
 @pytest.mark.parametrize("given", ["kept", "../kept", "absolute"])
 def test_a_backup_dir_holds_what_lies_beside(tmp_path: Path, given: str) -> None:
     """A relative one counts from the session's folder."""

@@ -21,7 +21,7 @@ from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, decode
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
 
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 _NO_FRAME = -1
@@ -166,6 +166,11 @@ class Journal:
     def lengths(self) -> Lengths:
         """Return how much of both files is committed."""
         return Lengths(self.store_size, self.size)
+
+    @property
+    def unknown_in_calls(self) -> int:
+        """Return in how many arguments of calls a marker stood when the journal was begun."""
+        return int(self.runs[0].stats.get(UNKNOWN_IN_CALLS, 0)) if self.runs else 0
 
     @property
     def restored(self) -> bool:

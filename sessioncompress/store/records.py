@@ -34,6 +34,9 @@ _TOO_MANY = 1 << 62
 
 _COUNTED = ("lines", "blocks")
 
+UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
+"""Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
+
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
@@ -244,9 +247,10 @@ def _counts(value: Any) -> tuple[int, int] | None:
 
 
 def _stats(value: Any) -> dict[str, Any]:
-    """Read the numbers of a run; one of them decides when the next is due."""
+    """Read the numbers of a run; later runs count on two of them."""
     stats = dict(value)
-    _count(stats.get("turns", 0))
+    for name in ("turns", UNKNOWN_IN_CALLS):
+        _count(stats.get(name, 0))
     return stats
 
 
