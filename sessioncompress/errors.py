@@ -84,6 +84,10 @@ class Damaged(SessionCompressError):
     exit_code = 5
 
 
+class Unreadable(Damaged):
+    """An original cannot be read back; others may be."""
+
+
 @contextmanager
 def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator[None]:
     """Turn an OSError of the block into a FileFailed, see failed()."""

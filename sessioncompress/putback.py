@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import Kind
@@ -16,7 +17,8 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.survey import parse
-from sessioncompress.words import counted
+from sessioncompress.whole import Whole
+from sessioncompress.words import counted, listed
 
 
 class PutBack:
@@ -28,14 +30,15 @@ class PutBack:
         journal: Journal,
         originals: OriginalsReader,
         where: Path,
-        whole: Mapping[int, LineRecord],
+        whole: Whole,
         rewritten: Mapping[int, LineRecord],
     ) -> None:
         self._form = form
         self._journal = journal
         self._originals = originals
         self._where = where
-        self._whole = whole
+        self._whole = whole.lines
+        self._unreadable = whole.unreadable
         self._rewritten = rewritten
         self._forms: dict[str, LineRecord | None] = {}
         self.changed = 0
@@ -49,7 +52,7 @@ class PutBack:
                 self.changed += 1
                 yield self._originals.line(record.place, record.sha256)
             else:
-                new = self._line(raw) if whole and PREFIX_BYTES in raw else raw
+                new = self._line(number, raw) if whole and PREFIX_BYTES in raw else raw
                 record = self._rewritten.get(number)
                 if record and record.place and new is not raw:
                     self._note(record._replace(rewritten=sha256(new).hexdigest()))
@@ -67,14 +70,20 @@ class PutBack:
         is_one = self._forms.setdefault(record.rewritten, record) == record
         self._forms[record.rewritten] = record if is_one else None
 
-    def left(self) -> str:
-        """Say how many markers were left because more than one original may be theirs."""
-        if not self.unclear:
-            return ""
-        stay = counted(self.unclear, "marker that could stand", "markers that could stand")
-        return f"; {stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
+    @property
+    def unreadable(self) -> str:
+        """Say of which lines the originals cannot be read; nothing where all can."""
+        lines = listed([number + 1 for number in sorted(self._unreadable)])
+        one = len(self._unreadable) == 1
+        return f"the {'original of line' if one else 'originals of lines'} {lines} cannot be read" if lines else ""
 
-    def _line(self, raw: bytes) -> bytes:
+    def left(self) -> str:
+        """Say what was left: lines whose originals cannot be read, markers that more than one original may be of."""
+        stay = counted(self.unclear, "marker that could stand", "markers that could stand")
+        unclear = f"{stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
+        return "".join(f"; {each}" for each in (self.unreadable, unclear if self.unclear else "") if each)
+
+    def _line(self, number: int, raw: bytes) -> bytes:
         entry = parse(raw)
         if entry is None:
             return raw
@@ -83,7 +92,8 @@ class PutBack:
         for block in line.blocks:
             found = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
             if found:
-                values |= self._value(line.id, block.path, map(self._journal.block, found))
+                originals = self._originals_of(number, line.id, map(self._journal.block, found))
+                values |= self._value(block.path, originals)
         if not values:
             return raw
         try:
@@ -93,27 +103,38 @@ class PutBack:
         self.changed += 1
         return new
 
-    def _value(
-        self, entry_id: str, path: ValuePath, found: Iterable[tuple[LineRecord, BlockRecord]]
-    ) -> dict[ValuePath, object]:
-        contents: list[object] = []
-        kind = Kind.RESULT
+    def _value(self, path: ValuePath, found: Sequence[tuple[Kind, object]]) -> dict[ValuePath, object]:
+        """Return what goes back where a marker stands, of the originals that it may stand for."""
+        if len(found) != 1:
+            self.unclear += len(found) > 1
+            return {}
+        ((kind, value),) = found
+        # An image's marker is the text of the part that stands in its place: the whole part goes back.
+        return {path[:-1] if kind is Kind.IMAGE else path: value}
+
+    def _originals_of(
+        self, number: int, entry_id: str, found: Iterable[tuple[LineRecord, BlockRecord]]
+    ) -> list[tuple[Kind, object]]:
+        """Return the originals that a replacement in a line may stand for; none where one of them cannot be read."""
+        values: list[tuple[Kind, object]] = []
+        known, unknown = set(), set()
         for line, block in found:
             if line.place is None:
                 continue
-            raw = self._originals.line(line.place, line.sha256)
-            original = parse(raw)
-            if original is None or not self._is_of(entry_id, raw, original):
+            try:
+                raw = self._originals.line(line.place, line.sha256)
+            except Unreadable:
+                unknown.add(block.xxh3)
                 continue
-            kind = block.kind
-            value = recorded(original, block, self._where)
-            if value not in contents:
-                contents.append(value)
-        if len(contents) != 1:
-            self.unclear += len(contents) > 1
-            return {}
-        # An image's marker is the text of the part that stands in its place: the whole part goes back.
-        return {path[:-1] if kind is Kind.IMAGE else path: contents[0]}
+            original = parse(raw)
+            if original is not None and self._is_of(entry_id, raw, original):
+                value = block.kind, recorded(original, block, self._where)
+                known.add(block.xxh3)
+                values += [value] if value not in values else []
+        if unknown <= known:
+            return values
+        self._unreadable.add(number)
+        return []
 
     def _is_of(self, entry_id: str, raw: bytes, original: Entry) -> bool:
         """Say whether the original is that of an entry: a later call of the same id may have printed its marker.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.entries import original_of
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked
 from sessioncompress.policy import BALANCED, Policy
@@ -24,6 +24,7 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord, RunRecord
 from sessioncompress.store.recover import recover
+from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
 from sessioncompress.words import counted
@@ -100,11 +101,19 @@ class _Restore:
         form = files.format_of(self.session)
         if not journal.kept:
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
-        with OriginalsReader(store.originals) as originals, self.session.reader() as file:
+        with SalvagingReader(store.originals) as originals, self.session.reader() as file:
             swaps = find(self.session, journal)[0]
             whole = whole_lines(self.session, form, swaps, originals, store.journal)
             putback = PutBack(form, journal, originals, store.journal, whole, swaps if store == self.beside else {})
-            return self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
+            done = self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
+        if putback.unreadable and done.status is Status.UNCHANGED:
+            raise Damaged(
+                f"nothing can be put back: {putback.unreadable}",
+                where=store.originals,
+                state=NOT_CHANGED,
+                remedy="Put a copy of this file back from a backup.",
+            )
+        return done
 
     def _write(self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None) -> RestoreStats:
         with Rewrite(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.errors import FileFailed, UsageError, failing
+from sessioncompress.errors import FileFailed, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
-from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.survey import parse
 
 _JOURNALS = "*.refs.jsonl"
@@ -42,19 +42,20 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     """Return the originals that a reference names: one, or the candidates where it is ambiguous.
 
     Equal contents count once. Raises UsageError where the reference is none, or none is found; FileFailed where it may
-    stand in a file that cannot be read; Damaged where the original does not read back.
+    stand in a file that cannot be read; Damaged where the original does not read back. Of a damaged file all is
+    found that can still be read.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
-    unreadable: list[FileFailed] = []
+    unreadable: list[SessionCompressError] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
             try:
                 shown_there = _in_journal(ref, journal)
-            except FileFailed as error:
+            except (FileFailed, Unreadable) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:
@@ -122,8 +123,18 @@ def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Ite
     kept = [(line, block) for line, block in pairs if line.place is not None]
     if not kept:
         return
-    with OriginalsReader(originals_of(journal)) as originals:
+    read: set[str] = set()
+    lost: list[tuple[str, Unreadable]] = []
+    with SalvagingReader(originals_of(journal)) as originals:
         for line, block in kept:
             assert line.place is not None
-            entry = parse(originals.line(line.place, line.sha256))
+            try:
+                entry = parse(originals.line(line.place, line.sha256))
+            except Unreadable as error:
+                lost.append((block.xxh3, error))
+                continue
+            read.add(block.xxh3)
             yield Shown(block, journal, content_of(recorded(entry, block, journal), block.kind))
+    missing = [error for xxh3, error in lost if xxh3 not in read]
+    if missing:
+        raise missing[0]

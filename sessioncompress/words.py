@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(number: int, one: str, several: str) -> str:
     """Return the number with the word for as many."""
     return f"{number:,} {one if number == 1 else several}"
+
+
+def listed(numbers: Sequence[int], most: int = 10) -> str:
+    """Return numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
+    shown = [f"{number:,}" for number in numbers[:most]]
+    if len(numbers) > most:
+        shown.append(f"{len(numbers) - most:,} more")
+    return " and ".join(each for each in (", ".join(shown[:-1]), *shown[-1:]) if each)

@@ -19,11 +19,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
     ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
-    ("the account of a run, and what it cannot account for", frozenset({"account", "marked"})),
-    (
-        "one reading, one writing",
-        frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole", "putback"}),
-    ),
+    ("the account of a run, and what goes back in part", frozenset({"account", "marked", "putback"})),
+    ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
     ("what the records of a journal name", frozenset({"recorded", "rewritten", "entries"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),

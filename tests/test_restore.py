@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -474,6 +476,99 @@ def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) ->
         compress_again(path)
     restore_session(path, from_markers=True)
     assert values(path.read_bytes()) == values(made.bytes())
+
+
+def flipped(path: Path, share: float) -> None:
+    """Flip one bit of the originals."""
+    store = beside(path).originals
+    data = bytearray(store.read_bytes())
+    data[int(len(data) * share)] ^= 0x10
+    store.write_bytes(data)
+
+
+def told(use: Callable[[], Any]) -> tuple[Any, str]:
+    """Return what comes of it, or what the error for a damaged store says."""
+    try:
+        return use(), ""
+    except Damaged as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("share", [number / 20 for number in range(1, 20)])
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_from_a_damaged_store_all_comes_back_that_can_be_read(
+    tmp_path: Path, make: Callable[[], PiSession], share: float
+) -> None:
+    """Wherever the flipped bit is: each line is its original or as it was, ids go together, and what stays is named."""
+    path = compressed(tmp_path, session(made := make()))
+    was = split(path.read_bytes())
+    flipped(path, share)
+    for use in (restore_session, verify_session):
+        with pytest.raises(Damaged, match=r"Without one, .* --from-markers' puts back all lines that can still"):
+            use(path)
+    stats, error = told(lambda: restore_session(path, from_markers=True))
+    calls, answered = ids(path.read_bytes())
+    assert calls == answered
+    lines = list(zip(split(path.read_bytes()), was, made.lines(), strict=True))
+    stay = [at for at, (now, before, then) in enumerate(lines, 1) if now == before != then]
+    if stats is None:
+        assert "nothing can be put back: the originals of lines" in error
+        assert split(path.read_bytes()) == was
+    elif make is PiSession:
+        assert all(now in (before, then) for now, before, then in lines)
+        assert f"the original{'s' * (len(stay) > 1)} of line" in stats.reason
+        assert all(re.search(rf"\b{at}\b", stats.reason) for at in stay[:10])
+    else:
+        assert "cannot be read" in stats.reason
+
+
+def test_one_line_of_a_damaged_store_is_lost(tmp_path: Path) -> None:
+    """Where its bytes stand in the file as they are, only it."""
+    made = session()
+    made.step("bash", {"command": "x"}, base64.b64encode(random.Random(1).randbytes(9000)).decode())
+    path = compressed(tmp_path, turn(made))
+    flipped(path, 0.8)
+    stats = restore_session(path, from_markers=True)
+    lines = list(zip(split(path.read_bytes()), made.lines(), strict=True))
+    ((stays, _),) = [(at, now) for at, (now, then) in enumerate(lines, 1) if now != then]
+    assert stats.reason == f"the original of line {stays} cannot be read"
+
+
+def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Path) -> None:
+    """Two calls of one id, each with its text: which marker is whose is not known without both."""
+    path = compressed(tmp_path)
+    path.write_bytes(reserialised(path.read_bytes()))
+    was = path.read_bytes()
+    journal = beside(path).journal
+    records = [json.loads(raw) for raw in split(journal.read_bytes())]
+    lines = [number for number, each in enumerate(records) if each["type"] == "line"]
+    block = next(at for at, each in enumerate(records) if each["type"] == "block" and each["kind"] == "result")
+    owner = max(at for at in lines if at < block)
+    other = {**records[block], "xxh3": "0" * 16}
+    nowhere = {**records[owner], "original": {**records[owner]["original"], "sha256": "0" * 64}}
+    records[block + 1 : block + 1] = [nowhere, other]
+    records[-1]["records"] = {"lines": len(lines) + 1, "blocks": records[-1]["records"]["blocks"] + 1}
+    journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+    number = records[block]["line"]
+    stats = restore_session(path, from_markers=True)
+    assert f"the original of line {number + 1} cannot be read" in stats.reason
+    assert split(path.read_bytes())[number] == split(was)[number]
+
+
+def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
+    """And nothing else ever."""
+    path = compressed(tmp_path)
+    found = [ref for entry in entries(path.read_bytes()) for ref in marker.references(json.dumps(entry))]
+    whole = {ref: show(ref, path)[0].content for ref in found}
+    data = beside(path).originals.read_bytes()
+    some = 0
+    for number in range(1, 20):
+        beside(path).originals.write_bytes(data)
+        flipped(path, number / 20)
+        shown = [(told(partial(show, ref, path)), content) for ref, content in whole.items()]
+        assert all(done[0].content == content if done else "from a backup" in said for (done, said), content in shown)
+        some += 0 < sum(done is not None for (done, _), _ in shown) < len(whole)
+    assert some > 2
 
 
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])

@@ -12,7 +12,8 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.growing import too_short
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import LONGEST_LINE, readable_lines
+from sessioncompress.store.originals import LONGEST_LINE
+from sessioncompress.store.salvage import readable_lines
 
 FORGOTTEN: Final = 1
 """Bytes of a journal that forget() was about to delete: no run leaves it so short, and no space is needed for it."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.errors import NOT_CHANGED, Unreadable, failing
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
@@ -22,9 +20,8 @@ LONGEST_LINE: Final = 64 << 20
 
 _WINDOW_LOG: Final = FRAME_BYTES.bit_length() - 1
 """A frame that asks for a larger window than our own content is none of ours."""
-_READ: Final = 1 << 16
-_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-"""What every frame begins with."""
+READ_BYTES: Final = 1 << 16
+"""Bytes of a frame that are read at once."""
 _LONGEST_FRAME: Final = FRAME_BYTES + (1 << 16)
 """Bytes on disk: zstd adds at most a few thousand to what it cannot compress."""
 
@@ -65,22 +62,22 @@ class OriginalsReader:
             self._fd = -1
 
     def line(self, place: Place, sha256_hex: str) -> bytes:
-        """Return the line at a place. Raises Damaged unless all of it is there and has that SHA-256."""
+        """Return the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
         if not 0 <= place.bytes <= LONGEST_LINE or not 0 <= place.offset < FRAME_BYTES or place.frame < 0:
-            raise self._damaged(place, "this is no place of a line")
+            raise self._unreadable(place, "this is no place of a line")
         frame, offset, left = place.frame, place.offset, place.bytes
         parts = []
         while left:
             content, following = self._frame(frame, place)
             part = content[offset : offset + left]
             if not part:
-                raise self._damaged(place, "the line ends too early")
+                raise self._unreadable(place, "the line ends too early")
             parts.append(part)
             left -= len(part)
             frame, offset = following, 0
         line = b"".join(parts)
         if sha256(line).hexdigest() != sha256_hex:
-            raise self._damaged(place, "the line has another SHA-256 than its record")
+            raise self._unreadable(place, "the line has another SHA-256 than its record")
         return line
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
@@ -91,81 +88,38 @@ class OriginalsReader:
         return self._cached[1], self._cached[2]
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
+        """Return the content of the frame at that byte, and where the next one begins, to read the line at a place."""
         from sessioncompress.store import zstd
 
-        decoder = _decoder()
+        decoder = new_decoder()
         content = bytearray()
         position = start
         while not decoder.eof:
-            data = os.pread(self._fd, _READ, position) if decoder.needs_input else b""
+            data = os.pread(self._fd, READ_BYTES, position) if decoder.needs_input else b""
             if decoder.needs_input and not data:
-                raise self._damaged(place, "the frame is cut off")
+                raise self._unreadable(place, "the frame is cut off")
             position += len(data)
             try:
                 content += decoder.decompress(data, max_length=FRAME_BYTES + 1 - len(content))
             except zstd.ZstdError as error:
-                raise self._damaged(place, "the frame cannot be decompressed") from error
-            if len(content) > FRAME_BYTES or position - start > _LONGEST_FRAME + _READ:
-                raise self._damaged(place, "the frame is larger than any that is written there")
+                raise self._unreadable(place, "the frame cannot be decompressed") from error
+            if len(content) > FRAME_BYTES or position - start > _LONGEST_FRAME + READ_BYTES:
+                raise self._unreadable(place, "the frame is larger than any that is written there")
         return bytes(content), position - len(decoder.unused_data)
 
-    def _damaged(self, place: Place, what: str) -> Damaged:
+    def _unreadable(self, place: Place, what: str) -> Unreadable:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
-        return Damaged(f"{what} ({where})", where=self._path, state=NOT_CHANGED)
+        return Unreadable(
+            f"{what} ({where})",
+            where=self._path,
+            state=NOT_CHANGED,
+            remedy="Put a copy of this file back from a backup. Without one, 'sessioncompress restore --from-markers' "
+            "puts back all lines that can still be read.",
+        )
 
 
-def readable_lines(path: Path, start: int) -> Iterator[bytes]:
-    """Yield the lines that can be read from a byte of an originals file on, without a record that names them.
-
-    What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
-    where there is no file.
-    """
-    try:
-        fd = open_file(path)
-    except FileNotFoundError:
-        return
-    try:
-        expected, begun = start, b""
-        while (position := _next_frame(fd, expected)) >= 0:
-            content, end = _readable(fd, position)
-            if position != expected:
-                content = content[content.find(b"\n") + 1 :]
-                begun = b""
-            *lines, begun = (begun + content).split(b"\n")
-            yield from (line + b"\n" for line in lines)
-            expected = end
-    finally:
-        os.close(fd)
-
-
-def _next_frame(fd: int, position: int) -> int:
-    """Return where the next frame seems to begin, -1 if none does."""
-    while data := os.pread(fd, FRAME_BYTES, position):
-        found = data.find(_MAGIC)
-        if found >= 0:
-            return position + found
-        position += max(1, len(data) - len(_MAGIC) + 1)
-    return -1
-
-
-def _readable(fd: int, start: int) -> tuple[bytes, int]:
-    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole."""
-    from sessioncompress.store import zstd
-
-    decoder = _decoder()
-    content = bytearray()
-    position = start
-    with suppress(zstd.ZstdError):
-        while len(content) <= FRAME_BYTES and not decoder.eof:
-            data = os.pread(fd, _READ, position) if decoder.needs_input else b""
-            if decoder.needs_input and not data:
-                break
-            position += len(data)
-            content += decoder.decompress(data, max_length=FRAME_BYTES + 1 - len(content))
-    return bytes(content), position - len(decoder.unused_data) if decoder.eof else start + 1
-
-
-def _decoder() -> zstd.ZstdDecompressor:
+def new_decoder() -> zstd.ZstdDecompressor:
+    """Return a decoder that takes no frame with a larger window than ours."""
     # Imported here because most runs read a journal, with its places, but no original.
     from sessioncompress.store import zstd
 

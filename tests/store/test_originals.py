@@ -12,7 +12,7 @@ import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
 from sessioncompress.store import zstd
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place, readable_lines
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
 from sessioncompress.store.packer import OriginalsPacker
 from tests.store.tools import digest
 
@@ -188,27 +188,3 @@ def test_the_last_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
         for place, line in zip(places, lines, strict=True):
             reader.line(place, digest(line))
     assert len(reads) <= 2 * len({place.frame for place in places})
-
-
-def test_readable_lines(tmp_path: Path) -> None:
-    """All of them, from a byte on; where a frame is broken the whole lines of all others; of garbage none."""
-    path = tmp_path / "o.zst"
-    assert list(readable_lines(path, 0)) == []
-    lines = [b"%d " % number + b"text " * 30_000 + b"\n" for number in range(40)]
-    place = pack(path, lines[:1])[0]
-    start = path.stat().st_size
-    frames = sorted({place.frame for place in pack(path, lines[1:], start)})
-    assert len(frames) == 3
-    assert list(readable_lines(path, 0)) == lines
-    assert list(readable_lines(path, start)) == lines[1:]
-    data = path.read_bytes()
-    path.write_bytes(data[: frames[1] + 40] + b"\0" * 9 + data[frames[1] + 49 :])
-    left = list(readable_lines(path, place.frame))
-    assert set(left) < set(lines)
-    assert left[0] == lines[0]
-    assert left[-1] == lines[-1]
-    assert len(left) > 20
-    path.write_bytes(data[:-1])
-    assert list(readable_lines(path, 0)) == lines
-    path.write_bytes(b"garbage" * 99)
-    assert list(readable_lines(path, 0)) == []

@@ -1,0 +1,111 @@
+"""What can still be read of an originals file where frames of it are damaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sessioncompress.errors import Unreadable
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.originals import FRAME_BYTES, READ_BYTES, OriginalsReader, Place, new_decoder
+
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""What every frame begins with."""
+_FLAGS: Final = len(_MAGIC)
+"""Where the byte stands that says what a frame's head holds."""
+_CHECKSUM: Final = 0x04
+_ALL: Final = FRAME_BYTES + 1
+
+
+class SalvagingReader(OriginalsReader):
+    """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
+
+    def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
+        """Return what can be read of the frame at that byte, and where the next one seems to begin."""
+        try:
+            return super()._decode(start, place)
+        except Unreadable:
+            content, end = _salvaged(self._fd, start)
+            following = _next_frame(self._fd, end)
+            return content, following if following >= 0 else os.fstat(self._fd).st_size
+
+
+def readable_lines(path: Path, start: int) -> Iterator[bytes]:
+    """Yield the lines that can be read from a byte of an originals file on, without a record that names them.
+
+    What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
+    where there is no file.
+    """
+    try:
+        fd = open_file(path)
+    except FileNotFoundError:
+        return
+    try:
+        expected, begun = start, b""
+        while (position := _next_frame(fd, expected)) >= 0:
+            content, end = _readable(fd, position)
+            if position != expected:
+                content = content[content.find(b"\n") + 1 :]
+                begun = b""
+            *lines, begun = (begun + content).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+            expected = end
+    finally:
+        os.close(fd)
+
+
+def _next_frame(fd: int, position: int) -> int:
+    """Return where the next frame seems to begin, -1 if none does."""
+    while data := os.pread(fd, FRAME_BYTES, position):
+        found = data.find(_MAGIC)
+        if found >= 0:
+            return position + found
+        position += max(1, len(data) - len(_MAGIC) + 1)
+    return -1
+
+
+def _readable(fd: int, start: int) -> tuple[bytes, int]:
+    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole."""
+    from sessioncompress.store import zstd
+
+    content = bytearray()
+    with suppress(zstd.ZstdError):
+        end = _decode(fd, start, content, _ALL)
+        return bytes(content), end
+    return bytes(content), start + 1
+
+
+def _salvaged(fd: int, start: int) -> tuple[bytes, int]:
+    """Return the same of a damaged frame, whatever its checksum says: also what only a SHA-256 can vouch for."""
+    from sessioncompress.store import zstd
+
+    # What one call decompressed before it met the damage is lost with it: then a byte at a time.
+    for step in (_ALL, 1):
+        content = bytearray()
+        with suppress(zstd.ZstdError):
+            end = _decode(fd, start, content, step, checksum=False)
+            return bytes(content), end
+    return bytes(content), start + 1
+
+
+def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool = True) -> int:
+    """Add to `content` what stands in the frame at that byte, `step` bytes a call; return where to look on."""
+    decoder = new_decoder()
+    position = start
+    while len(content) <= FRAME_BYTES and not decoder.eof:
+        data = os.pread(fd, READ_BYTES, position) if decoder.needs_input else b""
+        if decoder.needs_input and not data:
+            break
+        if position == start and not checksum:
+            data = _without_checksum(data)
+        position += len(data)
+        content += decoder.decompress(data, max_length=min(step, _ALL - len(content)))
+    return position - len(decoder.unused_data) if decoder.eof else start + 1
+
+
+def _without_checksum(data: bytes) -> bytes:
+    """Return the beginning of a frame that says of itself that no checksum stands at its end."""
+    return data[:_FLAGS] + bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1]) + data[_FLAGS + 1 :]
