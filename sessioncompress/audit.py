@@ -13,7 +13,7 @@ from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.restore import WAY_OUT
+from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
@@ -47,7 +47,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 "no longer there as written",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy=WAY_OUT,
+                remedy=way_out(session, beside, journal),
             )
         return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), checked, journal.counts[1])
 

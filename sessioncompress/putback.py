@@ -22,7 +22,10 @@ from sessioncompress.words import counted, listed
 
 
 class PutBack:
-    """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours."""
+    """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours.
+
+    `rewritten` are the session's rewritten lines and how many more there were; None where the journal is not its own.
+    """
 
     def __init__(
         self,
@@ -31,7 +34,7 @@ class PutBack:
         originals: OriginalsReader,
         where: Path,
         whole: Whole,
-        rewritten: Mapping[int, LineRecord],
+        rewritten: tuple[Mapping[int, LineRecord], int] | None,
     ) -> None:
         self._form = form
         self._journal = journal
@@ -39,7 +42,9 @@ class PutBack:
         self._where = where
         self._whole = whole.lines
         self._unreadable = whole.unreadable
-        self._rewritten = rewritten
+        self.is_own = rewritten is not None
+        self._rewritten, self._missing = rewritten or ({}, 0)
+        self._in_part = 0
         self._forms: dict[str, LineRecord | None] = {}
         self.changed = 0
         self.unclear = 0
@@ -56,6 +61,7 @@ class PutBack:
                 record = self._rewritten.get(number)
                 if record and record.place and new is not raw:
                     self._note(record._replace(rewritten=sha256(new).hexdigest()))
+                self._in_part += new is not raw and not self._journal.originals(sha256(new).digest())
                 yield new
 
     def forms(self, taken: Journal) -> list[LineRecord]:
@@ -77,11 +83,28 @@ class PutBack:
         one = len(self._unreadable) == 1
         return f"the {'original of line' if one else 'originals of lines'} {lines} cannot be read" if lines else ""
 
-    def left(self) -> str:
+    @property
+    def left(self) -> list[str]:
         """Say what was left: lines whose originals cannot be read, markers that more than one original may be of."""
         stay = counted(self.unclear, "marker that could stand", "markers that could stand")
         unclear = f"{stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
-        return "".join(f"; {each}" for each in (self.unreadable, unclear if self.unclear else "") if each)
+        return [each for each in (self.unreadable, unclear if self.unclear else "") if each]
+
+    @property
+    def inexact(self) -> str:
+        """Say how many rewritten lines did not come back, or only in part; nothing where all are as they were."""
+        known = len(self._rewritten) + self._missing
+        gone = max(known - self.changed, 0)
+        parts = [f"{gone:,} did not come back"] if gone else []
+        parts += [f"{self._in_part:,} came back in part"] if self._in_part else []
+        if not parts:
+            return ""
+        never = sum(record.place is None for record in self._rewritten.values())
+        why = [f"of {never:,} no original was kept"] if never else []
+        if self._in_part or gone > never + len(self._unreadable):
+            why.append("thinking and mirrors leave no marker")
+        of = f"of {known:,} rewritten lines " if known else ""
+        return of + " and ".join(parts) + (f" ({'; '.join(why)})" if why else "") + ": the session is not exact"
 
     def _line(self, number: int, raw: bytes) -> bytes:
         entry = parse(raw)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.entries import original_of
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
+from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError
+from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked
 from sessioncompress.policy import BALANCED, Policy
@@ -29,7 +30,8 @@ from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
 from sessioncompress.words import counted
 
-WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
+_WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
+_NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the session can bring back the rest."
 
 
 def restore_session(
@@ -88,7 +90,7 @@ class _Restore:
                 "it cannot be restored exactly: " + "; ".join(reasons),
                 where=self.session.path,
                 state=NOT_CHANGED,
-                remedy=WAY_OUT if self.journal.kept else "Only a copy of the session can bring it back.",
+                remedy=way_out(self.session, self.beside, self.journal),
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
@@ -102,9 +104,7 @@ class _Restore:
         if not journal.kept:
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with SalvagingReader(store.originals) as originals, self.session.reader() as file:
-            swaps = find(self.session, journal)[0]
-            whole = whole_lines(self.session, form, swaps, originals, store.journal)
-            putback = PutBack(form, journal, originals, store.journal, whole, swaps if store == self.beside else {})
+            putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
             done = self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
         if putback.unreadable and done.status is Status.UNCHANGED:
             raise Damaged(
@@ -124,13 +124,13 @@ class _Restore:
             if putback is not None:
                 changed = putback.changed
                 if not changed:
-                    reason = "nothing stands there that can be put back" + putback.left()
-                    return self._stats(Status.UNCHANGED, reason)
+                    return self._stats(Status.UNCHANGED, "; ".join([_nothing(putback), *putback.left]))
             finished = rewrite.finish()
             forms = putback.forms(self.journal) if putback else []
             records = [*map(LineRecord.encode, forms), self._record(finished.size, len(forms))]
             # Asked before the commit: the session is the restored one from then on.
-            stats = self._stats(Status.RESTORED, putback.left().removeprefix("; ") if putback else "")
+            left = [*putback.left, putback.inexact] if putback else []
+            stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
             return replace(stats, size_after=committed.size, lines_restored=changed)
 
@@ -151,3 +151,37 @@ class _Restore:
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size
         return RestoreStats(str(self.session.path), status, reason, size, size)
+
+
+def way_out(session: OpenSession, beside: Beside, journal: Journal) -> str:
+    """Say what to do with a session that cannot be restored exactly: whether there is anything to be put back."""
+    try:
+        return _WAY_OUT if _can_put_back(session, beside, journal) else _NO_WAY_OUT
+    except NotASession:
+        return _NO_WAY_OUT
+    except SessionCompressError:
+        # What is wrong with the originals is told by that command.
+        return _WAY_OUT
+
+
+def _can_put_back(session: OpenSession, beside: Beside, journal: Journal) -> bool:
+    if not journal.kept:
+        return False
+    form = files.format_of(session)
+    with SalvagingReader(beside.originals) as originals, session.reader() as file:
+        putback = _putback(session, form, journal, originals, beside, own=True)
+        return any(putback.changed or putback.unreadable for _ in putback.lines(pieces(file, session.size)))
+
+
+def _putback(
+    session: OpenSession, form: Format, journal: Journal, originals: OriginalsReader, store: Beside, *, own: bool
+) -> PutBack:
+    found = find(session, journal)
+    whole = whole_lines(session, form, found[0], originals, store.journal)
+    return PutBack(form, journal, originals, store.journal, whole, found if own else None)
+
+
+def _nothing(putback: PutBack) -> str:
+    if putback.is_own and not putback.inexact and not putback.left:
+        return "it has its original bytes already"
+    return "nothing stands there that can be put back" + (": the session is not exact" if putback.inexact else "")

@@ -18,7 +18,7 @@ import pytest
 from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
-from sessioncompress.errors import Damaged, Refused, SessionCompressError
+from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError
 from sessioncompress.restore import restore_session
 from sessioncompress.show import show
 from sessioncompress.stats import Status
@@ -296,6 +296,49 @@ def test_by_its_markers_an_altered_session_gets_its_texts_back(tmp_path: Path, m
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
 
 
+def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
+    """Thinking and mirrors leave no marker. After it no error advises it once more."""
+    path = compressed(tmp_path)
+    was = split(path.read_bytes())
+    rewritten = sum(now != then for now, then in zip(was, session().lines(), strict=True))
+    path.write_bytes(reserialised(path.read_bytes()))
+    stats = restore_session(path, from_markers=True)
+    assert stats.lines_restored > 3
+    stays = rewritten - stats.lines_restored
+    assert stays > 0
+    assert stats.reason == (
+        f"of {rewritten} rewritten lines {stays} did not come back and {stats.lines_restored} came back in part "
+        "(thinking and mirrors leave no marker): the session is not exact"
+    )
+    for use in (restore_session, verify_session):
+        with pytest.raises((Refused, Damaged), match=f"{rewritten} rewritten lines are no longer there") as caught:
+            use(path)
+        assert "--from-markers" not in str(caught.value)
+        assert "Nothing more can be put back from here: only a copy of the session" in str(caught.value)
+    again = restore_session(path, from_markers=True)
+    assert again.reason == "nothing stands there that can be put back: the session is not exact"
+
+
+def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> None:
+    """Nothing is to be said of it."""
+    path = compressed(tmp_path)
+    stats = restore_session(path, from_markers=True)
+    assert (stats.status, stats.reason) == (Status.RESTORED, "")
+    assert path.read_bytes() == session().bytes()
+    assert restore_session(path, from_markers=True).reason == "it has its original bytes already"
+
+
+def test_no_way_is_named_that_a_session_of_no_known_agent_cannot_go(tmp_path: Path) -> None:
+    """By markers only sessions are restored that are known."""
+    path = compressed(tmp_path)
+    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:-4]]))
+    with pytest.raises(NotASession):
+        restore_session(path, from_markers=True)
+    path.write_bytes(path.read_bytes().replace(marker.PREFIX_BYTES, b"[["))
+    with pytest.raises(Refused, match="Nothing more can be put back"):
+        restore_session(path)
+
+
 def test_by_its_markers_after_previews_shrank(tmp_path: Path) -> None:
     """Their places in the original are not those in the line they stood in."""
     made = session()
@@ -390,7 +433,7 @@ def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
     path = write(tmp_path, session())
     compress(path, replace(EAGER, keep_backup=False))
     before = snapshot(path)
-    with pytest.raises(Refused, match="keepBackup: false"):
+    with pytest.raises(Refused, match=r"keepBackup: false\).*Nothing more can be put back from here"):
         restore_session(path)
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
     assert snapshot(path) == before
@@ -440,7 +483,9 @@ def test_after_a_run_without_a_backup_all_else_comes_back(tmp_path: Path, make: 
         restore_session(path)
     assert "--from-markers" in str(caught.value)
     assert snapshot(path) == before
-    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    assert (
+        f"{lost} did not come back (of {lost} no original was kept)" in restore_session(path, from_markers=True).reason
+    )
     back = split(path.read_bytes())
     assert back == [then if then in kept else now for now, then in pairs]
     with pytest.raises(Refused, match=f"exactly: {lost} lines have no original"):
@@ -531,7 +576,10 @@ def test_one_line_of_a_damaged_store_is_lost(tmp_path: Path) -> None:
     stats = restore_session(path, from_markers=True)
     lines = list(zip(split(path.read_bytes()), made.lines(), strict=True))
     ((stays, _),) = [(at, now) for at, (now, then) in enumerate(lines, 1) if now != then]
-    assert stats.reason == f"the original of line {stays} cannot be read"
+    assert stats.reason.startswith(
+        f"the original of line {stays} cannot be read; of {stats.lines_restored + 1} rewritten"
+    )
+    assert stats.reason.endswith(" lines 1 did not come back: the session is not exact")
 
 
 def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Path) -> None:
