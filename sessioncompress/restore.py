@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.entries import original_of
-from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError
+from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked
@@ -52,8 +52,7 @@ def restore_session(
         recover(session, beside, journal.lengths)
         run = _Restore(session, beside, journal, policy)
         if from_markers:
-            store = files.beside_of(originals.absolute(), policy) if originals else beside
-            return run.from_markers(store, journals.load(store.journal) if originals else journal)
+            return run.from_markers(*(_of_another(originals, policy) if originals else (beside, journal)))
         return run.exactly()
 
 
@@ -102,7 +101,10 @@ class _Restore:
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
         form = files.format_of(self.session)
         if not journal.kept:
-            return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
+            reason = "no original is stored that could be put back"
+            if store == self.beside and not journal.runs:
+                reason = "no original lies beside it; --originals names the session that others lie beside"
+            return self._stats(Status.UNCHANGED, reason)
         with SalvagingReader(store.originals) as originals, self.session.reader() as file:
             putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
             done = self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
@@ -151,6 +153,19 @@ class _Restore:
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size
         return RestoreStats(str(self.session.path), status, reason, size, size)
+
+
+def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
+    """Return what lies beside another session, which itself may be gone. Raises UsageError where nothing does."""
+    store = files.beside_of(session.absolute(), policy)
+    journal = journals.load(store.journal)
+    if not journal.runs:
+        raise UsageError(
+            f"nothing lies beside {session} whose originals are to be used: there is no journal {store.journal}",
+            state=NOT_CHANGED,
+            remedy="Name the session, or its old path if it was moved, and with --backup-dir the folder if it had one.",
+        )
+    return store, journal
 
 
 def way_out(session: OpenSession, beside: Beside, journal: Journal) -> str:

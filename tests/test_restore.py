@@ -18,7 +18,7 @@ import pytest
 from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
-from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError
+from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.restore import restore_session
 from sessioncompress.show import show
 from sessioncompress.stats import Status
@@ -362,6 +362,22 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
     assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
     assert values(fork.read_bytes()) == values(session().bytes())
     assert not beside(fork).journal.exists()
+
+
+@pytest.mark.parametrize("named", ["nope.jsonl", ".", "plain.jsonl"])
+def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named: str) -> None:
+    """Nothing is put back without a word; a session that is gone is no error where its originals lie there."""
+    path = compressed(tmp_path)
+    write(tmp_path, session(), "plain.jsonl")
+    fork = write(tmp_path, path.read_bytes(), "fork.jsonl")
+    before = snapshot(fork)
+    with pytest.raises(UsageError, match=r"nothing lies beside .* whose originals are to be used") as caught:
+        restore_session(fork, from_markers=True, originals=tmp_path / named)
+    assert caught.value.exit_code == 2
+    assert snapshot(fork) == before
+    assert "--originals names the session" in restore_session(fork, from_markers=True).reason
+    path.unlink()
+    assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
 
 
 def test_what_only_quotes_a_marker_stays(tmp_path: Path) -> None:
