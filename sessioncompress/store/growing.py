@@ -88,12 +88,14 @@ class GrowingFile:
 
 
 def too_short(path: Path, size: int, committed: int) -> Damaged:
-    """Make the error for a file beside a session that has lost bytes."""
+    """Make the error for a file beside a session that has lost bytes, or is gone."""
+    prints = f"'zstd -dc {path.name}' prints the originals that are left. " if size and path.suffix == ".zst" else ""
     return Damaged(
         f"{committed - size} of its {committed} bytes are missing",
         where=path,
         state=NOT_CHANGED,
-        remedy="Put back a copy of it from a backup.",
+        remedy=f"Put a copy of it back from a backup. {prints}Without one 'sessioncompress forget' ends it: it deletes "
+        "what is left there, the session stays as it is, and what only stood in the originals is lost.",
     )
 
 

@@ -33,7 +33,8 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             "the journal of these originals is missing",
             where=files.originals,
             state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back, or move the originals away.",
+            remedy=f"Put {files.journal.name} back from a backup. Without it 'zstd -dc {files.originals.name}' still "
+            "prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
         )
     for path, size, committed in (
         (files.originals, originals or 0, lengths.originals),

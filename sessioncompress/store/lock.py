@@ -154,7 +154,13 @@ def _open_locked(path: Path) -> OpenSession:
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
     ours = len(late_links(work_folder(session.path), session.path).get(session.stat.st_ino, []))
     if session.stat.st_nlink - ours > 1:
-        raise IsALink("it has other hard links, which would keep the old text", where=session.path, state=NOT_CHANGED)
+        raise IsALink(
+            "it has other hard links, which would keep the old text",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy="Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
+            "cp -p FILE COPY && mv COPY FILE.",
+        )
     _refuse_long_name(session)
     age = time.time() - session.stat.st_mtime
     if quiet_seconds and age < quiet_seconds:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, Unreadable, failing
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Unreadable, failing
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class OriginalsReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         with failing(path):
-            self._fd = open_file(path)
+            try:
+                self._fd = open_file(path)
+            except FileNotFoundError as error:
+                raise _missing(path) from error
         self._cached = (-1, b"", -1)
 
     def __enter__(self) -> Self:
@@ -116,6 +119,15 @@ class OriginalsReader:
             remedy="Put a copy of this file back from a backup. Without one, 'sessioncompress restore --from-markers' "
             "puts back all lines that can still be read.",
         )
+
+
+def _missing(path: Path) -> FileFailed:
+    return FileFailed(
+        "the originals that the journal names are missing",
+        where=path,
+        state=NOT_CHANGED,
+        remedy="Put a copy of this file back from a backup. Without one they are lost.",
+    )
 
 
 def new_decoder() -> zstd.ZstdDecompressor:

@@ -91,8 +91,11 @@ def test_originals_without_a_journal(tmp_path: Path) -> None:
     compress(path)
     beside(path).journal.unlink()
     before = everything(tmp_path)
-    with pytest.raises(Damaged, match="journal of these originals is missing"):
+    with pytest.raises(Damaged, match="journal of these originals is missing") as caught:
         recovered(path)
+    assert "Put session.refs.jsonl back from a backup." in str(caught.value)
+    assert "'zstd -dc session.jsonl.zst' still prints the originals" in str(caught.value)
+    assert "'sessioncompress forget' deletes them." in str(caught.value)
     assert everything(tmp_path) == before
 
 
@@ -201,13 +204,17 @@ def test_lost_bytes(tmp_path: Path, which: str) -> None:
     file: Path = getattr(files, which)
     os.truncate(file, file.stat().st_size - 1)
     before = everything(tmp_path)
-    with open_session(path, writing=True) as session, pytest.raises(Damaged, match="1 of its"):
+    with open_session(path, writing=True) as session, pytest.raises(Damaged, match="1 of its") as caught:
         recover(session, files, lengths)
+    assert "back from a backup" in str(caught.value)
+    assert "'sessioncompress forget' ends it" in str(caught.value)
+    assert ("zstd -dc" in str(caught.value)) == (which == "originals")
     assert everything(tmp_path) == before
     if which == "originals":
         file.unlink()
-        with open_session(path, writing=True) as session, pytest.raises(Damaged, match="missing"):
+        with open_session(path, writing=True) as session, pytest.raises(Damaged, match="missing") as caught:
             recover(session, files, lengths)
+        assert "zstd" not in str(caught.value)
 
 
 def test_a_linked_folder(tmp_path: Path) -> None:
