@@ -30,7 +30,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
 
     Raises Damaged where an original or the record of a run is missing or wrong, or where the session does not hold
     the lines that the journal says were written, so that it could not be restored exactly; Refused, as restore does,
-    where it holds markers and has no journal; other SessionCompressErrors as usual.
+    where it holds markers and has no journal; other SessionCompressErrors as usual. That no original was kept of a
+    line is what the policy asked for: it is counted.
     """
     with open_session(Path(path), writing=False) as session:
         beside = files.beside_of(session.path, policy)
@@ -49,7 +50,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 state=NOT_CHANGED,
                 remedy=way_out(session, beside, journal),
             )
-        return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), checked, journal.counts[1])
+        lost = sum(record.place is None for record in rewritten.values())
+        return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), lost, checked, journal.counts[1])
 
 
 def _read(session: OpenSession, journal: Journal) -> tuple[str, int, int]:

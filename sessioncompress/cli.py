@@ -18,7 +18,7 @@ from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
     from sessioncompress.policy import Policy
-    from sessioncompress.stats import CompressionStats, SessionStats
+    from sessioncompress.stats import CompressionStats, SessionStats, VerifyStats
 
 P = ParamSpec("P")
 
@@ -241,23 +241,30 @@ def show(
 @_PATHS
 @_CONFIG
 @_BACKUP_DIR
+@_JSON
 @_errors_end_it
-def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) -> None:
+def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, as_json: bool) -> None:
     r"""Check sessions and that every original is there and right; exit 5 if not.
 
     \b
     Example: sessioncompress verify session.jsonl
     """
+    from dataclasses import replace
+
+    from sessioncompress import report
     from sessioncompress.audit import verify_session
-    from sessioncompress.printable import printable
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> VerifyStats:
         done = verify_session(path, _policy(path, config, None, {"backup_dir": backup_dir}))
-        opaque = f", {done.lines_not_understood:,} not understood" if done.lines_not_understood else ""
-        kept = f"{done.lines_rewritten:,} rewritten, {done.originals:,} originals read and right"
-        click.echo(f"{printable(str(path))}: {done.format}, {done.lines:,} lines{opaque}, {kept}")
+        done = replace(done, path=str(path))
+        if not as_json:
+            click.echo(report.verified(done))
+        return done
 
-    sys.exit(_for_each(paths, work)[1])
+    found, code = _for_each(paths, work)
+    if as_json:
+        _echo_json(report.verify_document(found))
+    sys.exit(code)
 
 
 @main.command()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable
-from sessioncompress.stats import CompressionStats, SessionStats, Status
+from sessioncompress.stats import CompressionStats, SessionStats, Status, VerifyStats
+from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.compress/1"
+VERIFY_SCHEMA = "sessioncompress.verify/1"
 
 _FIELDS = (
     "original_size",
@@ -203,3 +205,22 @@ def session_document(stats: SessionStats) -> dict[str, Any]:
         "shares": shares,
         "would": _file(stats.would),
     }
+
+
+def verified(stats: VerifyStats) -> str:
+    """Return the line of `verify` for one session."""
+    opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
+    kept = f"{stats.lines_rewritten:,} rewritten, {stats.originals:,} originals read and right"
+    lost = counted(stats.lines_without_original, "line has", "lines have")
+    lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
+    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}"
+
+
+def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:
+    """Return the `--json` document of `verify`."""
+    return {"schema": VERIFY_SCHEMA, "files": [_verified(stats) for stats in all_stats]}
+
+
+def _verified(stats: VerifyStats) -> dict[str, Any]:
+    numbers = {name: value for name, value in asdict(stats).items() if isinstance(value, int)}
+    return json_safe({"path": stats.path, "format": stats.format}) | {_camel(name): numbers[name] for name in numbers}

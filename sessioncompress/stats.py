@@ -106,13 +106,17 @@ class SessionStats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyStats:
-    """What `verify` checked in one session: its lines, and the originals that it read and compared."""
+    """What `verify` checked in one session: its lines, and the originals that it read and compared.
+
+    `lines_without_original` are rewritten lines of which none was kept: they cannot be restored.
+    """
 
     path: str
     format: str
     lines: int
     lines_not_understood: int
     lines_rewritten: int
+    lines_without_original: int
     originals: int
     blocks: int
 

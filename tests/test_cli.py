@@ -1171,6 +1171,34 @@ def test_verify(compressed: Path) -> None:
     ), result.stdout
 
 
+def test_verify_says_which_lines_have_no_original(session: Path) -> None:
+    """That is what was asked for, and no failure."""
+    changed = one("compress", "--no-backup", session)["linesChanged"]
+    result = run("verify", "session.jsonl")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        f"session.jsonl: pi, 98 lines, {changed} rewritten, 0 originals read and right; "
+        f"{changed} lines have no original (keepBackup: false) and cannot be restored\n"
+    )
+
+
+def test_verify_as_json(compressed: Path) -> None:
+    """All that the line says."""
+    found = document("verify", "session.jsonl")
+    assert found["schema"] == "sessioncompress.verify/1"
+    (file,) = found["files"]
+    assert (file.pop("path"), file.pop("format"), file["linesWithoutOriginal"]) == ("session.jsonl", "pi", 0)
+    assert file["originals"] == file["linesRewritten"] > 0
+    assert set(file) == {
+        "lines",
+        "linesNotUnderstood",
+        "linesRewritten",
+        "linesWithoutOriginal",
+        "originals",
+        "blocks",
+    }
+
+
 def test_verify_changes_nothing(compressed: Path) -> None:
     """Contents, inodes and times are as they were."""
     before = snapshot(compressed)
