@@ -195,6 +195,7 @@ class _Run:
             compressed_size=attempt.finished.size,
             status=Status.COMPRESSED,
             backup_added=self._added(attempt),
+            originals_size=attempt.finished.originals_size,
             reason=advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
             backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
         )
@@ -267,7 +268,12 @@ class _Run:
         stats = counted(view, self._where, self._journal.size + self._journal.store_size)
         older = self._strangers.in_calls or self._journal.unknown_in_calls
         in_calls = max(stats.imitated_in_calls - older, 0)
-        return replace(stats, imitated_in_calls=in_calls, markers_without_journal=self._strangers.texts)
+        return replace(
+            stats,
+            originals_size=self._journal.store_size,
+            imitated_in_calls=in_calls,
+            markers_without_journal=self._strangers.texts,
+        )
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:

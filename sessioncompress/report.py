@@ -78,7 +78,7 @@ def change(stats: CompressionStats, *, dry_run: bool = False) -> str:
     """Return what a run did, or would do, in sizes and counts."""
     arrow = "would become" if dry_run else "->"
     parts = [smaller(stats.original_size, stats.compressed_size) + "; " + _counts(stats)]
-    parts.append(f"originals {kb(stats.backup_size)}")
+    parts.append(f"{'originals' if stats.originals_size else 'journal'} {kb(stats.backup_size)}")
     return f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} ({'; '.join(parts)})"
 
 
@@ -113,7 +113,8 @@ def warnings(stats: CompressionStats) -> list[str]:
 
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     """Return the sums over all files."""
-    summed = CompressionStats("total", status=Status.COMPRESSED)
+    kept = sum(stats.originals_size for stats in all_stats)
+    summed = CompressionStats("total", status=Status.COMPRESSED, originals_size=kept)
     for name in _FIELDS:
         if name != "ratio":
             summed = replace(summed, **{name: sum(getattr(stats, name) for stats in all_stats)})

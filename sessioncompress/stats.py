@@ -22,8 +22,9 @@ class CompressionStats:
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
     `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
-    `backup_added` what this run added to it. `removable_bytes` are those of all blocks over their kind's threshold
-    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `originals_size` the originals of it, `backup_added` what this run added to it. `removable_bytes` are those of all
+    blocks over their kind's threshold outside the protected part, `removed_bytes` how many of them are gone,
+    `protected_bytes` those inside it.
     """
 
     path: str
@@ -33,6 +34,7 @@ class CompressionStats:
     original_size: int = 0
     compressed_size: int = 0
     backup_size: int = 0
+    originals_size: int = 0
     backup_added: int = 0
     tool_calls_compressed: int = 0
     tool_results_compressed: int = 0

@@ -448,6 +448,20 @@ def test_no_backup(session: Path) -> None:
     assert "keepBackup: false" in result.stderr
 
 
+def test_without_a_backup_a_journal_is_all_that_lies_there(session: Path) -> None:
+    """And is called so: in the line of the file and of all, before and after."""
+    for options in (("--dry-run",), ()):
+        out = run("compress", *options, "--no-backup", session).stdout
+        assert len(re.findall(r"; journal \d+ KB\)", out)) == 2
+        assert "originals" not in out
+    put(session.parent / "other.jsonl")
+    assert run("compress", "other.jsonl").stdout.count("; originals ") == 2
+    put(session.parent / "third.jsonl")
+    out = run("compress", "--force", "--no-backup", ".").stdout
+    assert re.search(r"third\.jsonl: .*; journal \d+ KB\)", out)
+    assert re.search(r"total: .*; originals \d+ KB\)", out)
+
+
 def test_backup_dir(session: Path) -> None:
     """Originals and journal lie there, from the working folder, and each command finds them with the same option."""
     before = session.read_bytes()
