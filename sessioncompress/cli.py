@@ -281,7 +281,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """
     from sessioncompress.forget import forget_session
     from sessioncompress.printable import printable
-    from sessioncompress.report import kb
+    from sessioncompress.report import at_stake
 
     def work(path: Path) -> None:
         policy = _policy(path, config, None, {"backup_dir": backup_dir})
@@ -290,12 +290,10 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         if not would.bytes_deleted:
             click.echo(f"{name}: nothing lies beside it")
             return
-        what = f"{kb(would.bytes_deleted)} with {would.originals_lost:,} originals, which can then not be restored"
-        if not yes and not _confirmed(f"{name}: delete {what}?"):
+        if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?"):
             click.echo(f"{name}: kept")
             return
-        forget_session(path, policy)
-        click.echo(f"{name}: deleted {what}")
+        click.echo(f"{name}: deleted {at_stake(forget_session(path, policy), done=True)}")
 
     sys.exit(_for_each(paths, work)[1])
 

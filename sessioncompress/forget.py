@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.errors import Damaged
+from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store import recover
-from sessioncompress.store.lock import open_session
+from sessioncompress.store.beside import Beside
+from sessioncompress.store.leftover import size_of
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.salvage import readable_lines
 
 
 def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:
@@ -20,8 +26,29 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     """
     with open_session(Path(path), writing=not dry_run) as session:
         beside = files.beside_of(session.path, policy)
-        lost = journals.count_originals(beside.journal)
-        stats = ForgetStats(str(session.path), files.size_beside(beside), lost)
+        stored = _stored(beside)
+        lost = stored - _standing(session, stored)
+        stats = ForgetStats(str(session.path), files.size_beside(beside), len(stored), len(lost))
         if not dry_run:
             recover.forget(session, beside)
     return stats
+
+
+def _stored(beside: Beside) -> set[bytes]:
+    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read."""
+    try:
+        journal = journals.load(beside.journal)
+    except Damaged:
+        journal = journals.Journal()
+    if not journal.runs:
+        return {sha256(line).digest() for line in readable_lines(beside.originals, 0)}
+    size = size_of(beside.originals) or 0
+    records = ((row, journal.line(row).place) for row in journal.kept)
+    return {journal.original_of(row) for row, place in records if place and place.frame < size}
+
+
+def _standing(session: OpenSession, stored: set[bytes]) -> set[bytes]:
+    """Return which of the originals stand in the session."""
+    with session.reader() as file:
+        read = pieces(file, session.size) if stored else ()
+        return {digest for _, raw, whole in read if whole and (digest := sha256(raw).digest()) in stored}

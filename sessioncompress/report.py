@@ -9,7 +9,7 @@ from typing import Any
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable
-from sessioncompress.stats import CompressionStats, SessionStats, Status, VerifyStats
+from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
 from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.compress/1"
@@ -206,6 +206,17 @@ def session_document(stats: SessionStats) -> dict[str, Any]:
         "shares": shares,
         "would": _file(stats.would),
     }
+
+
+def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
+    """Return what `forget` deletes, or deleted, and what can then not be restored."""
+    if not stats.originals:
+        return f"{kb(stats.bytes_deleted)} without an original"
+    what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
+    if not stats.originals_lost:
+        return f"{what} (nothing is lost: the session has their bytes)"
+    of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
+    return f"{what}, {of} can {'no longer' if done else 'then not'} be restored"
 
 
 def verified(stats: VerifyStats) -> str:

@@ -125,8 +125,9 @@ class VerifyStats:
 
 @dataclass(frozen=True, slots=True)
 class ForgetStats:
-    """What `forget` deletes beside one session, and how many originals can then not be restored."""
+    """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else."""
 
     path: str
     bytes_deleted: int
+    originals: int
     originals_lost: int

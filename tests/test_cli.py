@@ -1295,7 +1295,7 @@ def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
         assert snapshot(compressed) == before
     result = run("forget", "session.jsonl", answer="y\n")
     assert re.search(
-        r"session\.jsonl: deleted \d+ KB with \d+ originals, which can then not be restored\n", result.stdout
+        r"session\.jsonl: deleted \d+ KB with \d+ originals, which can no longer be restored\n", result.stdout
     )
     assert [each.name for each in compressed.parent.iterdir()] == ["session.jsonl"]
 
@@ -1318,6 +1318,23 @@ def test_forget_yes(compressed: Path) -> None:
     result = run("restore", "session.jsonl")
     assert result.exit_code == 4
     assert "markers stand in it, but no journal lies beside it" in result.stderr
+
+
+def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
+    """The session has its bytes."""
+    assert run("restore", compressed).exit_code == 0
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(
+        r"session\.jsonl: deleted \d+ KB with \d+ originals \(nothing is lost: the session has their bytes\)\n",
+        result.stdout,
+    )
+
+
+def test_forget_of_a_journal_alone(compressed: Path) -> None:
+    """It counts no originals that are gone already."""
+    beside(compressed).originals.unlink()
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB without an original\n", result.stdout)
 
 
 def test_forget_by_config(session: Path) -> None:

@@ -256,13 +256,5 @@ def uncommitted(path: FilePath, start: int) -> Iterator[LineRecord]:
                     yield record
 
 
-def count_originals(path: FilePath) -> int:
-    """Return how many originals a journal names, as far as it can be read."""
-    try:
-        return len({record.sha256 for record in load(path).lines if record.place is not None})
-    except Damaged:
-        return 0
-
-
 def _records(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")

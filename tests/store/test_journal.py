@@ -13,7 +13,7 @@ import pytest
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.model import Kind
 from sessioncompress.store.beside import Lengths
-from sessioncompress.store.journal import Journal, count_originals, load, read
+from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
 
@@ -285,13 +285,3 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(SessionCompressError):
         load(tmp_path / "link")
-
-
-def test_originals_are_counted_once(tmp_path: Path) -> None:
-    """However often a line was rewritten; those that were not kept do not count; a bad journal counts none."""
-    path = tmp_path / "s.refs.jsonl"
-    lost = LineRecord("ef" * 32, None, "01" * 32)
-    path.write_bytes(LINE.encode() + LineRecord(SHA, LINE.place, "23" * 32).encode() + lost.encode() + RUN.encode())
-    assert count_originals(path) == 1
-    path.write_bytes(b"oops\n" + RUN.encode())
-    assert count_originals(path) == 0

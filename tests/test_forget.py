@@ -1,0 +1,86 @@
+"""Forgetting says what it costs: the originals that are there, and of them those that stand nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.forget import forget_session
+from sessioncompress.restore import restore_session
+from sessioncompress.store.beside import beside
+from tests.build import PiSession
+from tests.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
+from tests.test_restore import reserialised, session
+
+
+def costs(path: Path) -> tuple[int, int]:
+    """Return how many originals would be deleted, and how many lost; what is asked is what is done."""
+    before = snapshot(path)
+    would = forget_session(path, EAGER, dry_run=True)
+    assert snapshot(path) == before
+    return would.originals, would.originals_lost
+
+
+def kept(path: Path) -> int:
+    """Return how many originals the journal names."""
+    return len({each["original"]["sha256"] for each in journal_of(path) if each["type"] == "line"})
+
+
+def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:
+    """They stand nowhere else; nothing of ours stays."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    assert costs(path) == (number, number) != (0, 0)
+    assert forget_session(path, EAGER).originals_lost == number
+    assert list(snapshot(path)) == ["session.jsonl"]
+    assert costs(path) == (0, 0)
+
+
+def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
+    """It has its original bytes, whatever came behind them."""
+    path = write(tmp_path, made := session())
+    compress(path)
+    number = kept(path)
+    restore(path)
+    append(path, turn(made, 2))
+    assert costs(path) == (number, 0)
+
+
+def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
+    """Only lines that are the originals, to the byte, count as there."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    lines = split(path.read_bytes())
+    path.write_bytes(reserialised(b"".join(lines[:-6])) + b"".join(lines[-6:]))
+    restore_session(path, EAGER, from_markers=True)
+    originals, lost = costs(path)
+    assert originals == number
+    assert 0 < lost < number
+
+
+def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None:
+    """Nor those that were never kept."""
+    path = write(tmp_path, session())
+    compress(path)
+    beside(path).originals.unlink()
+    assert costs(path) == (0, 0)
+    other = write(tmp_path, session(PiSession(seed="other")), "other.jsonl")
+    compress(other, replace(EAGER, keep_backup=False))
+    assert costs(other) == (0, 0)
+
+
+@pytest.mark.parametrize("harm", [b"", b"{", None], ids=["cut", "torn", "gone"])
+def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes | None) -> None:
+    """They are as lost as others."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    if harm is None:
+        beside(path).journal.unlink()
+    else:
+        beside(path).journal.write_bytes(harm + b"\n")
+    assert costs(path) == (number, number)
