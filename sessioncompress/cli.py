@@ -268,7 +268,7 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, 
 
 
 @main.command()
-@_PATHS
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_CONFIG
 @_BACKUP_DIR
@@ -279,14 +279,19 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     \b
     Example: sessioncompress forget session.jsonl
     """
-    from sessioncompress.forget import forget_session
+    from itertools import chain
+
+    from sessioncompress.forget import forget_session, sessions_gone
     from sessioncompress.printable import printable
     from sessioncompress.report import at_stake
 
+    def policy_of(path: Path) -> Policy:
+        return _policy(path, config, None, {"backup_dir": backup_dir})
+
     def work(path: Path) -> None:
-        policy = _policy(path, config, None, {"backup_dir": backup_dir})
+        policy = policy_of(path)
         would = forget_session(path, policy, dry_run=True)
-        name = printable(str(path))
+        name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
             click.echo(f"{name}: nothing lies beside it")
             return
@@ -295,7 +300,8 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
             return
         click.echo(f"{name}: deleted {at_stake(forget_session(path, policy), done=True)}")
 
-    sys.exit(_for_each(paths, work)[1])
+    gone = (each for path in paths if path.is_dir() for each in sessions_gone(path, policy_of))
+    sys.exit(_for_each(chain(paths, gone), work)[1])
 
 
 def _confirmed(question: str) -> bool:

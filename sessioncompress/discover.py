@@ -41,6 +41,13 @@ def discover(paths: Iterable[Path]) -> Iterator[Found]:
                 yield found
 
 
+def folders(folder: Path) -> Iterator[Path]:
+    """Yield a folder and all below it in which sessions may lie; what cannot be read is for discover() to tell."""
+    for here, below, _ in os.walk(folder):
+        below[:] = sorted(name for name in below if name not in _NEVER)
+        yield Path(here)
+
+
 def _walk(folder: Path) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, folders, names in os.walk(folder, onerror=unreadable.append):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.errors import Damaged
+from sessioncompress.discover import folders
+from sessioncompress.errors import Damaged, UsageError
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
+from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store import recover
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.leftover import size_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -22,8 +25,10 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     """Delete a session's originals and journal; with `dry_run` only say what that would lose.
 
     The session itself is not touched: its markers then name originals that are gone. A journal that cannot be read
-    is deleted too. Raises SessionCompressError.
+    is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError.
     """
+    if not os.path.lexists(path):
+        return _forget_gone(Path(path), policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
         beside = files.beside_of(session.path, policy)
         stored = _stored(beside)
@@ -32,6 +37,26 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
         if not dry_run:
             recover.forget(session, beside)
     return stats
+
+
+def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Path]:
+    """Yield the sessions in a folder, and below it, that are gone while files of ours still lie there for them."""
+    for here in folders(folder):
+        any_session = here / "session.jsonl"
+        yield from gone.sessions_gone(here, files.beside_of(any_session, policy_of(any_session)))
+
+
+def _forget_gone(path: Path, policy: Policy, *, dry_run: bool) -> ForgetStats:
+    path = path.parent.resolve() / path.name
+    beside = files.beside_of(path, policy)
+    left = gone.remains(path, beside)
+    size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
+    if not size:
+        raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
+    number = len(_stored(beside))
+    if not dry_run:
+        gone.forget_gone(path, beside)
+    return ForgetStats(str(path), size, number, number, gone=True)
 
 
 def _stored(beside: Beside) -> set[bytes]:

@@ -125,9 +125,13 @@ class VerifyStats:
 
 @dataclass(frozen=True, slots=True)
 class ForgetStats:
-    """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else."""
+    """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
+
+    `gone`: the session itself does not exist any more.
+    """
 
     path: str
     bytes_deleted: int
     originals: int
     originals_lost: int
+    gone: bool = False

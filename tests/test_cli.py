@@ -1337,6 +1337,31 @@ def test_forget_of_a_journal_alone(compressed: Path) -> None:
     assert re.fullmatch(r"session\.jsonl: deleted \d+ KB without an original\n", result.stdout)
 
 
+def test_forget_a_session_that_is_gone(compressed: Path) -> None:
+    """By its path, or met in a folder: named as gone, and asked for like others."""
+    compressed.unlink()
+    put(compressed.parent / "whole.jsonl")
+    for named in ("session.jsonl", "."):
+        result = run("forget", named, answer="n\n")
+        assert result.exit_code == 0
+        asked = r"session\.jsonl \(session gone\): delete \d+ KB with \d+ originals, which can then not be restored\? "
+        assert re.search(asked, result.stdout)
+        assert beside(compressed).originals.exists()
+    result = run("forget", "--yes", ".")
+    assert re.search(r"session\.jsonl \(session gone\): deleted \d+ KB with \d+ originals, which can no", result.stdout)
+    assert [each.name for each in compressed.parent.iterdir()] == ["whole.jsonl"]
+    assert run("forget", "--yes", "session.jsonl").exit_code == 2
+
+
+def test_forget_a_session_that_is_gone_from_a_backup_dir(session: Path) -> None:
+    """That of the command, in a walk too."""
+    assert run("compress", "--backup-dir", "kept", session).exit_code == 0
+    session.unlink()
+    assert "session gone" not in run("forget", "--yes", ".").stdout
+    assert "(session gone): deleted" in run("forget", "--yes", "--backup-dir", "kept", ".").stdout
+    assert list((session.parent / "kept").iterdir()) == []
+
+
 def test_forget_by_config(session: Path) -> None:
     """The policy says where they are."""
     chosen = policy(session.parent / "p.json", backupDir="elsewhere")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.forget import forget_session
+from sessioncompress.errors import UsageError
+from sessioncompress.forget import forget_session, sessions_gone
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import beside
+from sessioncompress.store.beside import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
 from tests.test_restore import reserialised, session
@@ -84,3 +85,56 @@ def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes
     else:
         beside(path).journal.write_bytes(harm + b"\n")
     assert costs(path) == (number, number)
+
+
+@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
+@pytest.mark.parametrize("left", ["both", "originals", "journal"])
+def test_what_a_session_that_is_gone_left_is_found_and_deleted(
+    tmp_path: Path, elsewhere: str | None, left: str
+) -> None:
+    """By its path, and in a walk; that of others stays."""
+    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
+    folder = tmp_path / "deep" / "down"
+    folder.mkdir(parents=True)
+    path, other = write(folder, session()), write(folder, session(), "other.jsonl")
+    for each in (path, other):
+        compress(each, policy)
+    assert list(sessions_gone(tmp_path, lambda _: policy)) == []
+    path.unlink()
+    files = beside(path, tmp_path / elsewhere if elsewhere else None)
+    if left != "both":
+        (files.journal if left == "originals" else files.originals).unlink()
+    assert list(sessions_gone(tmp_path, lambda _: policy)) == [path]
+    before = snapshot(tmp_path / "any")
+    would = forget_session(path, policy, dry_run=True)
+    assert snapshot(tmp_path / "any") == before
+    assert would.gone
+    assert (would.originals > 0) == (left != "journal")
+    assert would.originals_lost == would.originals
+    assert forget_session(path, policy) == would
+    assert not files.originals.exists()
+    assert not files.journal.exists()
+    assert list(sessions_gone(tmp_path, lambda _: policy)) == []
+    restore_session(other, policy)
+    assert other.read_bytes() == session().bytes()
+
+
+def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
+    """They hold what it held; those of a session whose name begins alike stay."""
+    path = write(tmp_path, session())
+    work = tmp_path / FOLDER
+    work.mkdir()
+    kept = work / "session.jsonl2.temp-0123abcd"
+    for each in (work / "session.jsonl.late-1-2-3-4-5", work / "session.jsonl.temp-0123abcd", kept):
+        each.write_bytes(b"secret")
+    path.unlink()
+    assert forget_session(path, EAGER).bytes_deleted == 12
+    assert list(work.iterdir()) == [kept]
+
+
+def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:
+    """Nothing of ours lies there."""
+    with pytest.raises(UsageError, match="does not exist, and nothing of ours lies there for it"):
+        forget_session(tmp_path / "none.jsonl", EAGER)
+    with pytest.raises(UsageError):
+        forget_session(tmp_path / "no folder" / "none.jsonl", EAGER)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 FOLDER = ".sessioncompress"
 _ENDINGS = (".json", ".jsonl")
+_REFS = ".refs.jsonl"
+_ZST = ".zst"
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -38,12 +40,24 @@ class Lengths:
 def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     """Name the files beside a session, or in a backup folder that sessions of many folders share."""
     work = work_folder(session)
-    refs = f"{_stem(session.name)}.refs.jsonl"
-    compressed = f"{session.name}.zst"
+    refs = f"{_stem(session.name)}{_REFS}"
+    compressed = f"{session.name}{_ZST}"
     if backup_dir is None:
         return Beside(work, work / compressed, work / refs, work)
-    home = sha256(os.fsencode(session.parent.resolve())).hexdigest()[:12]
-    return Beside(backup_dir, backup_dir / f"{home}-{compressed}", backup_dir / f"{home}-{refs}", work)
+    home = _home(session.parent)
+    return Beside(backup_dir, backup_dir / f"{home}{compressed}", backup_dir / f"{home}{refs}", work)
+
+
+def session_of(files: Beside, name: str) -> str:
+    """Return the name of the session that a file in the folder of `files` belongs to, where it is one of theirs.
+
+    Empty where the file is none of ours, or of a session of another folder.
+    """
+    home = _home(files.work.parent)
+    if name.startswith(home) != files.originals.name.startswith(home):
+        return ""
+    originals = originals_of(Path(name)).name if name.endswith(_REFS) else name
+    return originals.removeprefix(home).removesuffix(_ZST) if originals.endswith(_ZST) else ""
 
 
 def work_folder(session: Path) -> Path:
@@ -53,10 +67,15 @@ def work_folder(session: Path) -> Path:
 
 def originals_of(journal: Path) -> Path:
     """Name the originals that belong to a journal."""
-    stem = journal.name.removesuffix(".refs.jsonl")
+    stem = journal.name.removesuffix(_REFS)
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
+
+
+def _home(folder: Path) -> str:
+    """Return what tells the sessions of one folder from those of others in a backup folder."""
+    return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
 
 
 def _stem(name: str) -> str:

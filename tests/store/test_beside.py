@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.store.beside import beside, originals_of
+from sessioncompress.store.beside import beside, originals_of, session_of
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,17 @@ def test_backup_folder_names_do_not_depend_on_the_way_there(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to("a")
     ways = {beside(tmp_path / way / "s.jsonl", tmp_path / "backup").originals for way in ("a", "link")}
     assert len(ways) == 1
+
+
+@given(
+    NAMES.filter(lambda name: name not in {".", ".."}),
+    st.sampled_from([None, Path("/backup"), Path("/folder/.sessioncompress")]),
+)
+def test_a_file_names_its_session(name: str, backup_dir: Path | None) -> None:
+    """In its own folder and in a backup folder; what is another folder's there, or none of ours, names none."""
+    files = beside(Path("/folder") / name, backup_dir)
+    for found in (files.originals.name, files.journal.name):
+        assert session_of(files, found) == name
+        assert session_of(beside(Path("/folder/x")), found) == ("" if backup_dir else name)
+        assert session_of(beside(Path("/other/x"), Path("/backup")), found) == ""
+    assert session_of(files, ".gitignore") == ""
