@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.forget import forget_session
     from sessioncompress.inspect import inspect_session
+    from sessioncompress.lookup import Shown, show
     from sessioncompress.policy import PRESETS, Policy, ProtectMode
     from sessioncompress.restore import restore_session
-    from sessioncompress.show import Shown, show
     from sessioncompress.stats import CompressionStats, RestoreStats, SessionStats, Status, VerifyStats
 
 _HOMES = {
@@ -30,7 +30,7 @@ _HOMES = {
     "RestoreStats": "stats",
     "SessionCompressError": "errors",
     "SessionStats": "stats",
-    "Shown": "show",
+    "Shown": "lookup",
     "Status": "stats",
     "VerifyStats": "stats",
     "compress_session": "compress",
@@ -38,7 +38,7 @@ _HOMES = {
     "inspect_session": "inspect",
     "policy_for": "config",
     "restore_session": "restore",
-    "show": "show",
+    "show": "lookup",
     "verify_session": "audit",
 }
 

@@ -220,9 +220,9 @@ def show(
     \b
     Example: sessioncompress show 7f3a91c2e05b --lines 1:80
     """
+    from sessioncompress.lookup import show as find
+    from sessioncompress.lookup import working_folder
     from sessioncompress.report import kb
-    from sessioncompress.show import show as find
-    from sessioncompress.show import working_folder
 
     policy = _policy(path or working_folder() / "session.jsonl", config, None, {"backup_dir": backup_dir})
     found = find(ref, path, policy)

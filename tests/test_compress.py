@@ -19,11 +19,11 @@ from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
 from sessioncompress.errors import NotASession, Refused
+from sessioncompress.lookup import show
 from sessioncompress.model import Change
 from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
