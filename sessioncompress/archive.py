@@ -46,9 +46,6 @@ def _outcome(found: Found, work: Callable[[Found], T]) -> Outcome[T]:
     except SessionCompressError as error:
         passed_over = not found.named and isinstance(error, NotASession | IsALink)
         return Outcome(found, error=error, passed_over=passed_over)
-    except BrokenPipeError:
-        # Who reads our output has gone: that is no failure of the file.
-        raise
     except OSError as error:
         return Outcome(found, error=failed(error, found.path, _STATE))
     except Exception as error:  # noqa: BLE001 - an error of ours in one file must not cost the others their turn

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
-    ("nothing", frozenset({"printable", "version", "interrupt", "columns"})),
+    ("nothing", frozenset({"printable", "version", "interrupt", "streams", "columns"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 
