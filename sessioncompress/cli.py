@@ -62,7 +62,7 @@ def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
 @_PATHS
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
@@ -92,11 +92,7 @@ def compress(
     force: bool,
     **overrides: Any,
 ) -> None:
-    r"""Make sessions smaller, in place.
-
-    \b
-    Example: sessioncompress compress ~/.pi/agent/sessions
-    """
+    """Make sessions smaller, in place."""
     from dataclasses import replace
 
     from sessioncompress import archive, gate, report
@@ -134,7 +130,7 @@ def compress(
     sys.exit(archive.worst(codes))
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress stats session.jsonl")
 @_PATHS
 @_CONFIG
 @_PRESET
@@ -144,11 +140,7 @@ def compress(
 def stats(
     paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
 ) -> None:
-    r"""Show where the bytes of sessions are and what would be saved; change nothing.
-
-    \b
-    Example: sessioncompress stats session.jsonl
-    """
+    """Show where the bytes of sessions are and what would be saved; change nothing."""
     from dataclasses import replace
 
     from sessioncompress import report
@@ -168,7 +160,7 @@ def stats(
     sys.exit(found[1])
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress restore session.jsonl")
 @_PATHS
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option(
@@ -180,11 +172,7 @@ def stats(
 def restore(
     paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    r"""Give sessions their original bytes back; what was appended since stays.
-
-    \b
-    Example: sessioncompress restore session.jsonl
-    """
+    """Give sessions their original bytes back; what was appended since stays."""
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
     from sessioncompress.printable import printable
@@ -204,7 +192,7 @@ def restore(
     sys.exit(_for_each(paths, work)[1])
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
 @click.argument("path", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
@@ -215,11 +203,7 @@ def restore(
 def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    r"""Print the original that a marker's reference names.
-
-    \b
-    Example: sessioncompress show 7f3a91c2e05b --lines 1:80
-    """
+    """Print the original that a marker's reference names."""
     from sessioncompress.lookup import show as find
     from sessioncompress.lookup import working_folder
     from sessioncompress.report import kb
@@ -237,17 +221,13 @@ def show(
         click.echo(f"\n{kb(rest)} more; --all prints everything, --lines A:B a part.", err=True)
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress verify session.jsonl")
 @_PATHS
 @_CONFIG
 @_BACKUP_DIR
 @_errors_end_it
 def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) -> None:
-    r"""Check sessions and that every original is there and right; exit 5 if not.
-
-    \b
-    Example: sessioncompress verify session.jsonl
-    """
+    """Check sessions and that every original is there and right; exit 5 if not."""
     from sessioncompress.audit import verify_session
     from sessioncompress.printable import printable
 
@@ -260,18 +240,14 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) 
     sys.exit(_for_each(paths, work)[1])
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress forget session.jsonl")
 @_PATHS
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_CONFIG
 @_BACKUP_DIR
 @_errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    r"""Delete what lies beside sessions, after saying what can then not be restored.
-
-    \b
-    Example: sessioncompress forget session.jsonl
-    """
+    """Delete what lies beside sessions, after saying what can then not be restored."""
     from sessioncompress.forget import forget_session
     from sessioncompress.printable import printable
     from sessioncompress.report import kb

@@ -144,6 +144,7 @@ def test_every_command_explains_itself(name: str, command: click.Command) -> Non
     shown = run(name, "--help")
     assert shown.exit_code == 0
     assert f"Example: sessioncompress {name} " in shown.stdout
+    assert "\\" not in shown.stdout
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name
