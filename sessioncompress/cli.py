@@ -295,9 +295,9 @@ def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[
 
 def _policy(path: Path, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> Policy:
     """Return the policy for a session: file and preset, then what the command line says."""
-    from sessioncompress.policy import PRESETS, with_options
+    from sessioncompress.policy import preset_of, with_options
 
-    base = PRESETS[preset or "balanced"]
+    base = preset_of(preset)
     file = config or policy_file(path)
     if file is not None:
         from sessioncompress.config import load

@@ -29,7 +29,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
-    ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
+    ("values and words", frozenset({"model", "policy", "stats", "find"})),
+    ("errors", frozenset({"errors"})),
     ("nothing", frozenset({"printable", "version", "interrupt", "streams", "columns"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""

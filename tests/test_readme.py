@@ -347,12 +347,14 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "session.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
 
 
-def test_every_public_function_is_there() -> None:
-    """Each function of the library is named."""
+def test_every_public_name_is_there() -> None:
+    """Each function, record and error of the library is named."""
     text = section("As a library")
     for name in sessioncompress.__all__:
-        if name.islower() and name != "__version__":
-            assert name in text, name
+        if name != "__version__":
+            assert re.search(rf"\b{name}\b", text), name
+    for each in fields(sessioncompress.Policy):
+        assert each.name in KEYS.values() or f"`{each.name}`" in text, each.name
 
 
 def test_the_figures_come_with_their_commands() -> None:
