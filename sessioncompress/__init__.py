@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from sessioncompress.lookup import Shown, show
     from sessioncompress.policy import PRESETS, Policy, ProtectMode
     from sessioncompress.restore import restore_session
-    from sessioncompress.stats import CompressionStats, RestoreStats, SessionStats, Status, VerifyStats
+    from sessioncompress.stats import CompressionStats, ForgetStats, RestoreStats, SessionStats, Status, VerifyStats
 
 _HOMES = {
     "PRESETS": "policy",
     "CompressionStats": "stats",
+    "ForgetStats": "stats",
     "Policy": "policy",
     "ProtectMode": "policy",
     "RestoreStats": "stats",
@@ -45,6 +46,7 @@ _HOMES = {
 __all__ = [
     "PRESETS",
     "CompressionStats",
+    "ForgetStats",
     "Policy",
     "ProtectMode",
     "RestoreStats",
