@@ -68,7 +68,11 @@ def main() -> None:
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
 @_CONFIG
 @_PRESET
-@click.option("--keep-turns", type=click.IntRange(0), help="User turns that stay whole.")
+@click.option(
+    "--keep-turns",
+    type=click.IntRange(0),
+    help="User turns that stay whole; in a session with no more of them --protect-tokens counts.",
+)
 @click.option(
     "--protect-mode",
     type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),

@@ -359,6 +359,32 @@ def test_keep_turns(session: Path) -> None:
     assert none["protectedBytes"] < two["protectedBytes"] < four["protectedBytes"]
 
 
+@pytest.mark.parametrize("turns", ["9", "20"])
+def test_no_more_turns_than_are_kept(session: Path, turns: str) -> None:
+    """Then tokens count, and less stays than of 8 turns: the line says so, and what keeps the turns."""
+    eight = one("compress", "--dry-run", "--keep-turns", "8", session)
+    assert eight["reason"].startswith("inside the last 8 turns: ")
+    some = one("compress", "--dry-run", "--keep-turns", turns, session)
+    assert some["compressedSize"] < eight["compressedSize"]
+    assert some["reason"].startswith(
+        f"inside the newest 20,000 tokens of tool I/O (it has no more than {turns} turns; "
+        "--protect-mode turns would keep them whole): "
+    )
+    whole = one("compress", "--dry-run", "--keep-turns", turns, "--protect-mode", "turns", session)
+    assert whole["status"] == "unchanged"
+    assert f"inside the last {turns} turns: " in whole["reason"]
+
+
+def test_the_default_of_four_turns_is_no_surprise(here: Path) -> None:
+    """One prompt is measured in tokens, without a word where much is gained."""
+    (here / "session.jsonl").write_bytes(long_session(4))
+    for arguments in ((), ("--keep-turns", "4")):
+        assert one("compress", "--dry-run", *arguments, "session.jsonl")["reason"] == ""
+    assert (
+        "(it has no more than 5 turns; " in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
+    )
+
+
 def test_protect_mode_and_tokens(here: Path) -> None:
     """One prompt is protected whole by turns, and by tokens only in its newest steps."""
     path = put(here / "session.jsonl", "pi-one-prompt.jsonl")
@@ -370,7 +396,8 @@ def test_protect_mode_and_tokens(here: Path) -> None:
     )
     assert by_turns["status"] == "unchanged"
     assert by_turns["removableBytes"] < default["removableBytes"] < fewer["removableBytes"]
-    del both["backupSize"], fewer["backupSize"]  # the journal names the policy
+    for each in (both, fewer):
+        del each["backupSize"], each["reason"]  # the journal names the policy, the reason how it was measured
     assert both == fewer
 
 

@@ -265,7 +265,7 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
     assert stats.status is Status.UNCHANGED
-    assert "less than minSavedKB 1000" in stats.reason
+    assert "less than minSavedKB 1,000" in stats.reason
     assert snapshot(path) == before
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
