@@ -632,6 +632,25 @@ def test_one_bad_file_stops_no_other(here: Path) -> None:
     assert "(2 compressed, 1 failed)" in result.stdout
 
 
+@pytest.mark.parametrize("arguments", [("small.jsonl",), (".",)], ids=["named", "in a folder"])
+def test_a_file_under_the_threshold_is_not_opened(
+    here: Path, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]
+) -> None:
+    """So what it holds is not known: it is skipped, and counts as a file, not as a session."""
+    (here / "small.jsonl").write_bytes(b"no session\n")
+    monkeypatch.setattr(os, "open", lambda *arguments, **options: pytest.fail("it is opened"))
+    result = run("compress", *arguments)
+    assert result.exit_code == 0
+    said = "small.jsonl: skipped: 0 KB, under the threshold of 100 KB\ntotal: 1 file (1 skipped)\n"
+    assert (result.stdout, result.stderr) == (said, "")
+
+
+def test_a_backup_dir_is_created_with_all_above_it(session: Path) -> None:
+    """So that a cached folder need not be there for the first run."""
+    assert run("compress", "--backup-dir", "not/there/yet", session).exit_code == 0
+    assert len(list((session.parent / "not" / "there" / "yet").iterdir())) == 2
+
+
 # Exit codes
 
 
