@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import click
 
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 _SHOWN_BYTES = 20 * 1024
-_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, readable=False))
+
+
+class _Existing(click.Path):
+    """A path that is there; click looks at all of them before a command starts."""
+
+    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
+        super().fail(f"{message} Nothing was done.", param, ctx)
+
+
+_PATHS = click.argument("paths", nargs=-1, required=True, type=_Existing(path_type=Path, exists=True, readable=False))
 _CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),

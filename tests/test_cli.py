@@ -683,6 +683,17 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
         assert "does not exist" in result.stderr
 
 
+def test_paths_are_looked_at_first(session: Path) -> None:
+    """One that is not there stops all, and the error says so."""
+    before = snapshot(session)
+    for name in ("compress", "stats", "restore", "verify"):
+        result = run(name, "session.jsonl", "none.jsonl")
+        assert result.exit_code == 2, name
+        assert result.stderr.endswith("'none.jsonl' does not exist. Nothing was done.\n"), name
+        assert result.stdout == ""
+    assert snapshot(session) == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
