@@ -273,7 +273,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
             click.echo(f"{name}: nothing lies beside it")
             return
         what = f"{kb(would.bytes_deleted)} with {would.originals_lost:,} originals, which can then not be restored"
-        if not yes and not _confirmed(f"{name}: delete {what}?"):
+        if not yes and not _confirmed(f"{name}: delete {what}?", path):
             click.echo(f"{name}: kept")
             return
         forget_session(path, policy)
@@ -282,12 +282,17 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     sys.exit(_for_each(paths, work)[1])
 
 
-def _confirmed(question: str) -> bool:
-    """Ask; that nobody is there to answer ends it all, as an interrupt does."""
+def _confirmed(question: str, path: Path) -> bool:
+    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error."""
     try:
         return click.confirm(question)
-    except click.Abort:
-        raise KeyboardInterrupt from None
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise KeyboardInterrupt from None
+    click.echo()
+    from sessioncompress.errors import UsageError
+
+    raise UsageError("nobody answers", where=path, state="Nothing of it is deleted.", remedy="Use --yes.")
 
 
 def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[Any], int]:

@@ -60,6 +60,12 @@ PEAK = (
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
 """Runs a command and prints the most memory that it held."""
+INTERRUPTED_QUESTION = """
+import os, signal, click.termui
+from sessioncompress.__main__ import run
+click.termui.visible_prompt_func = lambda prompt: os.kill(os.getpid(), signal.SIGINT)
+run()
+"""
 RAW = (b"\x1b", b"\x07", b"\xe2\x80\xae", b"\xc2\x9b", b"\xff")
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
@@ -859,7 +865,7 @@ def test_a_hostile_name_never_reaches_the_terminal_raw(here: Path) -> None:
         for raw in RAW:
             assert raw not in done.stdout + done.stderr, (done.args, done.stdout, done.stderr)
     assert rb"a\x1b[31m\x07 \u202e\x9b\xff.jsonl: " in shown[2].stdout
-    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 130, 0, 2]
+    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 2, 0, 2]
     assert (here / name).read_bytes() == fixture("pi-anthropic.jsonl")
 
 
@@ -1305,10 +1311,21 @@ def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
 
 
 def test_forget_without_an_answer(compressed: Path) -> None:
-    """Nobody there to answer: nothing is deleted, and the code is that of an interrupt."""
+    """Nobody there to answer: nothing is deleted, and the error says what helps."""
     before = snapshot(compressed)
     done = spawn("forget", "session.jsonl", cwd=compressed.parent)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"session.jsonl: nobody answers. Nothing of it is deleted. Use --yes.\n")
+    assert snapshot(compressed) == before
+
+
+def test_forget_interrupted_while_it_asks(compressed: Path) -> None:
+    """That is an interrupt as any other."""
+    before = snapshot(compressed)
+    command = [sys.executable, "-c", INTERRUPTED_QUESTION, "forget", "session.jsonl"]
+    done = subprocess.run(command, cwd=compressed.parent, capture_output=True, check=False)
     assert done.returncode == 130
+    assert done.stderr.endswith(b"Interrupted; every session is as it was or as it will be, none in between.\n")
     assert snapshot(compressed) == before
 
 
