@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
@@ -232,6 +233,8 @@ def show(
     _print(content[: len(content) - rest])
     if rest:
         click.echo(f"\n{kb(rest)} more; --all prints everything, --lines A:B a part.", err=True)
+    if found[0].record.kind.value == "image":
+        click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)
 
 
 @main.command(epilog="Example: sessioncompress verify session.jsonl")
@@ -356,9 +359,14 @@ def _lines(content: bytes, wanted: str) -> bytes:
     found = re.fullmatch(r"(\d{1,18})(?:(:)(\d{1,18})?)?", wanted)
     if found is None or int(found[1]) < 1:
         raise click.UsageError("--lines takes A:B, two line numbers counted from 1")
-    lines = content.split(b"\n")
-    end = int(found[3]) if found[3] else (len(lines) if found[2] else int(found[1]))
-    return b"\n".join(lines[int(found[1]) - 1 : end])
+    lines = list(BytesIO(content))
+    first = int(found[1])
+    last = int(found[3]) if found[3] else (max(first, len(lines)) if found[2] else first)
+    if last < first:
+        raise click.UsageError(f"--lines {wanted} ends before it begins")
+    if first > len(lines):
+        raise click.UsageError(f"--lines {wanted} begins behind the end, line {len(lines):,}")
+    return b"".join(lines[first - 1 : last])
 
 
 def _print(content: bytes) -> None:
@@ -369,5 +377,5 @@ def _print(content: bytes) -> None:
         return
     from sessioncompress.printable import printable
 
-    text = content.decode(errors="backslashreplace")
+    text = content.decode(errors="backslashreplace").removesuffix("\n")
     click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))

@@ -1092,13 +1092,45 @@ def test_show_caps_what_it_prints(compressed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "part"), [("2:4", slice(1, 4)), ("3", slice(2, 3)), ("3:", slice(2, None)), ("1:1", slice(1))]
+    ("wanted", "part"),
+    [
+        ("2:4", slice(1, 4)),
+        ("3", slice(2, 3)),
+        ("3:", slice(2, None)),
+        ("1:1", slice(1)),
+        ("4:99999", slice(3, None)),
+    ],
 )
 def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
-    """Counted from 1, both ends included."""
+    """Counted from 1, both ends included, each with its end of line; up to the last where there are no more."""
     ref = references(compressed)[0]
-    lines = run("show", ref, compressed, "--all").stdout.split("\n")
-    assert run("show", ref, compressed, "--lines", wanted).stdout.split("\n") == lines[part]
+    lines = split(run("show", ref, compressed, "--all").stdout_bytes)
+    assert run("show", ref, compressed, "--lines", wanted).stdout_bytes == b"".join(lines[part])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("5:2", "--lines 5:2 ends before it begins"),
+        ("9999:", "--lines 9999: begins behind the end, line {}"),
+        ("9999", "--lines 9999 begins behind the end, line {}"),
+    ],
+)
+def test_lines_that_are_not_there(compressed: Path, wanted: str, said: str) -> None:
+    """A usage error says why nothing is printed."""
+    ref = references(compressed)[0]
+    count = len(split(run("show", ref, compressed, "--all").stdout_bytes))
+    result = run("show", ref, compressed, "--lines", wanted)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert said.format(f"{count:,}") in result.stderr
+
+
+def test_show_of_an_image_says_what_it_prints(compressed: Path) -> None:
+    """And how to get the file."""
+    (ref,) = references(compressed, Kind.IMAGE)
+    assert run("show", ref, "--all").stderr == "An image, in base64: 'show REF --all | base64 -d' gives the file.\n"
+    assert run("show", references(compressed)[0], "--all").stderr == ""
 
 
 @pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2", "1" * 5000, "1:" + "2" * 5000])
