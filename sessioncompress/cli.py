@@ -14,7 +14,7 @@ import click
 
 from sessioncompress import interrupt
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.find import policy_file
+from sessioncompress.find import policy_files
 from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
@@ -319,12 +319,27 @@ def _policy(path: Path, config: Path | None, preset: str | None, overrides: dict
     from sessioncompress.policy import preset_of, with_options
 
     base = preset_of(preset)
-    file = config or policy_file(path)
-    if file is not None:
-        from sessioncompress.config import load
+    for file, ours in [(config, True)] if config else policy_files(path):
+        _warn_of(file)
+        if ours:
+            from sessioncompress.config import load
 
-        base = load(file, base)
+            base = load(file, base)
+            break
     return with_options(base, overrides)
+
+
+def _warn_of(file: Path) -> None:
+    """Say once what of a policy file nothing heeds."""
+    warned = click.get_current_context().meta.setdefault(__name__, set())
+    if file in warned:
+        return
+    warned.add(file)
+    from sessioncompress.config import misplaced
+    from sessioncompress.printable import printable
+
+    if said := misplaced(file):
+        click.echo(printable(f"warning: {file}: {said}"), err=True)
 
 
 def _known(error: SessionCompressError | None) -> SessionCompressError:

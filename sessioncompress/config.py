@@ -81,6 +81,23 @@ def _hint(key: str) -> str:
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
+def misplaced(file: Path) -> str:
+    """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
+    try:
+        document = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return ""
+    keys = [key for key in document if key in KEYS or _is_meant(key)] if isinstance(document, dict) else []
+    named = ", ".join(f'"{key}"' for key in keys)
+    return (
+        f'{named} {"is" if len(keys) == 1 else "are"} not heeded: keys stand in an object "{SECTION}"' if keys else ""
+    )
+
+
+def _is_meant(key: str) -> bool:
+    return key != SECTION and key.lower() == SECTION
+
+
 def to_mapping(policy: Policy) -> dict[str, Any]:
     """Return the policy as `compression.json` writes it."""
     values = {field.name: getattr(policy, field.name) for field in fields(policy)}

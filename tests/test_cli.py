@@ -834,6 +834,49 @@ def test_the_file_of_another_tool_is_passed_over(session: Path) -> None:
     assert run("compress", session).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"Session": {"minSavedKB": 0}}', '"Session" is'),
+        ('{"SESSION": {}, "level": 9}', '"SESSION" is'),
+        ('{"sizeThresholdKB": 5}', '"sizeThresholdKB" is'),
+        ('{"enabled": false, "keepBackup": false, "level": 9}', '"enabled", "keepBackup" are'),
+        ('{"session": {}, "sizeThresholdKB": 1000}', '"sizeThresholdKB" is'),
+    ],
+)
+def test_a_misplaced_key_is_warned_of(session: Path, text: str, keys: str) -> None:
+    """Once, however many sessions there are; what is done, and the exit code, is as without it."""
+    file = session.parent / "compression.json"
+    file.write_text(text)
+    put(session.with_name("other.jsonl"))
+    result = run("compress", ".")
+    assert result.exit_code == 0
+    assert result.stderr == f'warning: {file}: {keys} not heeded: keys stand in an object "session"\n'
+    assert result.stdout.splitlines()[-1].startswith("total: 2 files (2 compressed)")
+
+
+def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
+    """It is warned of too; a named file without the section is an error that names what it lacks."""
+    file = session.parent / "p.json"
+    file.write_text('{"session": {}, "minSavedKB": 0}')
+    result = run("stats", "--config", file, session)
+    assert result.exit_code == 0
+    assert 'p.json: "minSavedKB" is not heeded' in result.stderr
+    file.write_text('{"Session": {}}')
+    result = run("stats", "--config", file, session)
+    assert result.exit_code == 2
+    assert 'p.json: "Session" is not heeded' in result.stderr
+    assert 'p.json: the policy has no object "session". No session is changed.' in result.stderr
+
+
+@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", "", "{", '{"sessions": {}}', "[1]"])
+def test_a_file_without_misplaced_keys_is_not_warned_of(session: Path, text: str) -> None:
+    """Other tools have files of that name."""
+    (session.parent / "compression.json").write_text(text)
+    result = run("compress", session)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 # Names
 
 
