@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec
 
 import click
 
@@ -19,7 +19,7 @@ from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
     from sessioncompress.policy import Policy
-    from sessioncompress.stats import CompressionStats, SessionStats
+    from sessioncompress.stats import CompressionStats, ForgetStats, RestoreStats, SessionStats, VerifyStats
 
 P = ParamSpec("P")
 
@@ -164,14 +164,15 @@ def stats(
         done = inspect_session(path, _policy(path, config, preset, {"backup_dir": backup_dir}))
         return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
-    found = _for_each(paths, work)
+    done = _for_each(paths, work)
     if as_json:
-        _echo_json({"schema": "sessioncompress.stats/1", "files": [report.session_document(each) for each in found[0]]})
+        _echo_json(report.sessions_document(done.results))
     else:
-        for each in found[0]:
+        for each in done.results:
             for text in report.session_lines(each):
                 click.echo(text)
-    sys.exit(found[1])
+        _echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+    sys.exit(done.exit_code)
 
 
 @main.command(epilog="Example: sessioncompress restore session.jsonl")
@@ -193,7 +194,7 @@ def restore(
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> RestoreStats:
         policy = _policy(path, config, None, {"backup_dir": backup_dir})
         done = restore_session(path, policy, from_markers=from_markers, originals=originals)
         if done.lines_restored:
@@ -202,8 +203,16 @@ def restore(
             click.echo(f"{printable(str(path))}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
         else:
             click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
+        return done
 
-    sys.exit(_for_each(paths, work)[1])
+    done = _for_each(paths, work)
+    restored = [each for each in done.results if each.lines_restored]
+    before, after, lines = (
+        sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
+    )
+    what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
+    _echo_total(paths, len(restored), what, {"unchanged": len(done.results) - len(restored), **done.others})
+    sys.exit(done.exit_code)
 
 
 @main.command(epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
@@ -247,13 +256,20 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None) 
     from sessioncompress.audit import verify_session
     from sessioncompress.printable import printable
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> VerifyStats:
         done = verify_session(path, _policy(path, config, None, {"backup_dir": backup_dir}))
         opaque = f", {done.lines_not_understood:,} not understood" if done.lines_not_understood else ""
         kept = f"{done.lines_rewritten:,} rewritten, {done.originals:,} originals read and right"
         click.echo(f"{printable(str(path))}: {done.format}, {done.lines:,} lines{opaque}, {kept}")
+        return done
 
-    sys.exit(_for_each(paths, work)[1])
+    done = _for_each(paths, work)
+    lines, rewritten, originals = (
+        sum(getattr(each, name) for each in done.results) for name in ("lines", "lines_rewritten", "originals")
+    )
+    what = f": {lines:,} lines, {rewritten:,} rewritten, {originals:,} originals read and right"
+    _echo_total(paths, len(done.results), what, done.others)
+    sys.exit(done.exit_code)
 
 
 @main.command(epilog="Example: sessioncompress forget session.jsonl")
@@ -268,21 +284,26 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     from sessioncompress.printable import printable
     from sessioncompress.report import kb
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> tuple[str, ForgetStats]:
         policy = _policy(path, config, None, {"backup_dir": backup_dir})
         would = forget_session(path, policy, dry_run=True)
         name = printable(str(path))
         if not would.bytes_deleted:
             click.echo(f"{name}: nothing lies beside it")
-            return
+            return "with nothing beside", would
         what = f"{kb(would.bytes_deleted)} with {would.originals_lost:,} originals, which can then not be restored"
         if not yes and not _confirmed(f"{name}: delete {what}?", path):
             click.echo(f"{name}: kept")
-            return
+            return "kept", would
         forget_session(path, policy)
         click.echo(f"{name}: deleted {what}")
+        return "deleted", would
 
-    sys.exit(_for_each(paths, work)[1])
+    done = _for_each(paths, work)
+    deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
+    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
+    _echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
+    sys.exit(done.exit_code)
 
 
 def _confirmed(question: str, path: Path) -> bool:
@@ -298,20 +319,41 @@ def _confirmed(question: str, path: Path) -> bool:
     raise UsageError("nobody answers", where=path, state="Nothing of it is deleted.", remedy="Use --yes.")
 
 
-def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[Any], int]:
-    """Do the work for every file that the paths mean; print errors; return the results and the exit code."""
-    from sessioncompress import archive
+class _Done(NamedTuple):
+    """What became of several files: results, how many came to nothing and why, and the exit code."""
+
+    results: list[Any]
+    others: dict[str, int]
+    exit_code: int
+
+
+def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> _Done:
+    """Do the work for every file that the paths mean; print errors."""
+    from sessioncompress import archive, report
     from sessioncompress.discover import discover
 
     results = []
     codes: set[int] = set()
+    others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
     for outcome in archive.each(discover(paths), lambda found: work(found.path)):
         codes.add(outcome.exit_code)
         if outcome.error is None:
             results.append(outcome.result)
-        elif not outcome.passed_over:
+            continue
+        ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
+        others[ended] += 1
+        if not outcome.passed_over:
             click.echo(str(outcome.error), err=True)
-    return results, archive.worst(codes)
+    return _Done(results, others, archive.worst(codes))
+
+
+def _echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
+    """Print the line that ends a command over a folder or over several paths."""
+    from sessioncompress.report import counted
+
+    if len(paths) > 1 or any(path.is_dir() for path in paths):
+        head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
+        click.echo("; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)]))
 
 
 def _policy(path: Path, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> Policy:

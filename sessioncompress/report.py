@@ -12,6 +12,8 @@ from sessioncompress.printable import printable
 from sessioncompress.stats import CompressionStats, SessionStats, Status
 
 SCHEMA = "sessioncompress.compress/1"
+STATS_SCHEMA = "sessioncompress.stats/1"
+PASSED_OVER = "passed over (no sessions, or links)"
 
 _FIELDS = (
     "original_size",
@@ -48,6 +50,11 @@ def kb(size: int) -> str:
     return f"{round(size / KB):,} KB"
 
 
+def counted(number: int, one: str, several: str) -> str:
+    """Return a number with what it counts."""
+    return f"{number:,} {one if number == 1 else several}"
+
+
 def smaller(before: int, after: int) -> str:
     """Say by how much: never over 100 %, and never rounded up to something that is not true."""
     if after >= before:
@@ -57,8 +64,12 @@ def smaller(before: int, after: int) -> str:
 
 def failed(path: str, error: SessionCompressError) -> CompressionStats:
     """Return the statistics of a file that an error ended."""
-    status = Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
-    return CompressionStats(path, status=status, reason=str(error), exit_code=error.exit_code)
+    return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
+
+
+def status_of(error: SessionCompressError) -> Status:
+    """Return how a file ended that an error ended."""
+    return Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
 
 
 def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
@@ -117,8 +128,8 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, d
     by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
     parts = [f"{number} {status.value}" for status, number in by_status.items() if number]
     if passed_over:
-        parts.append(f"{passed_over} passed over (no sessions, or links)")
-    files = f"{len(all_stats):,} {'file' if len(all_stats) == 1 else 'files'}"
+        parts.append(f"{passed_over} {PASSED_OVER}")
+    files = counted(len(all_stats), "file", "files")
     head = f"total: {files} ({', '.join(parts)})" if parts else f"total: {files}"
     if not by_status[Status.COMPRESSED]:
         return head
@@ -159,7 +170,7 @@ def _camel(name: str) -> str:
 def session_lines(stats: SessionStats) -> Iterable[str]:
     """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {stats.turns} turns"
-    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}"
+    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
     for share in stats.shares:
         tool = printable(share.tool)[:20] or "-"
         row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
@@ -173,6 +184,28 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     else:
         yield f"  a run would leave it: {would.reason}"
     yield f"  beside it: {kb(stats.backup_size)}"
+
+
+def sessions_total(all_stats: Sequence[SessionStats]) -> str:
+    """Return what the sums over all sessions come to."""
+    would = total([stats.would for stats in all_stats])
+    parts = [f", {kb(sum(stats.size for stats in all_stats))}", "a run would leave them"]
+    if any(stats.would.status is Status.COMPRESSED for stats in all_stats):
+        parts[1] = (
+            f"a run would do: {change(would)}; tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
+        )
+    return "; ".join([*parts, f"beside them: {kb(sum(stats.backup_size for stats in all_stats))}"])
+
+
+def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
+    """Return the `--json` document of `stats`."""
+    totals = {
+        _camel(name): sum(getattr(stats, name) for stats in all_stats)
+        for name in ("size", "backup_size", "lines", "turns")
+    }
+    would = {_camel(name): value for name, value in _numbers(total([stats.would for stats in all_stats])).items()}
+    files = [session_document(stats) for stats in all_stats]
+    return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
 
 
 def session_document(stats: SessionStats) -> dict[str, Any]:

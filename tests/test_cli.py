@@ -560,6 +560,56 @@ def test_a_folder_is_walked(here: Path) -> None:
     assert "total: 2 files (2 unchanged, 1 passed over (no sessions, or links))" in again.stdout
 
 
+TOTALS = {
+    "stats": rf"total: 2 sessions, {SIZES}; a run would do: {SIZES} -> {SIZES} {PARTS}; "
+    rf"tokens \(estimated\) [\d,]+ -> [\d,]+; beside them: 0 KB; 1 refused; 1 passed over \(no sessions, or links\)",
+    "compress": rf"total: 3 files \(2 compressed, 1 refused, 1 passed over \(no sessions, or links\)\): {SIZES} -> .*",
+    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals read and right; 1 refused; "
+    r"1 passed over \(no sessions, or links\)",
+    "restore": rf"total: 2 sessions restored: {SIZES} -> 502 KB, \d+ lines; 1 unchanged; 1 refused",
+    "forget": rf"total: 2 sessions: deleted {SIZES}; 1 with nothing beside; 1 refused",
+}
+
+
+def test_every_command_ends_with_a_total(here: Path) -> None:
+    """Over a folder, and over several paths; what was refused or passed over is counted."""
+    put(here / "a.jsonl")
+    put(here / "b.jsonl", "omp.jsonl")
+    (here / "none.jsonl").write_bytes(b'{"x": 1}\n' * 20_000)
+    (here.parent / "link.jsonl").symlink_to(here / "a.jsonl")
+    for command, said in TOTALS.items():
+        yes = ["--yes"] if command == "forget" else []
+        result = run(command, *yes, ".", here.parent / "link.jsonl")
+        assert result.exit_code == 4, command
+        assert re.fullmatch(said, result.stdout.splitlines()[-1]), result.stdout
+    assert run("stats", "a.jsonl", "b.jsonl").stdout.splitlines()[-1].startswith("total: 2 sessions, 502 KB; ")
+    for command in ("stats", "verify", "restore", "forget"):
+        assert "total: " not in run(command, "a.jsonl").stdout
+
+
+def test_a_folder_without_sessions(here: Path) -> None:
+    """It says so: nothing at all would look like success."""
+    (here / "empty").mkdir()
+    (here / "foreign").mkdir()
+    (here / "foreign" / "x.jsonl").write_bytes(b'{"x": 1}\n')
+    for command in ("stats", "verify", "restore", "forget"):
+        assert run(command, "empty").stdout == "total: 0 sessions\n", command
+    for command in ("stats", "verify"):
+        assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (no sessions, or links)\n", command
+    assert run("restore", "foreign").stdout.splitlines()[-1] == "total: 0 sessions; 1 unchanged"
+    assert run("forget", "foreign").stdout.splitlines()[-1] == "total: 0 sessions; 1 with nothing beside"
+
+
+def test_the_totals_of_stats_as_json(here: Path) -> None:
+    """They are the sums, and those of what a run would do are those of compress."""
+    put(here / "a.jsonl")
+    put(here / "b.jsonl", "omp.jsonl")
+    done = document("stats", ".")
+    for name in ("size", "backupSize", "lines", "turns"):
+        assert done["totals"][name] == sum(each[name] for each in done["files"])
+    assert done["totals"]["would"] == document("compress", "--dry-run", ".")["totals"]
+
+
 def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     """They are counted, and neither they nor what they lead to is touched through them."""
     folder = session.parent / "links"
@@ -941,7 +991,7 @@ def test_stats(session: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns"
-    assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead"]
+    assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead", "(bytes)"]
     rows = [line.split()[:2] for line in lines[2:-3]]
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows
@@ -962,9 +1012,11 @@ def test_stats_of_a_compressed_session(compressed: Path) -> None:
 def test_stats_as_json(session: Path) -> None:
     """Schema, fields, and the same figures as compress --dry-run."""
     done = document("stats", "session.jsonl")
-    assert set(done) == {"schema", "files"}
+    assert set(done) == {"schema", "files", "totals"}
     assert done["schema"] == "sessioncompress.stats/1"
     file = done["files"][0]
+    assert set(done["totals"]) == {"size", "backupSize", "lines", "turns", "would"}
+    assert set(done["totals"]["would"]) == TOTAL_FIELDS
     assert set(file) == {"path", "format", "size", "backupSize", "lines", "turns", "shares", "would"}
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
