@@ -21,7 +21,7 @@ from sessioncompress import archive, report
 from sessioncompress.cli import main
 from sessioncompress.config import KEYS, load, to_mapping
 from sessioncompress.policy import BALANCED, PRESETS
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.stats import CompressionStats, SessionStats, Share, Status
 from tests.runs import fixture
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -223,6 +223,19 @@ def test_every_field_of_the_json_document_is_there() -> None:
     assert set(example) == set(report.document([]))
     said = quoted(rows(text)["`status`, `reason`"])
     assert said == {status.value for status in Status} - {Status.RESTORED.value}
+
+
+def test_every_field_of_stats_is_there() -> None:
+    """The fields of its document, of its rows, and the columns of its table."""
+    text = section("`sessioncompress stats PATHS...`")
+    would = CompressionStats("x")
+    done = SessionStats("x", "pi", 1, 0, 1, 1, (Share("result", "read"),), would)
+    file = report.sessions_document([done])["files"][0]
+    given = {field for row, rest in rows(text).items() for field in quoted(row) if not field.startswith("-")}
+    assert given == set(file)
+    assert quoted(rows(text)["`shares`"]) == set(file["shares"][0])
+    heading = list(report.session_lines(done))[1]
+    assert {"protected", "old", "dead"} <= set(heading.split()) & quoted(text)
 
 
 # Configuration
