@@ -343,7 +343,7 @@ def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> _Done:
         ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
         others[ended] += 1
         if not outcome.passed_over:
-            click.echo(str(outcome.error), err=True)
+            click.echo(f"{ended}: {outcome.error}", err=True)
     return _Done(results, others, archive.worst(codes))
 
 

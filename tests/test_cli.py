@@ -740,6 +740,29 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
         assert "does not exist" in result.stderr
 
 
+def test_every_command_refuses_alike(session: Path) -> None:
+    """The same line: how it ended, the path as it was typed, what is wrong, the state, and what to do."""
+    (session.parent / "below").mkdir()
+    none = session.parent / "below" / "none.jsonl"
+    none.write_bytes(b'{"kind":"log"}\n' * 9000)
+    seen = "its first object has the keys kind"
+    said = (
+        f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
+        "Name a session of pi, oh-my-pi, OpenClaw or GitClaw.\n"
+    )
+    for command in ("compress", "stats", "verify"):
+        assert run(command, "below/none.jsonl").stderr == said, command
+    os.link(session, "other")
+    os.mkfifo("pipe")
+    linked = "session.jsonl: it has other hard links, which would keep the old text. The session is not changed. 'find "
+    for command in ("compress", "restore"):
+        assert run(command, "session.jsonl").stderr.startswith(f"refused: {linked}"), command
+        said = (
+            "refused: pipe: it is not a regular file. It is not changed. Name a session, or a folder with sessions.\n"
+        )
+        assert run(command, "pipe").stderr == said, command
+
+
 def test_show_where_the_originals_are_gone(compressed: Path) -> None:
     """Exit code 3, naming the file, and what to do."""
     beside(compressed).originals.unlink()
