@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.forget import forget_session
     from sessioncompress.inspect import inspect_session
+    from sessioncompress.lookup import Shown, show
     from sessioncompress.policy import PRESETS, Policy, ProtectMode
     from sessioncompress.restore import restore_session
-    from sessioncompress.show import Shown, show
-    from sessioncompress.stats import CompressionStats, RestoreStats, SessionStats, Status, VerifyStats
+    from sessioncompress.stats import CompressionStats, ForgetStats, RestoreStats, SessionStats, Status, VerifyStats
 
 _HOMES = {
     "PRESETS": "policy",
     "CompressionStats": "stats",
+    "ForgetStats": "stats",
     "Policy": "policy",
     "ProtectMode": "policy",
     "RestoreStats": "stats",
     "SessionCompressError": "errors",
     "SessionStats": "stats",
-    "Shown": "show",
+    "Shown": "lookup",
     "Status": "stats",
     "VerifyStats": "stats",
     "compress_session": "compress",
@@ -38,13 +39,14 @@ _HOMES = {
     "inspect_session": "inspect",
     "policy_for": "config",
     "restore_session": "restore",
-    "show": "show",
+    "show": "lookup",
     "verify_session": "audit",
 }
 
 __all__ = [
     "PRESETS",
     "CompressionStats",
+    "ForgetStats",
     "Policy",
     "ProtectMode",
     "RestoreStats",

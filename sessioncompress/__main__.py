@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sessioncompress import interrupt
+from sessioncompress import interrupt, streams
 
 
 def run() -> None:
-    """Run the command line; an interrupt before it has begun is no error to show."""
+    """Run the command line; an interrupt before it has begun is no error to show, nor is it that nobody reads on."""
     interrupt.ends_it()
+    streams.outlive_their_readers()
     # Imported here because this takes most of the time that the program needs to start.
     from sessioncompress.cli import main
 

@@ -11,6 +11,7 @@ from sessioncompress.lines import NO_LINE, Survey
 from sessioncompress.model import Kind, Role, Standing
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import PRESETS, ProtectMode
+from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
 from sessioncompress.tokens import estimate
 
@@ -83,7 +84,7 @@ def why(view: View, planned: Plan, gain: int) -> str:
     """Say in one sentence why nothing was written, and what would help."""
     reason = "nothing to remove that would pay"
     if gain:
-        reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb}"
+        reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
     return "; ".join(part for part in (reason, advice(view, planned)) if part)
 
 
@@ -99,8 +100,9 @@ def advice(view: View, planned: Plan) -> str:
 
 def _recent(view: View) -> str:
     """Name the recent context as it was measured for this session."""
-    turns = view.policy.turn_threshold_before_compress
-    by_turns = view.policy.protect_mode is ProtectMode.TURNS or (
-        view.policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns_of(view.survey) > turns
-    )
-    return f"the last {turns} turns" if by_turns else f"the newest {view.policy.protect_tokens:,} tokens of tool I/O"
+    policy = view.policy
+    asked = f"{policy.turn_threshold_before_compress} turn{'' if policy.turn_threshold_before_compress == 1 else 's'}"
+    tokens = f"the newest {policy.protect_tokens:,} tokens of tool I/O"
+    if tokens_instead(policy, turns_of(view.survey)):
+        return f"{tokens} (it has no more than {asked}; --protect-mode turns would keep them whole)"
+    return tokens if policy.protect_mode is ProtectMode.TURNS_AND_TOKENS else f"the last {asked}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,15 +45,19 @@ def _outcome(found: Found, work: Callable[[Found], T]) -> Outcome[T]:
     try:
         return Outcome(found, work(found))
     except SessionCompressError as error:
+        _name_as_typed(error, found.path)
         passed_over = not found.named and isinstance(error, NotASession | IsALink)
         return Outcome(found, error=error, passed_over=passed_over)
-    except BrokenPipeError:
-        # Who reads our output has gone: that is no failure of the file.
-        raise
     except OSError as error:
         return Outcome(found, error=failed(error, found.path, _STATE))
     except Exception as error:  # noqa: BLE001 - an error of ours in one file must not cost the others their turn
         return Outcome(found, error=_unexpected(found, error))
+
+
+def _name_as_typed(error: SessionCompressError, path: Path) -> None:
+    """Let an error of the file itself name it as its other lines do."""
+    if error.where == os.path.join(os.path.realpath(path.parent), path.name):  # noqa: PTH118 - must not resolve the name
+        error.where = str(path)
 
 
 def _unexpected(found: Found, error: Exception) -> FileFailed:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec
 
 import click
 
 from sessioncompress import interrupt
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.find import policy_file
+from sessioncompress.find import policy_files
 from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
     from sessioncompress.policy import Policy
-    from sessioncompress.stats import CompressionStats, SessionStats, VerifyStats
+    from sessioncompress.stats import CompressionStats, ForgetStats, RestoreStats, SessionStats, VerifyStats
 
 P = ParamSpec("P")
 
 _SHOWN_BYTES = 20 * 1024
-_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, readable=False))
+
+
+class _Existing(click.Path):
+    """A path that is there; click looks at all of them before a command starts."""
+
+    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
+        super().fail(f"{message} Nothing was done.", param, ctx)
+
+
+_PATHS = click.argument("paths", nargs=-1, required=True, type=_Existing(path_type=Path, exists=True, readable=False))
 _CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -62,13 +72,17 @@ def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
 @_PATHS
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
 @_CONFIG
 @_PRESET
-@click.option("--keep-turns", type=click.IntRange(0), help="User turns that stay whole.")
+@click.option(
+    "--keep-turns",
+    type=click.IntRange(0),
+    help="User turns that stay whole; in a session with no more of them --protect-tokens counts.",
+)
 @click.option(
     "--protect-mode",
     type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
@@ -92,11 +106,7 @@ def compress(
     force: bool,
     **overrides: Any,
 ) -> None:
-    r"""Make sessions smaller, in place.
-
-    \b
-    Example: sessioncompress compress ~/.pi/agent/sessions
-    """
+    """Make sessions smaller, in place."""
     from dataclasses import replace
 
     from sessioncompress import archive, gate, report
@@ -134,7 +144,7 @@ def compress(
     sys.exit(archive.worst(codes))
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress stats session.jsonl")
 @_PATHS
 @_CONFIG
 @_PRESET
@@ -144,11 +154,7 @@ def compress(
 def stats(
     paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
 ) -> None:
-    r"""Show where the bytes of sessions are and what would be saved; change nothing.
-
-    \b
-    Example: sessioncompress stats session.jsonl
-    """
+    """Show where the bytes of sessions are and what would be saved; change nothing."""
     from dataclasses import replace
 
     from sessioncompress import report
@@ -158,17 +164,18 @@ def stats(
         done = inspect_session(path, _policy(path, config, preset, {"backup_dir": backup_dir}))
         return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
-    found = _for_each(paths, work)
+    done = _for_each(paths, work)
     if as_json:
-        _echo_json({"schema": "sessioncompress.stats/1", "files": [report.session_document(each) for each in found[0]]})
+        _echo_json(report.sessions_document(done.results))
     else:
-        for each in found[0]:
+        for each in done.results:
             for text in report.session_lines(each):
                 click.echo(text)
-    sys.exit(found[1])
+        _echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+    sys.exit(done.exit_code)
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress restore session.jsonl")
 @_PATHS
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option(
@@ -180,18 +187,14 @@ def stats(
 def restore(
     paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    r"""Give sessions their original bytes back; what was appended since stays.
-
-    \b
-    Example: sessioncompress restore session.jsonl
-    """
+    """Give sessions their original bytes back; what was appended since stays."""
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
     from sessioncompress.printable import printable
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> RestoreStats:
         policy = _policy(path, config, None, {"backup_dir": backup_dir})
         done = restore_session(path, policy, from_markers=from_markers, originals=originals)
         if done.lines_restored:
@@ -200,11 +203,19 @@ def restore(
             click.echo(f"{printable(str(path))}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
         else:
             click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
+        return done
 
-    sys.exit(_for_each(paths, work)[1])
+    done = _for_each(paths, work)
+    restored = [each for each in done.results if each.lines_restored]
+    before, after, lines = (
+        sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
+    )
+    what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
+    _echo_total(paths, len(restored), what, {"unchanged": len(done.results) - len(restored), **done.others})
+    sys.exit(done.exit_code)
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
 @click.argument("path", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
@@ -215,14 +226,10 @@ def restore(
 def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
-    r"""Print the original that a marker's reference names.
-
-    \b
-    Example: sessioncompress show 7f3a91c2e05b --lines 1:80
-    """
+    """Print the original that a marker's reference names."""
+    from sessioncompress.lookup import show as find
+    from sessioncompress.lookup import working_folder
     from sessioncompress.report import kb
-    from sessioncompress.show import show as find
-    from sessioncompress.show import working_folder
 
     policy = _policy(path or working_folder() / "session.jsonl", config, None, {"backup_dir": backup_dir})
     found = find(ref, path, policy)
@@ -235,20 +242,18 @@ def show(
     _print(content[: len(content) - rest])
     if rest:
         click.echo(f"\n{kb(rest)} more; --all prints everything, --lines A:B a part.", err=True)
+    if found[0].record.kind.value == "image":
+        click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress verify session.jsonl")
 @_PATHS
 @_CONFIG
 @_BACKUP_DIR
 @_JSON
 @_errors_end_it
 def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, as_json: bool) -> None:
-    r"""Check sessions and that every original is there and right; exit 5 if not.
-
-    \b
-    Example: sessioncompress verify session.jsonl
-    """
+    """Check sessions and that every original is there and right; exit 5 if not."""
     from dataclasses import replace
 
     from sessioncompress import report
@@ -261,84 +266,129 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, 
             click.echo(report.verified(done))
         return done
 
-    found, code = _for_each(paths, work)
+    done = _for_each(paths, work)
     if as_json:
-        _echo_json(report.verify_document(found))
-    sys.exit(code)
+        _echo_json(report.verify_document(done.results))
+    else:
+        _echo_total(paths, len(done.results), report.verified_total(done.results), done.others)
+    sys.exit(done.exit_code)
 
 
-@main.command()
+@main.command(epilog="Example: sessioncompress forget session.jsonl")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_CONFIG
 @_BACKUP_DIR
 @_errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    r"""Delete what lies beside sessions, after saying what can then not be restored.
-
-    \b
-    Example: sessioncompress forget session.jsonl
-    """
+    """Delete what lies beside sessions, after saying what can then not be restored."""
     from itertools import chain
 
     from sessioncompress.forget import forget_session, sessions_gone
     from sessioncompress.printable import printable
-    from sessioncompress.report import at_stake
+    from sessioncompress.report import at_stake, kb
 
     def policy_of(path: Path) -> Policy:
         return _policy(path, config, None, {"backup_dir": backup_dir})
 
-    def work(path: Path) -> None:
+    def work(path: Path) -> tuple[str, ForgetStats]:
         policy = policy_of(path)
         would = forget_session(path, policy, dry_run=True)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
             click.echo(f"{name}: nothing lies beside it")
-            return
-        if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?"):
+            return "with nothing beside", would
+        if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?", path):
             click.echo(f"{name}: kept")
-            return
-        click.echo(f"{name}: deleted {at_stake(forget_session(path, policy), done=True)}")
+            return "kept", would
+        done = forget_session(path, policy)
+        click.echo(f"{name}: deleted {at_stake(done, done=True)}")
+        return "deleted", done
 
     gone = (each for path in paths if path.is_dir() for each in sessions_gone(path, policy_of))
-    sys.exit(_for_each(chain(paths, gone), work)[1])
+    done = _for_each(chain(paths, gone), work)
+    deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
+    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
+    _echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
+    sys.exit(done.exit_code)
 
 
-def _confirmed(question: str) -> bool:
-    """Ask; that nobody is there to answer ends it all, as an interrupt does."""
+def _confirmed(question: str, path: Path) -> bool:
+    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error."""
     try:
         return click.confirm(question)
-    except click.Abort:
-        raise KeyboardInterrupt from None
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise KeyboardInterrupt from None
+    click.echo()
+    from sessioncompress.errors import UsageError
+
+    raise UsageError("nobody answers", where=path, state="Nothing of it is deleted.", remedy="Use --yes.")
 
 
-def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> tuple[list[Any], int]:
-    """Do the work for every file that the paths mean; print errors; return the results and the exit code."""
-    from sessioncompress import archive
+class _Done(NamedTuple):
+    """What became of several files: results, how many came to nothing and why, and the exit code."""
+
+    results: list[Any]
+    others: dict[str, int]
+    exit_code: int
+
+
+def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> _Done:
+    """Do the work for every file that the paths mean; print errors."""
+    from sessioncompress import archive, report
     from sessioncompress.discover import discover
 
     results = []
     codes: set[int] = set()
+    others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
     for outcome in archive.each(discover(paths), lambda found: work(found.path)):
         codes.add(outcome.exit_code)
         if outcome.error is None:
             results.append(outcome.result)
-        elif not outcome.passed_over:
-            click.echo(str(outcome.error), err=True)
-    return results, archive.worst(codes)
+            continue
+        ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
+        others[ended] += 1
+        if not outcome.passed_over:
+            click.echo(f"{ended}: {outcome.error}", err=True)
+    return _Done(results, others, archive.worst(codes))
+
+
+def _echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
+    """Print the line that ends a command over a folder or over several paths."""
+    from sessioncompress.words import counted
+
+    if len(paths) > 1 or any(path.is_dir() for path in paths):
+        head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
+        click.echo("; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)]))
 
 
 def _policy(path: Path, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> Policy:
     """Return the policy for a session: file and preset, then what the command line says."""
-    from sessioncompress.policy import PRESETS, with_options
+    from sessioncompress.policy import preset_of, with_options
 
-    base = PRESETS[preset or "balanced"]
-    file = config or policy_file(path)
-    if file is not None:
-        from sessioncompress.config import load
+    base = preset_of(preset)
+    for file, ours in [(config, True)] if config else policy_files(path):
+        _warn_of(file)
+        if ours:
+            from sessioncompress.config import load
 
-        base = load(file, base)
+            base = load(file, base)
+            break
     return with_options(base, overrides)
+
+
+def _warn_of(file: Path) -> None:
+    """Say once what of a policy file nothing heeds."""
+    warned = click.get_current_context().meta.setdefault(__name__, set())
+    if file in warned:
+        return
+    warned.add(file)
+    from sessioncompress.config import misplaced
+    from sessioncompress.printable import printable
+
+    if said := misplaced(file):
+        click.echo(printable(f"warning: {file}: {said}"), err=True)
 
 
 def _known(error: SessionCompressError | None) -> SessionCompressError:
@@ -373,9 +423,14 @@ def _lines(content: bytes, wanted: str) -> bytes:
     found = re.fullmatch(r"(\d{1,18})(?:(:)(\d{1,18})?)?", wanted)
     if found is None or int(found[1]) < 1:
         raise click.UsageError("--lines takes A:B, two line numbers counted from 1")
-    lines = content.split(b"\n")
-    end = int(found[3]) if found[3] else (len(lines) if found[2] else int(found[1]))
-    return b"\n".join(lines[int(found[1]) - 1 : end])
+    lines = list(BytesIO(content))
+    first = int(found[1])
+    last = int(found[3]) if found[3] else (max(first, len(lines)) if found[2] else first)
+    if last < first:
+        raise click.UsageError(f"--lines {wanted} ends before it begins")
+    if first > len(lines):
+        raise click.UsageError(f"--lines {wanted} begins behind the end, line {len(lines):,}")
+    return b"".join(lines[first - 1 : last])
 
 
 def _print(content: bytes) -> None:
@@ -386,5 +441,5 @@ def _print(content: bytes) -> None:
         return
     from sessioncompress.printable import printable
 
-    text = content.decode(errors="backslashreplace")
+    text = content.decode(errors="backslashreplace").removesuffix("\n")
     click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))

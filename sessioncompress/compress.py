@@ -24,6 +24,7 @@ from sessioncompress.model import Change
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
 from sessioncompress.splice import CannotSplice
@@ -189,20 +190,25 @@ class _Run:
         return parse(self._originals.line(record.place, record.sha256))
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
-        gain = self._gain(attempt)
+        said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
         stats = replace(
             with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
             compressed_size=attempt.finished.size,
             status=Status.COMPRESSED,
             backup_added=self._added(attempt),
             originals_size=attempt.finished.originals_size,
-            reason=advice(attempt.view, attempt.plan) if gain < self._session.size * _LITTLE else "",
+            reason=advice(attempt.view, attempt.plan) if said else "",
             backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
         )
         if isinstance(sink, Rewrite):
             committed = sink.commit(attempt.journal())
             stats = replace(stats, compressed_size=committed.size)
         return stats
+
+    def _surprises(self) -> bool:
+        """Say whether more turns than usual were to stay whole, and fewer do: the session has no more than that."""
+        more = self._policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
+        return more and tokens_instead(self._policy, turns_of(self._known.survey))
 
     def _added(self, attempt: _Attempt) -> int:
         """Return the bytes that the run adds beside the session."""

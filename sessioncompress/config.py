@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,75 +12,30 @@ import orjson
 
 from sessioncompress.errors import UsageError
 from sessioncompress.find import SECTION, policy_file
-from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode
+from sessioncompress.policy import BALANCED, Policy, ProtectMode, checked, preset_of
 
 _LONGEST_SHOWN = 80
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("a whole number, 0 or more")
-    return value
-
-
-def _turns(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a whole number, 1 or more, or null")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise ValueError("a number of seconds, 0 or more")
-    return value
-
-
-def _folder(value: Any) -> str | None:
-    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-        raise ValueError("a folder's path or null")
-    return value
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError("a list of tool names")
-    return tuple(value)
-
-
-def _mode(value: Any) -> ProtectMode:
-    try:
-        return ProtectMode(value)
-    except ValueError:
-        raise ValueError(" or ".join(f'"{mode}"' for mode in ProtectMode)) from None
-
-
-KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "enabled": ("enabled", _flag),
-    "sizeThresholdKB": ("size_threshold_kb", _count),
-    "everyTurns": ("every_turns", _turns),
-    "turnThresholdBeforeCompress": ("turn_threshold_before_compress", _count),
-    "protectMode": ("protect_mode", _mode),
-    "protectTokens": ("protect_tokens", _count),
-    "protectTools": ("protect_tools", _names),
-    "toolCallMaxBytes": ("tool_call_max_bytes", _count),
-    "toolResultMaxBytes": ("tool_result_max_bytes", _count),
-    "minSavedKB": ("min_saved_kb", _count),
-    "stripThinking": ("strip_thinking", _flag),
-    "eliminateRedundancy": ("eliminate_redundancy", _flag),
-    "keepBackup": ("keep_backup", _flag),
-    "backupDir": ("backup_dir", _folder),
-    "commitOriginals": ("commit_originals", _flag),
-    "quietSeconds": ("quiet_seconds", _seconds),
+KEYS: Mapping[str, str] = {
+    "enabled": "enabled",
+    "sizeThresholdKB": "size_threshold_kb",
+    "everyTurns": "every_turns",
+    "turnThresholdBeforeCompress": "turn_threshold_before_compress",
+    "protectMode": "protect_mode",
+    "protectTokens": "protect_tokens",
+    "protectTools": "protect_tools",
+    "toolCallMaxBytes": "tool_call_max_bytes",
+    "toolResultMaxBytes": "tool_result_max_bytes",
+    "minSavedKB": "min_saved_kb",
+    "stripThinking": "strip_thinking",
+    "eliminateRedundancy": "eliminate_redundancy",
+    "keepBackup": "keep_backup",
+    "backupDir": "backup_dir",
+    "commitOriginals": "commit_originals",
+    "quietSeconds": "quiet_seconds",
 }
-"""Every key of the section: the policy's field and the check of its value, which raises ValueError(what it must be)."""
+"""Every key of the section, and the field of the policy that it sets."""
 
 
 def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy:
@@ -88,7 +43,7 @@ def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy
 
     A preset is the base that the file's keys change. Raises UsageError.
     """
-    base = PRESETS[preset] if preset else BALANCED
+    base = preset_of(preset)
     file = config or policy_file(session)
     return load(file, base) if file else base
 
@@ -111,21 +66,42 @@ def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy
     changes: dict[str, Any] = {}
     for key, value in section.items():
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
-            raise _error(f'the policy has an unknown key "{SECTION}.{key}"{hint}', file)
-        name, check = KEYS[key]
+            raise _error(f'the policy has an unknown key "{SECTION}.{key}"{_hint(key)}', file)
         try:
-            changes[name] = check(value)
+            changes[KEYS[key]] = checked(KEYS[key], value)
         except ValueError as error:
             raise _error(f'the policy\'s "{SECTION}.{key}" is {_written(value)}, but must be {error}', file) from None
     return replace(base, **changes)
 
 
+def _hint(key: str) -> str:
+    if key.lower() == "preset":
+        return "; a preset is chosen with --preset"
+    near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def misplaced(file: Path) -> str:
+    """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
+    try:
+        document = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return ""
+    keys = [key for key in document if key in KEYS or _is_meant(key)] if isinstance(document, dict) else []
+    named = ", ".join(f'"{key}"' for key in keys)
+    return (
+        f'{named} {"is" if len(keys) == 1 else "are"} not heeded: keys stand in an object "{SECTION}"' if keys else ""
+    )
+
+
+def _is_meant(key: str) -> bool:
+    return key != SECTION and key.lower() == SECTION
+
+
 def to_mapping(policy: Policy) -> dict[str, Any]:
     """Return the policy as `compression.json` writes it."""
     values = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {key: _plain(values[name]) for key, (name, _) in KEYS.items()}
+    return {key: _plain(values[name]) for key, name in KEYS.items()}
 
 
 def differences(policy: Policy) -> dict[str, Any]:

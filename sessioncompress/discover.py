@@ -65,5 +65,6 @@ def _failed(unreadable: list[OSError]) -> Iterator[Found]:
         error = unreadable.pop(0)
         if not isinstance(error, FileNotFoundError):
             what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
-            failed = FileFailed(what, where=error.filename, state="No session in it is changed.")
+            state, remedy = "No session in it is changed.", "Check who may read it."
+            failed = FileFailed(what, where=error.filename, state=state, remedy=remedy)
             yield Found(Path(error.filename), named=False, error=failed)

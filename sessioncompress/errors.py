@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,8 @@ class SessionCompressError(Exception):
         place = "" if self.where is None else f"{self.where}: "
         if self.line is not None:
             place = f"{self.where}:{self.line}: "
-        return printable(" ".join(part for part in (f"{place}{self.what}.", self.state, self.remedy) if part))
+        end = "" if self.what.endswith("?") else "."
+        return printable(" ".join(part for part in (f"{place}{self.what}{end}", self.state, self.remedy) if part))
 
 
 class UsageError(SessionCompressError):
@@ -88,6 +90,20 @@ class Unreadable(Damaged):
     """An original cannot be read back; others may be."""
 
 
+_REMEDIES = {
+    errno.EACCES: "Check who may read and write it, and the folder that it is in.",
+    errno.EPERM: "Check who may read and write it, and the folder that it is in.",
+    errno.ENOENT: "Check that it is there, and run again.",
+    errno.ENOSPC: "Make room on the disk, and run again.",
+    errno.EDQUOT: "Make room in your quota, and run again.",
+    errno.EROFS: "Let the file system be written to, or name a session elsewhere.",
+    errno.ENOTDIR: "Check the path: a part of it is a file.",
+    errno.EMFILE: "Let the process open more files (ulimit -n).",
+    errno.EIO: "Check the disk.",
+}
+"""What to do about what the system said."""
+
+
 @contextmanager
 def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator[None]:
     """Turn an OSError of the block into a FileFailed, see failed()."""
@@ -100,4 +116,5 @@ def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator
 def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANGED) -> FileFailed:
     """Make the error for what the system said; it names the file that the system named, or else `where`."""
     named = error.filename if isinstance(error.filename, str | os.PathLike) else where
-    return FileFailed((error.strerror or str(error)).lower(), where=named, state=state)
+    remedy = _REMEDIES.get(error.errno or 0, "Look what the system says of it, and run again.")
+    return FileFailed((error.strerror or str(error)).lower(), where=named, state=state, remedy=remedy)

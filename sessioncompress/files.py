@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
-from sessioncompress.formats import detect, head_of, seen
+from sessioncompress.formats import AGENTS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES, Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
@@ -62,7 +62,12 @@ def format_of(session: OpenSession) -> Format:
         head = head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
     form = detect(head)
     if form is None:
-        raise NotASession(f"this is no session of a known agent ({seen(head)})", where=session.path, state=NOT_CHANGED)
+        raise NotASession(
+            f"this is no session of a known agent ({seen(head)})",
+            where=session.path,
+            state="The file is not changed.",
+            remedy=f"Name a session of {AGENTS}.",
+        )
     return form
 
 

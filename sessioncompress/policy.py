@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from reprlib import repr as shortened
 from typing import Any
+
+from sessioncompress.errors import UsageError
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
@@ -22,11 +26,86 @@ class ProtectMode(StrEnum):
     TURNS_AND_TOKENS = "turns-and-tokens"
 
 
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number, 0 or more")
+    return value
+
+
+def _turns(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number, 1 or more, or null")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise ValueError("a number of seconds, 0 or more")
+    return value
+
+
+def _folder(value: Any) -> str | None:
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
+        raise ValueError("a folder's path or null")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of tool names")
+    return tuple(value)
+
+
+def _mode(value: Any) -> ProtectMode:
+    try:
+        return ProtectMode(value)
+    except ValueError:
+        raise ValueError(" or ".join(f'"{mode}"' for mode in ProtectMode)) from None
+
+
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "enabled": _flag,
+    "size_threshold_kb": _count,
+    "every_turns": _turns,
+    "turn_threshold_before_compress": _count,
+    "protect_mode": _mode,
+    "protect_tokens": _count,
+    "protect_tools": _names,
+    "tool_call_max_bytes": _count,
+    "tool_result_max_bytes": _count,
+    "min_saved_kb": _count,
+    "strip_thinking": _flag,
+    "eliminate_redundancy": _flag,
+    "keep_backup": _flag,
+    "backup_dir": _folder,
+    "commit_originals": _flag,
+    "quiet_seconds": _seconds,
+    "preview_min_bytes": _count,
+    "preview_max_bytes": _count,
+}
+"""Every field of a policy, and what makes of a given value the one that it holds, or raises ValueError."""
+
+
+def checked(field: str, value: Any) -> Any:
+    """Return a value as a policy's field holds it. Raises ValueError, saying what it must be."""
+    return _CHECKS[field](value)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
-    The names are those of `compression.json` in snake case; `preview_*` are set by the presets alone.
+    The names are those of `compression.json` in snake case; `preview_*` are set by the presets alone. Raises UsageError
+    where a value is none that its field may have.
     """
 
     enabled: bool = True
@@ -47,6 +126,16 @@ class Policy:
     quiet_seconds: float = 0
     preview_min_bytes: int = 160
     preview_max_bytes: int = 640
+
+    def __post_init__(self) -> None:
+        """Hold each value in the type of its field."""
+        for name in _CHECKS:
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, checked(name, value))
+            except ValueError as error:
+                what = f"the policy's {name} is {shortened(value)}, but must be {error}"
+                raise UsageError(what, state="No session is changed.", remedy="Correct the policy.") from None
 
     @property
     def call_limit(self) -> int:
@@ -88,6 +177,15 @@ PRESETS: dict[str, Policy] = {
     ),
 }
 
+
+def preset_of(name: str | None) -> Policy:
+    """Return the preset of a name, or for none the default. Raises UsageError."""
+    if name is not None and name not in PRESETS:
+        remedy = f"Presets are {', '.join(PRESETS)}."
+        raise UsageError(f"there is no preset {shortened(name)}", state="No session is changed.", remedy=remedy)
+    return PRESETS[name or "balanced"]
+
+
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
     "protect_mode": "protect_mode",
@@ -106,8 +204,6 @@ def with_options(policy: Policy, options: dict[str, Any]) -> Policy:
     changes = {_OPTIONS[name]: options[name] for name in _OPTIONS if options.get(name) is not None}
     if "backup_dir" in changes:
         changes["backup_dir"] = os.path.abspath(changes["backup_dir"])  # noqa: PTH100 - must not resolve links
-    if "protect_mode" in changes:
-        changes["protect_mode"] = ProtectMode(changes["protect_mode"])
     if options.get("no_backup"):
         changes["keep_backup"] = False
     return replace(policy, **changes)

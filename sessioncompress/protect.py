@@ -30,11 +30,15 @@ def boundary(lines: Lines, shape: Shape, policy: Policy) -> int:
     roles = lines.roles
     turns = [position for position, number in enumerate(shape.live) if roles[number] is Role.USER]
     wanted = policy.turn_threshold_before_compress
-    enough = len(turns) > wanted
-    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if enough else 0
-    if policy.protect_mode is ProtectMode.TURNS or (policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and enough):
+    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if len(turns) > wanted else 0
+    if policy.protect_mode is not ProtectMode.TURNS_AND_TOKENS and not tokens_instead(policy, len(turns)):
         return _with_calls(lines, shape.live, by_turns)
     return _with_calls(lines, shape.live, max(by_turns, _by_tokens(lines, shape.live, policy.protect_tokens)))
+
+
+def tokens_instead(policy: Policy, turns: int) -> bool:
+    """Say whether tokens count instead of turns, since the session has no more turns than would stay whole."""
+    return policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns <= policy.turn_threshold_before_compress
 
 
 def latest_thinking(lines: Lines, shape: Shape) -> int | None:

@@ -14,6 +14,8 @@ from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
+STATS_SCHEMA = "sessioncompress.stats/1"
+PASSED_OVER = "passed over (no sessions, or links)"
 
 _FIELDS = (
     "original_size",
@@ -60,8 +62,12 @@ def smaller(before: int, after: int) -> str:
 
 def failed(path: str, error: SessionCompressError) -> CompressionStats:
     """Return the statistics of a file that an error ended."""
-    status = Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
-    return CompressionStats(path, status=status, reason=str(error), exit_code=error.exit_code)
+    return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
+
+
+def status_of(error: SessionCompressError) -> Status:
+    """Return how a file ended that an error ended."""
+    return Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
 
 
 def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
@@ -127,8 +133,8 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, d
     by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
     parts = [f"{number} {status.value}" for status, number in by_status.items() if number]
     if passed_over:
-        parts.append(f"{passed_over} passed over (no sessions, or links)")
-    files = f"{len(all_stats):,} {'file' if len(all_stats) == 1 else 'files'}"
+        parts.append(f"{passed_over} {PASSED_OVER}")
+    files = counted(len(all_stats), "file", "files")
     head = f"total: {files} ({', '.join(parts)})" if parts else f"total: {files}"
     if not by_status[Status.COMPRESSED]:
         return head
@@ -169,7 +175,7 @@ def _camel(name: str) -> str:
 def session_lines(stats: SessionStats) -> Iterable[str]:
     """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {stats.turns} turns"
-    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}"
+    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
     for share in stats.shares:
         tool = printable(share.tool)[:20] or "-"
         row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
@@ -183,6 +189,28 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     else:
         yield f"  a run would leave it: {would.reason}"
     yield f"  beside it: {kb(stats.backup_size)}"
+
+
+def sessions_total(all_stats: Sequence[SessionStats]) -> str:
+    """Return what the sums over all sessions come to."""
+    would = total([stats.would for stats in all_stats])
+    parts = [f", {kb(sum(stats.size for stats in all_stats))}", "a run would leave them"]
+    if any(stats.would.status is Status.COMPRESSED for stats in all_stats):
+        parts[1] = (
+            f"a run would do: {change(would)}; tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
+        )
+    return "; ".join([*parts, f"beside them: {kb(sum(stats.backup_size for stats in all_stats))}"])
+
+
+def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
+    """Return the `--json` document of `stats`."""
+    totals = {
+        _camel(name): sum(getattr(stats, name) for stats in all_stats)
+        for name in ("size", "backup_size", "lines", "turns")
+    }
+    would = {_camel(name): value for name, value in _numbers(total([stats.would for stats in all_stats])).items()}
+    files = [session_document(stats) for stats in all_stats]
+    return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
 
 
 def session_document(stats: SessionStats) -> dict[str, Any]:
@@ -226,6 +254,14 @@ def verified(stats: VerifyStats) -> str:
     lost = counted(stats.lines_without_original, "line has", "lines have")
     lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
     return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}"
+
+
+def verified_total(all_stats: Sequence[VerifyStats]) -> str:
+    """Return what `verify` found in all of several sessions."""
+    lines = sum(stats.lines for stats in all_stats)
+    rewritten = sum(stats.lines_rewritten for stats in all_stats)
+    originals = sum(stats.originals for stats in all_stats)
+    return f": {lines:,} lines, {rewritten:,} rewritten, {originals:,} originals read and right"
 
 
 def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ PEAK = (
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
 """Runs a command and prints the most memory that it held."""
+INTERRUPTED_QUESTION = """
+import os, signal, click.termui
+from sessioncompress.__main__ import run
+click.termui.visible_prompt_func = lambda prompt: os.kill(os.getpid(), signal.SIGINT)
+run()
+"""
 RAW = (b"\x1b", b"\x07", b"\xe2\x80\xae", b"\xc2\x9b", b"\xff")
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
@@ -145,6 +152,7 @@ def test_every_command_explains_itself(name: str, command: click.Command) -> Non
     shown = run(name, "--help")
     assert shown.exit_code == 0
     assert f"Example: sessioncompress {name} " in shown.stdout
+    assert "\\" not in shown.stdout
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name
@@ -369,6 +377,32 @@ def test_keep_turns(session: Path) -> None:
     assert none["protectedBytes"] < two["protectedBytes"] < four["protectedBytes"]
 
 
+@pytest.mark.parametrize("turns", ["9", "20"])
+def test_no_more_turns_than_are_kept(session: Path, turns: str) -> None:
+    """Then tokens count, and less stays than of 8 turns: the line says so, and what keeps the turns."""
+    eight = one("compress", "--dry-run", "--keep-turns", "8", session)
+    assert eight["reason"].startswith("inside the last 8 turns: ")
+    some = one("compress", "--dry-run", "--keep-turns", turns, session)
+    assert some["compressedSize"] < eight["compressedSize"]
+    assert some["reason"].startswith(
+        f"inside the newest 20,000 tokens of tool I/O (it has no more than {turns} turns; "
+        "--protect-mode turns would keep them whole): "
+    )
+    whole = one("compress", "--dry-run", "--keep-turns", turns, "--protect-mode", "turns", session)
+    assert whole["status"] == "unchanged"
+    assert f"inside the last {turns} turns: " in whole["reason"]
+
+
+def test_the_default_of_four_turns_is_no_surprise(here: Path) -> None:
+    """One prompt is measured in tokens, without a word where much is gained."""
+    (here / "session.jsonl").write_bytes(long_session(4))
+    for arguments in ((), ("--keep-turns", "4")):
+        assert one("compress", "--dry-run", *arguments, "session.jsonl")["reason"] == ""
+    assert (
+        "(it has no more than 5 turns; " in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
+    )
+
+
 def test_protect_mode_and_tokens(here: Path) -> None:
     """One prompt is protected whole by turns, and by tokens only in its newest steps."""
     path = put(here / "session.jsonl", "pi-one-prompt.jsonl")
@@ -380,7 +414,8 @@ def test_protect_mode_and_tokens(here: Path) -> None:
     )
     assert by_turns["status"] == "unchanged"
     assert by_turns["removableBytes"] < default["removableBytes"] < fewer["removableBytes"]
-    del both["backupSize"], fewer["backupSize"]  # the journal names the policy
+    for each in (both, fewer):
+        del each["backupSize"], each["reason"]  # the journal names the policy, the reason how it was measured
     assert both == fewer
 
 
@@ -551,6 +586,56 @@ def test_a_folder_is_walked(here: Path) -> None:
     assert "total: 2 files (2 unchanged, 1 passed over (no sessions, or links))" in again.stdout
 
 
+TOTALS = {
+    "stats": rf"total: 2 sessions, {SIZES}; a run would do: {SIZES} -> {SIZES} {PARTS}; "
+    rf"tokens \(estimated\) [\d,]+ -> [\d,]+; beside them: 0 KB; 1 refused; 1 passed over \(no sessions, or links\)",
+    "compress": rf"total: 3 files \(2 compressed, 1 refused, 1 passed over \(no sessions, or links\)\): {SIZES} -> .*",
+    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals read and right; 1 refused; "
+    r"1 passed over \(no sessions, or links\)",
+    "restore": rf"total: 2 sessions restored: {SIZES} -> 502 KB, \d+ lines; 1 unchanged; 1 refused",
+    "forget": rf"total: 2 sessions: deleted {SIZES}; 1 with nothing beside; 1 refused",
+}
+
+
+def test_every_command_ends_with_a_total(here: Path) -> None:
+    """Over a folder, and over several paths; what was refused or passed over is counted."""
+    put(here / "a.jsonl")
+    put(here / "b.jsonl", "omp.jsonl")
+    (here / "none.jsonl").write_bytes(b'{"x": 1}\n' * 20_000)
+    (here.parent / "link.jsonl").symlink_to(here / "a.jsonl")
+    for command, said in TOTALS.items():
+        yes = ["--yes"] if command == "forget" else []
+        result = run(command, *yes, ".", here.parent / "link.jsonl")
+        assert result.exit_code == 4, command
+        assert re.fullmatch(said, result.stdout.splitlines()[-1]), result.stdout
+    assert run("stats", "a.jsonl", "b.jsonl").stdout.splitlines()[-1].startswith("total: 2 sessions, 502 KB; ")
+    for command in ("stats", "verify", "restore", "forget"):
+        assert "total: " not in run(command, "a.jsonl").stdout
+
+
+def test_a_folder_without_sessions(here: Path) -> None:
+    """It says so: nothing at all would look like success."""
+    (here / "empty").mkdir()
+    (here / "foreign").mkdir()
+    (here / "foreign" / "x.jsonl").write_bytes(b'{"x": 1}\n')
+    for command in ("stats", "verify", "restore", "forget"):
+        assert run(command, "empty").stdout == "total: 0 sessions\n", command
+    for command in ("stats", "verify"):
+        assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (no sessions, or links)\n", command
+    assert run("restore", "foreign").stdout.splitlines()[-1] == "total: 0 sessions; 1 unchanged"
+    assert run("forget", "foreign").stdout.splitlines()[-1] == "total: 0 sessions; 1 with nothing beside"
+
+
+def test_the_totals_of_stats_as_json(here: Path) -> None:
+    """They are the sums, and those of what a run would do are those of compress."""
+    put(here / "a.jsonl")
+    put(here / "b.jsonl", "omp.jsonl")
+    done = document("stats", ".")
+    for name in ("size", "backupSize", "lines", "turns"):
+        assert done["totals"][name] == sum(each[name] for each in done["files"])
+    assert done["totals"]["would"] == document("compress", "--dry-run", ".")["totals"]
+
+
 def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     """They are counted, and neither they nor what they lead to is touched through them."""
     folder = session.parent / "links"
@@ -629,6 +714,25 @@ def test_one_bad_file_stops_no_other(here: Path) -> None:
     assert "(2 compressed, 1 failed)" in result.stdout
 
 
+@pytest.mark.parametrize("arguments", [("small.jsonl",), (".",)], ids=["named", "in a folder"])
+def test_a_file_under_the_threshold_is_not_opened(
+    here: Path, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]
+) -> None:
+    """So what it holds is not known: it is skipped, and counts as a file, not as a session."""
+    (here / "small.jsonl").write_bytes(b"no session\n")
+    monkeypatch.setattr(os, "open", lambda *arguments, **options: pytest.fail("it is opened"))
+    result = run("compress", *arguments)
+    assert result.exit_code == 0
+    said = "small.jsonl: skipped: 0 KB, under the threshold of 100 KB\ntotal: 1 file (1 skipped)\n"
+    assert (result.stdout, result.stderr) == (said, "")
+
+
+def test_a_backup_dir_is_created_with_all_above_it(session: Path) -> None:
+    """So that a cached folder need not be there for the first run."""
+    assert run("compress", "--backup-dir", "not/there/yet", session).exit_code == 0
+    assert len(list((session.parent / "not" / "there" / "yet").iterdir())) == 2
+
+
 # Exit codes
 
 
@@ -659,6 +763,65 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
         assert result.exit_code == 2, name
         assert "none.jsonl" in result.stderr
         assert "does not exist" in result.stderr
+
+
+def test_every_command_refuses_alike(session: Path) -> None:
+    """The same line: how it ended, the path as it was typed, what is wrong, the state, and what to do."""
+    (session.parent / "below").mkdir()
+    none = session.parent / "below" / "none.jsonl"
+    none.write_bytes(b'{"kind":"log"}\n' * 9000)
+    seen = "its first object has the keys kind"
+    said = (
+        f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
+        "Name a session of pi, oh-my-pi, OpenClaw or GitClaw.\n"
+    )
+    for command in ("compress", "stats", "verify"):
+        assert run(command, "below/none.jsonl").stderr == said, command
+    os.link(session, "other")
+    os.mkfifo("pipe")
+    linked = "session.jsonl: it has other hard links, which would keep the old text. The session is not changed. Remove"
+    for command in ("compress", "restore"):
+        assert run(command, "session.jsonl").stderr.startswith(f"refused: {linked}"), command
+        said = (
+            "refused: pipe: it is not a regular file. It is not changed. Name a session, or a folder with sessions.\n"
+        )
+        assert run(command, "pipe").stderr == said, command
+
+
+def test_show_where_the_originals_are_gone(compressed: Path) -> None:
+    """Exit code 3, naming the file, and what to do."""
+    beside(compressed).originals.unlink()
+    result = run("show", references(compressed)[0], "session.jsonl")
+    assert result.exit_code == 3
+    assert f"{beside(compressed).originals}: the originals are not there. Put back a copy of it" in result.stderr
+
+
+def test_show_where_a_session_was_named(compressed: Path) -> None:
+    """The error does not tell to name it."""
+    result = run("show", "0123456789ab", "session.jsonl")
+    assert result.exit_code == 2
+    assert (
+        "session.jsonl: no original with the reference 0123456789ab is found. Name the session that holds the marker"
+        in (result.stderr)
+    )
+
+
+def test_a_second_ago(session: Path) -> None:
+    """It is one second, not seconds."""
+    now = time.time()
+    os.utime(session, (now - 1, now - 1))
+    assert "it changed 1 second ago." in run("compress", "--quiet-seconds", "60", session).stderr
+
+
+def test_paths_are_looked_at_first(session: Path) -> None:
+    """One that is not there stops all, and the error says so."""
+    before = snapshot(session)
+    for name in ("compress", "stats", "restore", "verify"):
+        result = run(name, "session.jsonl", "none.jsonl")
+        assert result.exit_code == 2, name
+        assert result.stderr.endswith("'none.jsonl' does not exist. Nothing was done.\n"), name
+        assert result.stdout == ""
+    assert snapshot(session) == before
 
 
 @pytest.mark.parametrize(
@@ -764,9 +927,7 @@ def test_an_unknown_key(session: Path) -> None:
     assert result.exit_code == 2
     file = session.parent / "compression.json"
     assert f'{file}: the policy has an unknown key "session.toolResultMaxByte"' in result.stderr
-    assert 'did you mean "toolResultMaxBytes"? No session is changed. Correct the file.' in result.stderr.replace(
-        '"?.', '"?'
-    )
+    assert 'did you mean "toolResultMaxBytes"? No session is changed. Correct the file.' in result.stderr
     assert snapshot(session) == before
 
 
@@ -793,6 +954,49 @@ def test_the_file_of_another_tool_is_passed_over(session: Path) -> None:
     """A compression.json without our section is none of ours."""
     (session.parent / "compression.json").write_text('{"level": 9}')
     assert run("compress", session).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"Session": {"minSavedKB": 0}}', '"Session" is'),
+        ('{"SESSION": {}, "level": 9}', '"SESSION" is'),
+        ('{"sizeThresholdKB": 5}', '"sizeThresholdKB" is'),
+        ('{"enabled": false, "keepBackup": false, "level": 9}', '"enabled", "keepBackup" are'),
+        ('{"session": {}, "sizeThresholdKB": 1000}', '"sizeThresholdKB" is'),
+    ],
+)
+def test_a_misplaced_key_is_warned_of(session: Path, text: str, keys: str) -> None:
+    """Once, however many sessions there are; what is done, and the exit code, is as without it."""
+    file = session.parent / "compression.json"
+    file.write_text(text)
+    put(session.with_name("other.jsonl"))
+    result = run("compress", ".")
+    assert result.exit_code == 0
+    assert result.stderr == f'warning: {file}: {keys} not heeded: keys stand in an object "session"\n'
+    assert result.stdout.splitlines()[-1].startswith("total: 2 files (2 compressed)")
+
+
+def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
+    """It is warned of too; a named file without the section is an error that names what it lacks."""
+    file = session.parent / "p.json"
+    file.write_text('{"session": {}, "minSavedKB": 0}')
+    result = run("stats", "--config", file, session)
+    assert result.exit_code == 0
+    assert 'p.json: "minSavedKB" is not heeded' in result.stderr
+    file.write_text('{"Session": {}}')
+    result = run("stats", "--config", file, session)
+    assert result.exit_code == 2
+    assert 'p.json: "Session" is not heeded' in result.stderr
+    assert 'p.json: the policy has no object "session". No session is changed.' in result.stderr
+
+
+@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", "", "{", '{"sessions": {}}', "[1]"])
+def test_a_file_without_misplaced_keys_is_not_warned_of(session: Path, text: str) -> None:
+    """Other tools have files of that name."""
+    (session.parent / "compression.json").write_text(text)
+    result = run("compress", session)
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 # Names
@@ -826,7 +1030,7 @@ def test_a_hostile_name_never_reaches_the_terminal_raw(here: Path) -> None:
         for raw in RAW:
             assert raw not in done.stdout + done.stderr, (done.args, done.stdout, done.stderr)
     assert rb"a\x1b[31m\x07 \u202e\x9b\xff.jsonl: " in shown[2].stdout
-    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 130, 0, 2]
+    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 2, 0, 2]
     assert (here / name).read_bytes() == fixture("pi-anthropic.jsonl")
 
 
@@ -859,7 +1063,7 @@ def test_stats(session: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns"
-    assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead"]
+    assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead", "(bytes)"]
     rows = [line.split()[:2] for line in lines[2:-3]]
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows
@@ -880,9 +1084,11 @@ def test_stats_of_a_compressed_session(compressed: Path) -> None:
 def test_stats_as_json(session: Path) -> None:
     """Schema, fields, and the same figures as compress --dry-run."""
     done = document("stats", "session.jsonl")
-    assert set(done) == {"schema", "files"}
+    assert set(done) == {"schema", "files", "totals"}
     assert done["schema"] == "sessioncompress.stats/1"
     file = done["files"][0]
+    assert set(done["totals"]) == {"size", "backupSize", "lines", "turns", "would"}
+    assert set(done["totals"]["would"]) == TOTAL_FIELDS
     assert set(file) == {"path", "format", "size", "backupSize", "lines", "turns", "shares", "would"}
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
@@ -1054,13 +1260,45 @@ def test_show_caps_what_it_prints(compressed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "part"), [("2:4", slice(1, 4)), ("3", slice(2, 3)), ("3:", slice(2, None)), ("1:1", slice(1))]
+    ("wanted", "part"),
+    [
+        ("2:4", slice(1, 4)),
+        ("3", slice(2, 3)),
+        ("3:", slice(2, None)),
+        ("1:1", slice(1)),
+        ("4:99999", slice(3, None)),
+    ],
 )
 def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
-    """Counted from 1, both ends included."""
+    """Counted from 1, both ends included, each with its end of line; up to the last where there are no more."""
     ref = references(compressed)[0]
-    lines = run("show", ref, compressed, "--all").stdout.split("\n")
-    assert run("show", ref, compressed, "--lines", wanted).stdout.split("\n") == lines[part]
+    lines = split(run("show", ref, compressed, "--all").stdout_bytes)
+    assert run("show", ref, compressed, "--lines", wanted).stdout_bytes == b"".join(lines[part])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("5:2", "--lines 5:2 ends before it begins"),
+        ("9999:", "--lines 9999: begins behind the end, line {}"),
+        ("9999", "--lines 9999 begins behind the end, line {}"),
+    ],
+)
+def test_lines_that_are_not_there(compressed: Path, wanted: str, said: str) -> None:
+    """A usage error says why nothing is printed."""
+    ref = references(compressed)[0]
+    count = len(split(run("show", ref, compressed, "--all").stdout_bytes))
+    result = run("show", ref, compressed, "--lines", wanted)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert said.format(f"{count:,}") in result.stderr
+
+
+def test_show_of_an_image_says_what_it_prints(compressed: Path) -> None:
+    """And how to get the file."""
+    (ref,) = references(compressed, Kind.IMAGE)
+    assert run("show", ref, "--all").stderr == "An image, in base64: 'show REF --all | base64 -d' gives the file.\n"
+    assert run("show", references(compressed)[0], "--all").stderr == ""
 
 
 @pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2", "1" * 5000, "1:" + "2" * 5000])
@@ -1301,10 +1539,21 @@ def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
 
 
 def test_forget_without_an_answer(compressed: Path) -> None:
-    """Nobody there to answer: nothing is deleted, and the code is that of an interrupt."""
+    """Nobody there to answer: nothing is deleted, and the error says what helps."""
     before = snapshot(compressed)
     done = spawn("forget", "session.jsonl", cwd=compressed.parent)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"session.jsonl: nobody answers. Nothing of it is deleted. Use --yes.\n")
+    assert snapshot(compressed) == before
+
+
+def test_forget_interrupted_while_it_asks(compressed: Path) -> None:
+    """That is an interrupt as any other."""
+    before = snapshot(compressed)
+    command = [sys.executable, "-c", INTERRUPTED_QUESTION, "forget", "session.jsonl"]
+    done = subprocess.run(command, cwd=compressed.parent, capture_output=True, check=False)
     assert done.returncode == 130
+    assert done.stderr.endswith(b"Interrupted; every session is as it was or as it will be, none in between.\n")
     assert snapshot(compressed) == before
 
 

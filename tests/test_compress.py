@@ -19,11 +19,11 @@ from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
 from sessioncompress.errors import NotASession, Refused
+from sessioncompress.lookup import show
 from sessioncompress.model import Change
 from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
@@ -294,7 +294,7 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
     assert stats.status is Status.UNCHANGED
-    assert "less than minSavedKB 1000" in stats.reason
+    assert "less than minSavedKB 1,000" in stats.reason
     assert snapshot(path) == before
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 

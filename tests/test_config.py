@@ -85,7 +85,7 @@ def policy_file(folder: Path, section: Any) -> Path:
 def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: Any) -> None:
     """And nothing else; other tools' sections are theirs."""
     policy = config.load(policy_file(tmp_path, {key: value}))
-    name = config.KEYS[key][0]
+    name = config.KEYS[key]
     assert getattr(policy, name) == expected
     assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {
         name
@@ -114,6 +114,13 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, typo:
     with pytest.raises(UsageError, match=f'did you mean "{meant}"') as caught:
         config.load(policy_file(tmp_path, {typo: 1}))
     assert f'"session.{typo}"' in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["preset", "Preset"])
+def test_a_preset_in_a_file_is_an_error_that_says_where_it_is_chosen(tmp_path: Path, key: str) -> None:
+    """A preset is a base that the file changes: it cannot stand in it."""
+    with pytest.raises(UsageError, match=f'"session.{key}"; a preset is chosen with --preset. '):
+        config.load(policy_file(tmp_path, {key: "low-cost"}))
 
 
 def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
@@ -149,9 +156,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_every_field_but_the_preview_sizes_has_a_key() -> None:
     """What a user may choose, the file may say."""
-    assert {name for name, _ in config.KEYS.values()} == {
-        each.name for each in fields(Policy) if not each.name.startswith("preview_")
-    }
+    assert set(config.KEYS.values()) == {each.name for each in fields(Policy) if not each.name.startswith("preview_")}
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command line", frozenset({"cli"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
-    ("one session, end to end", frozenset({"compress", "restore", "show", "forget"})),
+    ("one session, end to end", frozenset({"compress", "restore", "lookup", "forget"})),
     ("the account of a run, and what goes back in part", frozenset({"account", "marked", "putback"})),
     ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
     ("what the records of a journal name", frozenset({"recorded", "rewritten", "entries"})),
@@ -27,8 +29,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
-    ("values, words, errors", frozenset({"model", "policy", "stats", "errors", "find"})),
-    ("nothing", frozenset({"printable", "version", "interrupt", "columns", "words"})),
+    ("values and words", frozenset({"model", "policy", "stats", "find"})),
+    ("errors", frozenset({"errors"})),
+    ("nothing", frozenset({"printable", "version", "interrupt", "streams", "columns", "words"})),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 
@@ -109,6 +112,22 @@ AGENT_KEYS = frozenset(
 )
 
 
+EVERY_ORDER = """
+import sys
+import sessioncompress
+names = list(sessioncompress.__all__)
+for first in names:
+    for rest in (names, names[::-1]):
+        for module in [name for name in sys.modules if name.partition(".")[0] == "sessioncompress"]:
+            del sys.modules[module]
+        import sessioncompress
+        for name in [first, *rest]:
+            value = getattr(sessioncompress, name)
+            assert type(value) is not type(sys), f"{name} is a module where {first} comes first"
+"""
+"""Asks for the public names, each of them first, and behind it the others forward and backward."""
+
+
 def tree(module: str) -> ast.Module:
     """Return a module's syntax."""
     return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
@@ -163,6 +182,15 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+@pytest.mark.parametrize(
+    "program", [EVERY_ORDER, "from sessioncompress import *\nassert callable(show)"], ids=["every order", "star"]
+)
+def test_a_public_name_is_never_a_module(program: str) -> None:
+    """A module that is imported becomes an attribute of its package, and would stand in the way of its namesake."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])

@@ -21,7 +21,7 @@ from sessioncompress import archive, report
 from sessioncompress.cli import main
 from sessioncompress.config import KEYS, load, to_mapping
 from sessioncompress.policy import BALANCED, PRESETS
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.stats import CompressionStats, SessionStats, Share, Status
 from tests.runs import fixture
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -225,6 +225,19 @@ def test_every_field_of_the_json_document_is_there() -> None:
     assert said == {status.value for status in Status} - {Status.RESTORED.value}
 
 
+def test_every_field_of_stats_is_there() -> None:
+    """The fields of its document, of its rows, and the columns of its table."""
+    text = section("`sessioncompress stats PATHS...`")
+    would = CompressionStats("x")
+    done = SessionStats("x", "pi", 1, 0, 1, 1, (Share("result", "read"),), would)
+    file = report.sessions_document([done])["files"][0]
+    given = {field for row, rest in rows(text).items() for field in quoted(row) if not field.startswith("-")}
+    assert given == set(file)
+    assert quoted(rows(text)["`shares`"]) == set(file["shares"][0])
+    heading = list(report.session_lines(done))[1]
+    assert {"protected", "old", "dead"} <= set(heading.split()) & quoted(text)
+
+
 # Configuration
 
 
@@ -347,12 +360,14 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "session.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
 
 
-def test_every_public_function_is_there() -> None:
-    """Each function of the library is named."""
+def test_every_public_name_is_there() -> None:
+    """Each function, record and error of the library is named."""
     text = section("As a library")
     for name in sessioncompress.__all__:
-        if name.islower() and name != "__version__":
-            assert name in text, name
+        if name != "__version__":
+            assert re.search(rf"\b{name}\b", text), name
+    for each in fields(sessioncompress.Policy):
+        assert each.name in KEYS.values() or f"`{each.name}`" in text, each.name
 
 
 def test_the_figures_come_with_their_commands() -> None:

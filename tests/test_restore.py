@@ -19,8 +19,8 @@ from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
+from sessioncompress.lookup import show
 from sessioncompress.restore import restore_session
-from sessioncompress.show import show
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from tests import texts

@@ -14,6 +14,9 @@ from sessioncompress.formats.pi import Pi
 FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi())
 """In the order they are asked: pi comes last, since the others are pi with more."""
 
+AGENTS = "pi, oh-my-pi, OpenClaw or GitClaw"
+"""Whose sessions these are, for the error that refuses a file."""
+
 _BOM = b"\xef\xbb\xbf"
 _KEYS_SHOWN = 8
 

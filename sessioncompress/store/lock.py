@@ -113,12 +113,17 @@ def open_file(path: Path) -> int:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise IsALink("it is a symbolic link", where=path, state=NOT_CHANGED, remedy="Name its target.") from error
         if error.errno == errno.ENXIO:
-            raise NotASession("it is not a regular file", where=path, state=NOT_CHANGED) from error
+            raise _not_regular(path) from error
         raise
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    raise NotASession("it is not a regular file", where=path, state=NOT_CHANGED)
+    raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> NotASession:
+    remedy = "Name a session, or a folder with sessions."
+    return NotASession("it is not a regular file", where=path, state="It is not changed.", remedy=remedy)
 
 
 def lock(fd: int) -> bool:
@@ -164,9 +169,14 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
     _refuse_long_name(session)
     age = time.time() - session.stat.st_mtime
     if quiet_seconds and age < quiet_seconds:
-        raise session.in_use(f"it changed {max(age, 0):.0f} seconds ago")
+        raise session.in_use(_changed_ago(age))
     if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
         raise session.in_use("it is in use")
+
+
+def _changed_ago(age: float) -> str:
+    seconds = round(max(age, 0))
+    return f"it changed {seconds} {'second' if seconds == 1 else 'seconds'} ago"
 
 
 def _refuse_long_name(session: OpenSession) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from sessioncompress.errors import (
     SessionCompressError,
     Unsupported,
     UsageError,
+    failed,
     failing,
 )
 from sessioncompress.printable import printable
@@ -27,6 +30,9 @@ def test_rendering() -> None:
     error = FileFailed("disk full", where="a/s.jsonl", line=7, state="The session is not changed.", remedy="Free some.")
     assert str(error) == "a/s.jsonl:7: disk full. The session is not changed. Free some."
     assert str(UsageError("no such key")) == "no such key."
+    assert (
+        str(UsageError("no such key; is it x?", state="Nothing is done.")) == "no such key; is it x? Nothing is done."
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,13 @@ def test_printable(text: str, shown: str) -> None:
     """What does not simply print is escaped, and nothing else."""
     assert printable(text) == shown
     assert str(FileFailed("failed", where=text)) == f"{shown}: failed."
+
+
+@pytest.mark.parametrize("code", sorted(errno.errorcode))
+def test_what_the_system_says_comes_with_what_to_do(code: int) -> None:
+    """Whatever it is."""
+    said = str(failed(OSError(code, os.strerror(code)), "s.jsonl"))
+    assert re.fullmatch(r"s\.jsonl: .+\. The session is not changed\. [A-Z].+\.", said), said
 
 
 def test_failing_names_the_file_that_the_system_named() -> None:

@@ -64,7 +64,10 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
-    raise UsageError(f"no original with the reference {ref} is found", remedy="Name the session: show REF SESSION.")
+    remedy = "Name the session: show REF SESSION."
+    if path is not None:
+        remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
+    raise UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
@@ -110,7 +113,16 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
     named = list(enumerate(loaded.references))
     exact = [row for row, (each, _) in named if each == ref]
     rows = exact or [row for row, (_, xxh3) in named if xxh3.startswith(ref)]
-    return list(_read(map(loaded.block, rows), journal))
+    pairs = list(map(loaded.block, rows))
+    if any(line.place is not None for line, _ in pairs):
+        _refuse_without(originals_of(journal))
+    return list(_read(pairs, journal))
+
+
+def _refuse_without(originals: Path) -> None:
+    if not originals.exists():
+        remedy = "Put back a copy of it from a backup, or name its folder with --backup-dir."
+        raise FileFailed("the originals are not there", where=originals, remedy=remedy)
 
 
 def _mentions(ref: str, journal: Path) -> bool:
