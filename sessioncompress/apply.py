@@ -10,6 +10,7 @@ from typing import Protocol
 
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
+from sessioncompress.columns import Index
 from sessioncompress.compressors import View
 from sessioncompress.errors import InUse
 from sessioncompress.formats.base import Entry
@@ -238,15 +239,14 @@ class Applier:
         both get the same bytes back.
         """
         before, now = self._view.lines.digests, self.done.lines.digests
-        ours: dict[int, int] = {}
-        for row, number in enumerate(self.done.changed):
-            other = ours.setdefault(now[number], row)
-            if other != row and self._original_of(other) != self._original_of(row):
-                self._leave_alone(number)
+        changed = self.done.changed
+        rewritten = Index(now[number] for number in changed)
+        for one, other in rewritten.doubles:
+            if self._original_of(one) != self._original_of(other):
+                self._leave_alone(changed[other])
         for number, digest in enumerate(before):
-            other = ours.get(digest, -1)
-            if other >= 0 and now[number] == digest and number not in self._known:
-                self._leave_alone(self.done.changed[other])
+            if now[number] == digest and digest in rewritten and number not in self._known:
+                self._leave_alone(changed[rewritten.rows(digest)[0]])
 
     def _original_of(self, row: int) -> bytes:
         """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""

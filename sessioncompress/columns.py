@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 _DIGEST = 16
 _WHOLE_DIGEST = 32
-_KEY_BYTES = 8
+_NUMBER_BYTES = 8
 
 
 def columns(kinds: str) -> list[Column]:
@@ -157,22 +157,44 @@ class Digests:
 
 
 class Index:
-    """Finds the rows of a column of digests, by the first eight bytes of each, in twelve bytes a row."""
+    """Finds the rows of numbers of 64 bits, in twelve bytes a row."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        unsorted = array("Q", numbers)
+        self._rows = array("I", sorted(range(len(unsorted)), key=unsorted.__getitem__))
+        self._numbers = array("Q", map(unsorted.__getitem__, self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_left(self._numbers, number)
+        return at < len(self._numbers) and self._numbers[at] == number
+
+    def rows(self, number: int) -> Sequence[int]:
+        """Return the rows with that number, in their order."""
+        first = bisect_left(self._numbers, number)
+        return self._rows[first : bisect_right(self._numbers, number, first)]
+
+    @property
+    def doubles(self) -> Iterator[tuple[int, int]]:
+        """Yield every two rows next to each other that have the same number."""
+        for at in range(1, len(self._rows)):
+            if self._numbers[at] == self._numbers[at - 1]:
+                yield self._rows[at - 1], self._rows[at]
+
+
+class DigestIndex:
+    """Finds the rows of a column of digests, by the first eight bytes of each."""
 
     def __init__(self, digests: Digests) -> None:
         self._digests = digests
-        keys = array("Q", map(_key, digests))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        self._keys = array("Q", map(keys.__getitem__, order))
-        self._rows = array("I", order)
+        self._index = Index(map(_number, digests))
 
     def rows(self, digest: bytes) -> list[int]:
         """Return the rows with that digest, in their order."""
-        key = _key(digest)
-        first = bisect_left(self._keys, key)
-        last = bisect_right(self._keys, key, first)
-        return [row for row in self._rows[first:last] if self._digests[row] == digest]
+        return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
 
 
-def _key(digest: bytes) -> int:
-    return int.from_bytes(digest[:_KEY_BYTES], "big")
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:_NUMBER_BYTES], "big")

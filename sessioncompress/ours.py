@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
+from sessioncompress.columns import Index
 from sessioncompress.model import Origin, OurKey
+
+_64_BITS: Final = (1 << 64) - 1
 
 
 class Known(Protocol):
@@ -18,7 +21,6 @@ class Known(Protocol):
         """Return the original of a replacement, None where it is none."""
 
 
-@dataclass(frozen=True, slots=True)
 class Ours:
     """The replacements that journals hold, with their originals, and those of the run under way.
 
@@ -26,15 +28,19 @@ class Ours:
     the rest.
     """
 
-    known: Sequence[Known] = ()
-    new: set[int] = field(default_factory=set)
+    def __init__(self, known: Sequence[Known] = (), new: Iterable[int] = ()) -> None:
+        self.known = known
+        self._new = array("Q", new)
+        self._index = Index(self._new)
 
     def __contains__(self, key: OurKey) -> bool:
-        return hash(key) in self.new or any(key in known for known in self.known)
+        if len(self._index) != len(self._new):
+            self._index = Index(self._new)
+        return _number(key) in self._index or any(key in known for known in self.known)
 
     def add(self, key: OurKey) -> None:
-        """Take note of a replacement that the run under way makes."""
-        self.new.add(hash(key))
+        """Take note of a replacement that the run under way makes; it is looked for when all are made."""
+        self._new.append(_number(key))
 
     def origin(self, key: OurKey) -> Origin | None:
         """Return the original of a replacement that a journal holds."""
@@ -42,4 +48,8 @@ class Ours:
 
     def copy(self) -> Ours:
         """Return the same, to be added to apart from this."""
-        return Ours(self.known, set(self.new))
+        return Ours(self.known, self._new)
+
+
+def _number(key: OurKey) -> int:
+    return hash(key) & _64_BITS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.columns import Digests, Index, columns
+from sessioncompress.columns import DigestIndex, Digests, Index, columns
 
 VALUES: list[tuple[str, list[Any], Any]] = [
     ("T", ["a", "", "", "ü\n", "\ud800", "x" * 300], "new"),
@@ -39,7 +39,18 @@ def test_an_index_finds_every_row_of_a_digest() -> None:
     values = [b"b" * 16, b"a" * 16, b"b" * 16, b"b" * 15 + b"c", b"", b"a" * 15 + b"b"]
     for value in values:
         digests.append(value)
-    index = Index(digests)
+    index = DigestIndex(digests)
     for value in [*values, b"c" * 16, b"a" * 8 + b"z" * 8]:
         assert index.rows(value) == [row for row, each in enumerate(values) if each == value]
-    assert Index(Digests(16)).rows(b"a" * 16) == []
+    assert DigestIndex(Digests(16)).rows(b"a" * 16) == []
+
+
+def test_an_index_of_numbers_knows_its_doubles() -> None:
+    """All that have another with the same number, next to each other."""
+    numbers = [7, 2**64 - 1, 0, 7, 5, 7]
+    index = Index(numbers)
+    assert len(index) == len(numbers)
+    assert [number in index for number in (7, 6, 2**64 - 1, 0, 8)] == [True, False, True, True, False]
+    assert list(index.rows(7)) == [0, 3, 5]
+    assert list(index.doubles) == [(0, 3), (3, 5)]
+    assert list(Index([]).doubles) == []

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import BinaryIO, NamedTuple
 
-from sessioncompress.columns import Index, Table, columns
+from sessioncompress.columns import DigestIndex, Table, columns
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
@@ -146,16 +146,16 @@ class Journal:
         return self._blocks[found[-1]].origin if found else None
 
     @cached_property
-    def _originals(self) -> Index:
-        return Index(self._lines.columns[0])
+    def _originals(self) -> DigestIndex:
+        return DigestIndex(self._lines.columns[0])
 
     @cached_property
-    def _rewritten(self) -> Index:
-        return Index(self._lines.columns[1])
+    def _rewritten(self) -> DigestIndex:
+        return DigestIndex(self._lines.columns[1])
 
     @cached_property
-    def _replacements(self) -> Index:
-        return Index(self._blocks.columns[9])
+    def _replacements(self) -> DigestIndex:
+        return DigestIndex(self._blocks.columns[9])
 
     @property
     def references(self) -> Iterator[tuple[str, str]]:
