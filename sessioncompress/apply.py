@@ -30,7 +30,6 @@ from sessioncompress.verify import broken
 
 _MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
-_SHA256 = 32
 _LONGEST_RECORD = 64 * 1024
 """Bytes of a block's record in the journal; only a name of a tool, a call or a key can make it so long."""
 
@@ -90,8 +89,8 @@ class Applier:
         self._where = where
         self._keeps = view.policy.keep_backup
         self._original = original
-        self._digests = bytearray()
-        """The SHA-256 of the original of each changed line, one behind the other."""
+        self._recorded: dict[int, bytes] = {}
+        """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self.done = Applied(view.lines.copy(), view.ours.copy())
 
     def run(self, stream: Iterable[Piece]) -> Applied:
@@ -145,9 +144,10 @@ class Applier:
                 self.done.ours.add(key)
         if before is None or (self._keeps and before.place is None):
             self._add(number, raw, original, rewritten, b"".join(blocks))
+        else:
+            self._recorded[number] = original
         self.done.lines.put(number, self._view.form.reader().line(new.raw, new.entry))
         self.done.changed.append(number)
-        self._digests += original
         self._count(new.replacements)
 
     def _leave_alone(self, number: int) -> None:
@@ -242,15 +242,15 @@ class Applier:
         changed = self.done.changed
         rewritten = Index(now[number] for number in changed)
         for one, other in rewritten.doubles:
-            if self._original_of(one) != self._original_of(other):
+            if self._original_of(changed[one]) != self._original_of(changed[other]):
                 self._leave_alone(changed[other])
         for number, digest in enumerate(before):
             if now[number] == digest and digest in rewritten and number not in self._known:
                 self._leave_alone(changed[rewritten.rows(digest)[0]])
 
-    def _original_of(self, row: int) -> bytes:
+    def _original_of(self, number: int) -> bytes:
         """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
-        return bytes(self._digests[row * _SHA256 : (row + 1) * _SHA256])
+        return self._recorded.get(number) or self.done.records.original_of(number)
 
 
 def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Container, Iterator, Sequence
 
 from sessioncompress.store import zstd
@@ -34,7 +35,7 @@ class PendingRecords:
     def add(
         self, number: int, sha256: bytes, rewritten: bytes, index: int | None, known: Place | None, blocks: bytes
     ) -> None:
-        """Add a rewritten line by its number.
+        """Add a rewritten line by its number, which is greater than those before it.
 
         `index` is that of its original in this run, `known` the original's place from an earlier one.
 
@@ -65,6 +66,13 @@ class PendingRecords:
             if number in numbers:
                 yield self._line(row, None)
                 yield from (decode_block(raw) for raw in blocks.splitlines())
+
+    def original_of(self, number: int) -> bytes:
+        """Return the SHA-256 of a line's original. Raises KeyError where the line was not added."""
+        row = bisect_left(self._numbers, number)
+        if self._numbers[row : row + 1] != array("I", [number]):
+            raise KeyError(number)
+        return bytes(self._digests[row * 2 * _DIGEST : (row * 2 + 1) * _DIGEST])
 
     def _line(self, row: int, place: Place | None) -> LineRecord:
         start = row * 2 * _DIGEST

@@ -1,0 +1,64 @@
+"""The records of a run under way: given back as they were added, and found by their line."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessioncompress.model import Kind
+from sessioncompress.store.originals import Place
+from sessioncompress.store.pending import PendingRecords
+from sessioncompress.store.records import BlockRecord, LineRecord
+
+NUMBERS = [3, 4, 900, 70_000]
+BLOCK = BlockRecord("0" * 12, 3, ("message", "content", 0, "text"), Kind.RESULT, "bash", "c1", 9, 1, "0" * 16)
+
+
+def original(number: int) -> bytes:
+    """Return a digest for a line."""
+    return number.to_bytes(32, "big")
+
+
+def rewritten(number: int) -> bytes:
+    """Return another one."""
+    return original(number)[::-1]
+
+
+@pytest.fixture
+def pending() -> PendingRecords:
+    """Four lines: one kept now, one kept earlier, one without an original, and one without blocks."""
+    records = PendingRecords()
+    records.add(3, original(3), rewritten(3), 0, None, BLOCK.encode())
+    records.add(4, original(4), rewritten(4), None, Place(0, 8, 9), BLOCK.encode() * 2)
+    records.add(900, original(900), rewritten(900), None, None, BLOCK.encode())
+    records.add(70_000, original(70_000), rewritten(70_000), 1, None, b"")
+    return records
+
+
+def test_records_are_written_with_the_places_of_their_originals(pending: PendingRecords) -> None:
+    """Each line's record, then those of its blocks."""
+    places = [Place(100, 0, 7), Place(100, 7, 5)]
+    there = [places[0], Place(0, 8, 9), None, places[1]]
+    blocks = [1, 2, 1, 0]
+    assert list(pending.encode(places)) == [
+        LineRecord(original(number).hex(), place, rewritten(number).hex()).encode() + BLOCK.encode() * count
+        for number, place, count in zip(NUMBERS, there, blocks, strict=True)
+    ]
+    assert (len(pending), pending.blocks) == (4, 4)
+
+
+def test_records_of_some_lines_have_no_places(pending: PendingRecords) -> None:
+    """A run that does not pay is rehearsed with them."""
+    assert list(pending.of({4, 70_000})) == [
+        LineRecord(original(4).hex(), None, rewritten(4).hex()),
+        BLOCK,
+        BLOCK,
+        LineRecord(original(70_000).hex(), None, rewritten(70_000).hex()),
+    ]
+
+
+def test_a_line_without_a_record_has_no_original_here(pending: PendingRecords) -> None:
+    """Before, between and behind the lines that were added."""
+    assert [pending.original_of(number) for number in NUMBERS] == [original(number) for number in NUMBERS]
+    for number in (0, 5, 70_001):
+        with pytest.raises(KeyError):
+            pending.original_of(number)
