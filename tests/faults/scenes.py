@@ -1,0 +1,204 @@
+"""What the fault tests do with a session: each scene is a folder as it was and the one command that runs in it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.audit import verify_session
+from sessioncompress.compress import compress_session
+from sessioncompress.forget import forget_session
+from sessioncompress.restore import restore_session
+from sessioncompress.store import originals, packer
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.build import PiSession
+from tests.runs import EAGER, turn, write
+from tests.store.tools import disk, left_over
+
+NAME = "session.jsonl"
+Fault = Callable[[int, str, tuple[Any, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a session is: its steps, the lines of each result, and the content of a frame of originals."""
+
+    name: str
+    steps: int
+    lines: int
+    frame: int = originals.FRAME_BYTES
+
+
+SIZES = (Size("small", 2, 60), Size("medium", 12, 160), Size("many frames", 12, 300, 1 << 16))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One command in the life of a session: `prepare` makes the folder it runs in, `act` runs it."""
+
+    name: str
+    prepare: Callable[[Path, Size], Path]
+    act: Callable[[Path], object]
+    done: Callable[[Path], bool]
+
+
+def built(size: Size, part: int) -> PiSession:
+    """Return a session with its first parts of work, each ended by turns that make it old."""
+    made = PiSession()
+    for number in range(part):
+        made.user(f"Part {number}: look at the logs.")
+        for step in range(size.steps):
+            text = texts.log_lines(random.Random(f"{number} {step}"), size.lines)
+            made.step("bash", {"command": f"cat {number}-{step}.log"}, text, thinking="Let me look at them. " * 20)
+        turn(made, 2)
+    return made
+
+
+def compress(path: Path) -> object:
+    """Compress the session."""
+    return compress_session(path, EAGER)
+
+
+def _first(folder: Path, size: Size) -> Path:
+    return write(folder, built(size, 1))
+
+
+def _compressed(folder: Path, size: Size) -> Path:
+    path = _first(folder, size)
+    compress(path)
+    return path
+
+
+def _continued(folder: Path, size: Size) -> Path:
+    path = _compressed(folder, size)
+    with path.open("ab") as file:
+        file.write(built(size, 2).bytes()[len(built(size, 1).bytes()) :])
+    return path
+
+
+def _has_no_journal(path: Path) -> bool:
+    return not beside(path).journal.exists()
+
+
+SCENES = (
+    Scene("first run", _first, compress, lambda path: True),
+    Scene("run over a session that went on", _continued, compress, lambda path: True),
+    Scene("restore", _compressed, restore_session, lambda path: True),
+    Scene("forget", _compressed, forget_session, _has_no_journal),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A scene at one size, ready to be played: what the session is before and after, and what it was at first."""
+
+    scene: Scene
+    folder: Path
+    old: bytes
+    new: bytes
+    original: bytes
+    calls: int
+
+    @contextmanager
+    def played(self, at: Path) -> Iterator[Path]:
+        """Return the session in a fresh copy of the folder, which goes again."""
+        shutil.copytree(self.folder, at)
+        yield at / NAME
+        shutil.rmtree(at)
+
+
+def stage(scene: Scene, size: Size, folder: Path) -> Stage:
+    """Prepare a scene, and play it once without a fault: that is what it should come to."""
+    template = folder / "template"
+    template.mkdir()
+    path = scene.prepare(template, size)
+    old = path.read_bytes()
+    with Stage(scene, template, b"", b"", b"", 0).played(folder / "once") as once, disk() as seam:
+        scene.act(once)
+        new = once.read_bytes()
+    return Stage(scene, template, old, new, _original(path, size), len(seam.calls))
+
+
+def _original(path: Path, size: Size) -> bytes:
+    """Return what a session was before anything was done to it."""
+    parts = 2 if path.read_bytes().endswith(built(size, 2).lines()[-1]) else 1
+    return built(size, parts).bytes()
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Do something in a child process; return its exit status as waitpid gives it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+def kill_at(number: int) -> Fault:
+    """Make a fault that kills this process just before one call that changes the disk."""
+
+    def kill(found: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del name, arguments
+        if found == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return kill
+
+
+def killed(stage: Stage, path: Path, number: int) -> bool:
+    """Run the scene's command in a child and kill it before one call; return whether it lived to make that call."""
+
+    def work() -> None:
+        with disk(kill_at(number)):
+            stage.scene.act(path)
+
+    return in_a_child(work) == signal.SIGKILL
+
+
+def check_old_or_new(stage: Stage, path: Path) -> None:
+    """The session is exactly the one or the other, and every original that it needs is there and right."""
+    content = path.read_bytes()
+    assert content in (stage.old, stage.new)
+    assert path.stat().st_mode & 0o777 == 0o640
+    if stage.scene.act is not forget_session:
+        verify_session(path)
+
+
+def check_it_goes_on(stage: Stage, path: Path) -> None:
+    """The next run finishes what the killed one began, leaves nothing behind, and the original can still be had."""
+    stage.scene.act(path)
+    assert path.read_bytes() == stage.new
+    assert left_over(path.parent) == []
+    assert stage.scene.done(path)
+    if stage.scene.act is not forget_session:
+        restore_session(path)
+        assert path.read_bytes() == stage.original
+
+
+@cache
+def _frames() -> tuple[Any, ...]:
+    return originals, packer
+
+
+@contextmanager
+def frames_of(size: Size) -> Iterator[None]:
+    """Let frames of originals hold as much as a size wants."""
+    usual = originals.FRAME_BYTES
+    for module in _frames():
+        module.FRAME_BYTES = size.frame
+    try:
+        yield
+    finally:
+        for module in _frames():
+            module.FRAME_BYTES = usual

@@ -1,0 +1,51 @@
+"""Nothing lost: an error of the system at every call that changes the disk, once and from then on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.errors import NOT_CHANGED, FileFailed, SessionCompressError, Unsupported
+from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, frames_of, stage
+from tests.store.tools import disk, everything, failing_at
+
+ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
+
+
+@pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
+@pytest.mark.parametrize("code", ERRNOS, ids=lambda code: errno.errorcode[code])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size, code: int, ever_after: bool) -> None:
+    """The session is old or new, what is said of it is true, and a later run puts everything right."""
+    with frames_of(size):
+        play = stage(scene, size, tmp_path)
+        for number in range(play.calls):
+            with play.played(tmp_path / str(number)) as path:
+                _fail(play, path, number, code, ever_after=ever_after)
+                check_old_or_new(play, path)
+                check_it_goes_on(play, path)
+
+
+def _fail(play: Stage, path: Path, number: int, code: int, *, ever_after: bool) -> None:
+    before = everything(path.parent)
+    said = _run(play, path, number, code, ever_after=ever_after)
+    changed = path.read_bytes() != play.old
+    if said is not None:
+        assert said.exit_code == (4 if isinstance(said, Unsupported) else 3)
+        assert path.name in str(said)
+        assert changed != (NOT_CHANGED in str(said)) or play.old == play.new
+    if play.old != play.new and not changed and not ever_after:
+        assert said is not None
+        assert everything(path.parent) == before
+
+
+def _run(play: Stage, path: Path, number: int, code: int, *, ever_after: bool) -> SessionCompressError | None:
+    with disk(failing_at(number, code, ever_after=ever_after)):
+        try:
+            play.scene.act(path)
+        except (FileFailed, Unsupported) as error:
+            return error
+    return None

@@ -1,0 +1,55 @@
+"""Recoverable, nothing lost: SIGKILL before every call that changes the disk, and again while the next run recovers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.scenes import (
+    SCENES,
+    SIZES,
+    Scene,
+    Size,
+    check_it_goes_on,
+    check_old_or_new,
+    frames_of,
+    killed,
+    stage,
+)
+
+_scenes = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+
+
+@_scenes
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
+    """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
+    with frames_of(size):
+        play = stage(scene, size, tmp_path)
+        assert play.calls > 6
+        for number in range(play.calls):
+            with play.played(tmp_path / str(number)) as path:
+                assert killed(play, path, number)
+                check_old_or_new(play, path)
+                check_it_goes_on(play, path)
+
+
+@_scenes
+@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: size.name)
+def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size) -> None:
+    """Two kills in a row, each pair of calls: the first run that lives finishes."""
+    play = stage(scene, size, tmp_path)
+    points = 0
+    for number in range(play.calls):
+        again = 0
+        lived = False
+        while not lived:
+            with play.played(tmp_path / f"{number}-{again}") as path:
+                assert killed(play, path, number)
+                lived = not killed(play, path, again)
+                check_old_or_new(play, path)
+                check_it_goes_on(play, path)
+            again += 1
+            points += 1
+    assert points > play.calls * 3
