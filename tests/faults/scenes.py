@@ -43,12 +43,13 @@ SIZES = (Size("small", 2, 60), Size("medium", 12, 160), Size("many frames", 12, 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One command in the life of a session: `prepare` makes the folder it runs in, `act` runs it."""
+    """One command in the life of a session: `prepare` makes the folder it runs in, `act` and `command` run it."""
 
     name: str
     prepare: Callable[[Path, Size], Path]
     act: Callable[[Path], object]
-    done: Callable[[Path], bool]
+    command: tuple[str, ...]
+    done: Callable[[Path], bool] = lambda path: True
 
 
 def built(size: Size, part: int) -> PiSession:
@@ -89,11 +90,12 @@ def _has_no_journal(path: Path) -> bool:
     return not beside(path).journal.exists()
 
 
+_COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
-    Scene("first run", _first, compress, lambda path: True),
-    Scene("run over a session that went on", _continued, compress, lambda path: True),
-    Scene("restore", _compressed, restore_session, lambda path: True),
-    Scene("forget", _compressed, forget_session, _has_no_journal),
+    Scene("first run", _first, compress, _COMPRESS),
+    Scene("run over a session that went on", _continued, compress, _COMPRESS),
+    Scene("restore", _compressed, restore_session, ("restore",)),
+    Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
 )
 
 
