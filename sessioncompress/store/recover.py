@@ -57,6 +57,9 @@ def forget(session: OpenSession, files: Beside) -> None:
             _shorten(files.journal, FORGOTTEN)
         for path in (files.originals, files.journal):
             durable.remove(path)
+        if files.folder.is_dir():
+            # What was a secret must not come back when the power fails.
+            durable.flush_folder(files.folder)
         tidy(files.work)
 
 
