@@ -1,0 +1,157 @@
+"""Nothing lost at bad bytes: lines of every kind, mutated byte by byte, come back as they were, whatever they are by then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from sessioncompress.compress import compress_session
+from sessioncompress.errors import NotASession
+from sessioncompress.restore import restore_session
+from sessioncompress.stats import Status
+from tests.faults.scenes import NAME
+from tests.runs import EAGER, FIXTURES, GREEDY, snapshot, split
+
+_FIXTURES = sorted(path for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
+_SESSIONS = 200
+_LINES = 100
+_TOKENS = (
+    *(
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\0",
+        b"\x1b",
+        b"\x7f",
+        b"\xff",
+        b"\xed\xa0\x80",
+    ),
+    *(
+        b"\xef\xbb\xbf",
+        b"\\ud83d",
+        b"\\u0000",
+        b"\\u2028",
+        b"NaN",
+        b"Infinity",
+        b"1e400",
+        b"-0",
+        b"0.000009",
+        b"null",
+        b"true",
+    ),
+    *(
+        b"18446744073709551616",
+        b"[" * 300,
+        b"[" * 1100,
+        b'{"a":' * 300,
+        b'"id":"x",',
+        b'"type":"compaction",',
+        b'"text":7,',
+    ),
+    *(b'"parentId":null,', b'"role":"user",', b"[[sessioncompress: ", b"]]", b'"content":[],', b'"arguments":"x",'),
+)
+Mutation = Callable[[random.Random, bytes], bytes]
+
+
+def _flip(dice: random.Random, line: bytes) -> bytes:
+    at = dice.randrange(len(line))
+    return line[:at] + bytes([line[at] ^ 1 << dice.randrange(8)]) + line[at + 1 :]
+
+
+def _insert(dice: random.Random, line: bytes) -> bytes:
+    at = dice.randrange(len(line))
+    return line[:at] + dice.choice(_TOKENS) + line[at:]
+
+
+def _replace(dice: random.Random, line: bytes) -> bytes:
+    at = dice.randrange(len(line))
+    return line[:at] + dice.choice(_TOKENS) + line[at + dice.choice((1, 1, 2, 9, 90)) :]
+
+
+def _delete(dice: random.Random, line: bytes) -> bytes:
+    at = dice.randrange(len(line))
+    return line[:at] + line[at + dice.choice((1, 1, 2, 30, len(line))) :]
+
+
+def _repeat(dice: random.Random, line: bytes) -> bytes:
+    start, size = dice.randrange(len(line)), dice.choice((1, 20, 300))
+    return line[: start + size] + line[start : start + size] + line[start + size :]
+
+
+def _move(dice: random.Random, line: bytes) -> bytes:
+    first, second, third = sorted(dice.randrange(len(line)) for _ in range(3))
+    return line[:first] + line[second:third] + line[first:second] + line[third:]
+
+
+_MUTATIONS: tuple[Mutation, ...] = (_flip, _insert, _replace, _delete, _repeat, _move)
+
+
+def mutated(dice: random.Random, line: bytes) -> bytes:
+    """Return the line with a few mutations, at places where the structure is dense as often as anywhere."""
+    for _ in range(dice.choice((1, 1, 1, 2, 4))):
+        head = line[:400]
+        line = (
+            dice.choice(_MUTATIONS)(dice, line or b"\n")
+            if dice.random() < 0.5
+            else (dice.choice(_MUTATIONS)(dice, head or b"\n") + line[400:])
+        )
+    return line if dice.random() < 0.03 else line.rstrip(b"\n") + b"\n"
+
+
+def made(dice: random.Random, lines: list[bytes], share: float) -> bytes:
+    """Return a session of so many lines in their order, some of them mutated."""
+    start = dice.randrange(max(1, len(lines) - _LINES))
+    chosen = [lines[0], *lines[max(1, start) : start + _LINES]]
+    chosen += [dice.choice(lines) for _ in range(_LINES - len(chosen))]
+    return b"".join(
+        mutated(dice, line) if number and dice.random() < share else line for number, line in enumerate(chosen)
+    )
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0], ids=["few lines", "all lines"])
+@pytest.mark.parametrize("part", range(4))
+def test_mutated_lines_come_back(tmp_path: Path, part: int, share: float) -> None:
+    """Compressed twice and restored it is the same; what changed is valid; what is not understood was copied."""
+    rewritten = 0
+    for number in range(_SESSIONS // 4):
+        dice = random.Random(f"{part} {share} {number}")
+        lines = split(dice.choice(_FIXTURES).read_bytes())
+        data = made(dice, lines, share)
+        path = tmp_path / f"{number}" / NAME
+        path.parent.mkdir()
+        path.write_bytes(data)
+        policy = dice.choice((EAGER, GREEDY))
+        try:
+            stats = compress_session(path, policy)
+        except NotASession:
+            assert path.read_bytes() == data
+            continue
+        rewritten += stats.status is Status.COMPRESSED
+        before = snapshot(path)
+        assert compress_session(path, policy).status is Status.UNCHANGED
+        assert snapshot(path) == before
+        for old, new in zip(split(data), split(path.read_bytes()), strict=True):
+            assert new == old or (_is_json(old) and _is_json(new) and len(new) < len(old))
+        restore_session(path)
+        assert path.read_bytes() == data
+    assert rewritten > _SESSIONS // 16
