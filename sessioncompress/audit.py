@@ -18,6 +18,7 @@ from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
+from sessioncompress.store.intact import refuse_if_changed
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
@@ -50,6 +51,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 state=NOT_CHANGED,
                 remedy=way_out(session, beside, journal),
             )
+        refuse_if_changed(beside, journal)
         lost = sum(record.place is None for record in rewritten.values())
         return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), lost, checked, journal.counts[1])
 

@@ -38,6 +38,7 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord
 from sessioncompress.store.recover import check, recover
 from sessioncompress.store.rehearsal import Rehearsal
+from sessioncompress.store.seal import sealed
 from sessioncompress.survey import parse
 from sessioncompress.version import VERSION
 
@@ -87,9 +88,8 @@ class _Attempt:
         return sum(map(len, self.journal()))
 
     def journal(self) -> Iterator[bytes]:
-        """Yield what the run appends to the journal; its own record comes last, and commits the others."""
-        yield from self.applied.records.encode(self.finished.places)
-        yield self.run.encode()
+        """Yield what the run appends to the journal."""
+        return sealed(self.applied.records.encode(self.finished.places), self.run)
 
 
 class _Run:
@@ -263,6 +263,7 @@ class _Run:
             | ({UNKNOWN_IN_CALLS: self._strangers.in_calls} if self._strangers.in_calls else {}),
             head=head(self._session.path.parent),
             records=(len(applied.records), applied.records.blocks),
+            originals_sha256=finished.originals_sha256,
         )
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:

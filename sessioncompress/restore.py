@@ -26,6 +26,7 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord, RunRecord
 from sessioncompress.store.recover import recover
 from sessioncompress.store.salvage import SalvagingReader
+from sessioncompress.store.seal import sealed
 from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
 from sessioncompress.words import counted
@@ -129,14 +130,14 @@ class _Restore:
                     return self._stats(Status.UNCHANGED, "; ".join([_nothing(putback), *putback.left]))
             finished = rewrite.finish()
             forms = putback.forms(self.journal) if putback else []
-            records = [*map(LineRecord.encode, forms), self._record(finished.size, len(forms))]
+            records = sealed(map(LineRecord.encode, forms), self._record(finished.size, len(forms)))
             # Asked before the commit: the session is the restored one from then on.
             left = [*putback.left, putback.inexact] if putback else []
             stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
             return replace(stats, size_after=committed.size, lines_restored=changed)
 
-    def _record(self, size: int, lines: int) -> bytes:
+    def _record(self, size: int, lines: int) -> RunRecord:
         return RunRecord(
             at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             version=VERSION,
@@ -148,7 +149,7 @@ class _Restore:
             stats={},
             restored=True,
             records=(lines, 0),
-        ).encode()
+        )
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size

@@ -36,6 +36,11 @@ class Backup:
         """Bytes of the originals file, after finish()."""
         return self._originals.size
 
+    @property
+    def originals_sha256(self) -> str:
+        """The SHA-256 of what the run added to the originals, after finish(); empty where that is nothing."""
+        return self._originals.added_sha256
+
     def commit(self, records: Iterable[bytes]) -> None:
         """Make the originals certain on disk, then the journal's records; from here on the backup counts."""
         self._originals.settle()

@@ -23,10 +23,14 @@ CHANGED: Final = "The session is the new one, and its originals are kept."
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What is ready to be committed: bytes of the new session and of the originals file, and each original's place."""
+    """What is ready to be committed: bytes of the new session and of the originals file, and each original's place.
+
+    `originals_sha256` is that of what the run added to the originals file, empty where that is nothing.
+    """
 
     size: int
     originals_size: int
+    originals_sha256: str
     places: Sequence[Place]
 
 
@@ -80,7 +84,7 @@ class Rewrite:
         except OSError as error:
             raise self._failed(error) from error
         self._finished = True
-        return Finished(self._draft.size, self._backup.originals_size, places)
+        return Finished(self._draft.size, self._backup.originals_size, self._backup.originals_sha256, places)
 
     def reader(self) -> BinaryIO:
         """Start a pass over the finished new file."""

@@ -49,6 +49,11 @@ class GrowingFile:
         self._hash.update(data)
         self.size += len(data)
 
+    @property
+    def added_sha256(self) -> str:
+        """The SHA-256 of what was appended; empty where nothing was."""
+        return self._hash.hexdigest() if self.size > self._committed else ""
+
     def settle(self) -> None:
         """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
         if self._fd < 0:

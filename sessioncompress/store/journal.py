@@ -22,6 +22,7 @@ from sessioncompress.store.beside import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
+from sessioncompress.store.seal import Seals
 
 _MOST_RECORD_BYTES = 4 * 1024 * 1024
 _NO_FRAME = -1
@@ -43,12 +44,15 @@ class _LineRow(NamedTuple):
 class Journal:
     """All committed records, in columns. `size` is the journal's committed length, `store_size` the originals'.
 
+    `broken` is the number of the first run's line whose records are not as it wrote them, 0 where all are.
+
     Line and block records are named by their row: 0 for the first of their type.
     """
 
     runs: list[RunRecord] = field(default_factory=list)
     size: int = 0
     store_size: int = 0
+    broken: int = 0
 
     def __post_init__(self) -> None:
         self._lines: Table[_LineRow] = Table(_LineRow, columns("WWqqq"))
@@ -194,6 +198,7 @@ def read(file: BinaryIO, where: str) -> Journal:
     journal = Journal()
     committed = _committed(file)
     before = (0, 0)
+    seals = Seals()
     file.seek(0)
     for number, raw in enumerate(_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -203,9 +208,11 @@ def read(file: BinaryIO, where: str) -> Journal:
             record = decode(raw)
             if isinstance(record, RunRecord):
                 _end_run(journal, record, before)
+                seals.run(raw, number)
                 before = journal.counts
             else:
                 _add(journal, record, before)
+                seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
             raise Damaged(
                 f"this record of the journal cannot be read ({error})",
@@ -214,6 +221,7 @@ def read(file: BinaryIO, where: str) -> Journal:
                 state=NOT_CHANGED,
                 remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
             ) from error
+    journal.broken = seals.broken
     return journal
 
 

@@ -114,7 +114,8 @@ class BlockRecord(NamedTuple):
 class RunRecord:
     """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
 
-    `records` says how many of lines and of blocks it added to the journal; None in journals of version 0.1.0.
+    `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
+    appended to the originals comes to. A journal of version 0.1.0 has neither.
     """
 
     at: str
@@ -128,6 +129,7 @@ class RunRecord:
     head: str = ""
     restored: bool = False
     records: tuple[int, int] | None = None
+    originals_sha256: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -148,6 +150,8 @@ class RunRecord:
             record["restored"] = True
         if self.records is not None:
             record["records"] = dict(zip(_COUNTED, self.records, strict=True))
+        if self.originals_sha256:
+            record["originalsSha256"] = self.originals_sha256
         return _line(record)
 
 
@@ -210,6 +214,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         head=str(record.get("head", "")),
         restored=record.get("restored") is True,
         records=_counts(record.get("records")),
+        originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Self
 
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.commit import Finished
 from sessioncompress.store.packer import OriginalsPacker
+
+_ANY = sha256().hexdigest()
+"""Stands for the SHA-256 of originals that nobody will read."""
 
 
 class Rehearsal:
@@ -14,7 +18,7 @@ class Rehearsal:
 
     def __init__(self, lengths: Lengths) -> None:
         self._size = 0
-        self._originals = lengths.originals
+        self._before = self._originals = lengths.originals
         self._packer = OriginalsPacker(lengths.originals, self._count)
 
     def __enter__(self) -> Self:
@@ -34,7 +38,7 @@ class Rehearsal:
     def finish(self) -> Finished:
         """Return what the rewrite would come to."""
         places = self._packer.finish()
-        return Finished(self._size, self._originals, places)
+        return Finished(self._size, self._originals, _ANY if self._originals > self._before else "", places)
 
     def _count(self, frame: bytes) -> None:
         self._originals += len(frame)
