@@ -1,0 +1,78 @@
+"""Nothing lost beside a live agent: it appends, we compress and restore, again and again, killed or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.compress import compress_session
+from sessioncompress.errors import InUse
+from sessioncompress.restore import restore_session
+from tests.faults.live import WRITERS
+from tests.faults.scenes import NAME, SIZES, built
+from tests.faults.tools import ENVIRONMENT
+from tests.runs import EAGER, write
+from tests.store.tools import left_over
+
+_LINES = 10_000 if os.environ.get("CI") == "true" else 400
+_CELLS = list(product(WRITERS, (50, 2000), (1, 0), (0, 1)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who has a file open is asked of Linux")
+def test_no_line_is_gone(tmp_path: Path) -> None:
+    """Writers by path and by descriptor, slow and fast, seen by us or not, our commands killed or not: all at once."""
+    cells = {}
+    for cell in _CELLS:
+        folder = tmp_path / "-".join(map(str, cell))
+        folder.mkdir()
+        writer, rate, seen, killed = cell
+        arguments = [str(folder), writer, str(rate), str(_LINES), str(seen), str(killed)]
+        line = [sys.executable, "-m", "tests.faults.live", *arguments]
+        cells[cell] = subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for cell, process in cells.items():
+        out, errors = process.communicate()
+        assert process.returncode == 0, (cell, errors)
+        found = json.loads(out)
+        assert (found["gone"], found["twice"]) == (0, 0), (cell, found)
+        assert found["rounds"] + found["refused"] + found["killed"] > 1, (cell, found)
+
+
+@pytest.mark.parametrize("processes", [2, 8])
+def test_our_own_processes_on_the_same_sessions(tmp_path: Path, processes: int) -> None:
+    """They wait for each other, or say that the session is in use; none is damaged."""
+    sessions = []
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        sessions.append(write(tmp_path / str(number), built(SIZES[0], 1), NAME))
+    original = sessions[0].read_bytes()
+
+    def work(seed: int) -> None:
+        dice = random.Random(seed)
+        for _ in range(40):
+            path = dice.choice(sessions)
+            try:
+                _ = restore_session(path) if dice.random() < 0.5 else compress_session(path, EAGER)
+            except InUse:
+                continue
+            except BaseException:
+                os._exit(9)
+
+    children = []
+    for seed in range(processes):
+        child = os.fork()
+        if child == 0:
+            work(seed)
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * processes
+    for path in sessions:
+        restore_session(path)
+        assert path.read_bytes() == original
+        assert left_over(path.parent) == []
