@@ -20,6 +20,7 @@ from sessioncompress.survey import parse
 
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")
+_PIECE = 1 << 20
 _AGENT_FOLDERS = (
     ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
     ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
@@ -110,9 +111,8 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
         if not journal.is_file() or not _mentions(ref, journal):
             return []
     loaded = journals.load(journal)
-    named = list(enumerate(loaded.references))
-    exact = [row for row, (each, _) in named if each == ref]
-    rows = exact or [row for row, (_, xxh3) in named if xxh3.startswith(ref)]
+    exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
+    rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
     pairs = list(map(loaded.block, rows))
     if any(line.place is not None for line, _ in pairs):
         _refuse_without(originals_of(journal))
@@ -126,9 +126,14 @@ def _refuse_without(originals: Path) -> None:
 
 
 def _mentions(ref: str, journal: Path) -> bool:
-    """Look for the reference in the bytes before anything is parsed."""
+    """Look for the reference in the bytes before anything is parsed; a line may be of any length."""
+    wanted, before = ref.encode(), b""
     with journal.open("rb") as file:
-        return any(ref.encode() in raw for raw in file)
+        while piece := file.read(_PIECE):
+            if wanted in before + piece:
+                return True
+            before = piece[1 - len(wanted) :]
+    return False
 
 
 def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Iterator[Shown]:

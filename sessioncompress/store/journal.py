@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from sessioncompress.columns import DigestIndex, Table, columns
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
@@ -24,8 +24,12 @@ from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
 from sessioncompress.store.seal import Seals
 
-_MOST_RECORD_BYTES = 4 * 1024 * 1024
+_MOST_RECORD_BYTES = 1024 * 1024
+"""Many times what we write: small values in JSON take thirty times as much memory."""
+_MOST_SAID = 200
+"""Characters of what an error says of a record, which may quote it."""
 _NO_FRAME = -1
+_NOTHING: Mapping[str, Any] = {}
 _RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
 
@@ -215,7 +219,7 @@ def read(file: BinaryIO, where: str) -> Journal:
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
             raise Damaged(
-                f"this record of the journal cannot be read ({error})",
+                f"this record of the journal cannot be read ({str(error)[:_MOST_SAID]})",
                 where=where,
                 line=number,
                 state=NOT_CHANGED,
@@ -238,6 +242,9 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
     if run.records is not None and run.records != added:
         lines, blocks = run.records
         raise ValueError(f"its run wrote {lines} line and {blocks} block records; {added[0]} and {added[1]} are there")
+    if len(journal.runs) > 1:
+        # What the first and the last run say of themselves is asked for; of any other only what it added.
+        journal.runs[-1] = replace(journal.runs[-1], policy=_NOTHING, stats=_NOTHING)
     journal.runs.append(run)
     journal.store_size = run.store_size
 
