@@ -8,6 +8,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+_INODE = r"(\d{1,20})"
+_SIZE = r"(\d{1,18})"
+"""No file has more bytes; a longer number is no position that the system takes, and the name none of ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Late:
@@ -38,7 +42,7 @@ def longest_name(session: Path, inode: int, size: int) -> str:
 def late_links(work: Path, session: Path) -> dict[int, list[Late]]:
     """Find a session's late links: the states of each replaced file, by its inode number."""
     found: dict[int, list[Late]] = {}
-    for name in _matching(work, rf"{re.escape(session.name)}\.late-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)"):
+    for name in _matching(work, rf"{re.escape(session.name)}\.late-{_INODE}-{_SIZE}-{_SIZE}-{_SIZE}-{_INODE}"):
         inode = (work / name[0]).lstat().st_ino
         found.setdefault(inode, []).append(Late(*map(int, name.groups())))
     return found

@@ -161,12 +161,19 @@ Record = LineRecord | BlockRecord | RunRecord
 def decode(raw: bytes) -> Record:
     """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
     record = orjson.loads(raw)
+    try:
+        return _record(record, ended=raw.endswith(b"\n"))
+    except RecursionError:
+        raise ValueError("a value in it is nested too deep") from None
+
+
+def _record(record: Mapping[str, Any], *, ended: bool) -> Record:
     kind = record["type"]
     if kind == "line":
         return _line_record(record)
     if kind == "block":
         return _block_record(record)
-    if kind == "run" and raw.endswith(b"\n"):
+    if kind == "run" and ended:
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
 
@@ -186,7 +193,7 @@ def _line_record(record: Mapping[str, Any]) -> LineRecord:
 
 def _block_record(record: Mapping[str, Any]) -> BlockRecord:
     return BlockRecord(
-        ref=_hex(record["ref"]),
+        ref=_some_hex(record["ref"]),
         line=_count(record["line"]),
         path=_path(record["path"]),
         kind=Kind(record["kind"]),
@@ -194,7 +201,7 @@ def _block_record(record: Mapping[str, Any]) -> BlockRecord:
         call=str(record.get("callId", "")),
         bytes=_count(record["bytes"]),
         lines=_count(record["lines"]),
-        xxh3=_hex(record["xxh3"]),
+        xxh3=_some_hex(record["xxh3"]),
         replacement=_replacement(record.get("replacement")),
         file=intern(str(record.get("file", ""))),
         git_blob=_hex(record.get("gitBlob", "")),
@@ -237,6 +244,12 @@ def _hex(value: Any) -> str:
 def _digest(value: Any, digits: int = _LONGEST_DIGEST) -> str:
     if len(_hex(value)) != digits:
         raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
+    return str(value)
+
+
+def _some_hex(value: Any) -> str:
+    if not _hex(value):
+        raise ValueError("a digest without digits")
     return str(value)
 
 
