@@ -1,0 +1,183 @@
+"""Texts made to be taken for others: a constructed XXH3 collision, and tool output full of markers."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
+
+from sessioncompress.audit import verify_session
+from sessioncompress.errors import Damaged, Refused, UsageError
+from sessioncompress.lookup import show
+from sessioncompress.restore import restore_session
+from sessioncompress.stats import Status
+from sessioncompress.store import zstd
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.faults.forging import reference
+from tests.faults.memory import memory_of
+from tests.faults.watch import nothing_outside
+from tests.runs import EAGER, compress, compress_again, entries, result_texts, split, turn, write
+from tests.session import PiSession
+from tests.store.tools import everything
+
+_SECRET = "the secret of the other session"
+_MOST = 100
+"""MiB over the start."""
+
+
+def colliding(one: bytes, other: bytes) -> str:
+    r"""Return a text with two free places of three bytes; two texts that swap them have one XXH3, of any length.
+
+    XXH3 multiplies the halves of each eight bytes after an exclusive or with its secret. Where one half is that of
+    the secret (\xb7\xb3g\x1f, \x81:&L) the product is 0, and what is left is only added up, in any order.
+    """
+    made = bytearray(b"a line of some text, as tools print it, and then one more.....\n" * 40)
+    made[192:200] = one + b"\xe1\xb7\xb3g\x1f"
+    made[448:456] = other + b"\xc2\x81:&L"
+    return made.decode()
+
+
+ONE, OTHER = colliding(b"yes", b"not"), colliding(b"not", b"yes")
+
+
+@pytest.fixture
+def collided(tmp_path: Path) -> tuple[Path, PiSession]:
+    """Return a compressed session with both texts, and what it was."""
+    made = PiSession()
+    made.user("Go.")
+    for text in (ONE, OTHER, ONE):
+        made.step("bash", {"command": "x"}, text)
+    path = write(tmp_path, turn(made, 2))
+    compress(path)
+    return path, made
+
+
+def test_colliding_texts_are_two(collided: tuple[Path, PiSession]) -> None:
+    """One reference names both: show gives both. Neither repeats the other, and each goes back where it was."""
+    assert ONE != OTHER
+    assert xxh3_64_hexdigest(ONE.encode()) == xxh3_64_hexdigest(OTHER.encode())
+    assert xxh3_128_hexdigest(ONE.encode()) == xxh3_128_hexdigest(OTHER.encode())
+    path, made = collided
+    verify_session(path)
+    assert [shown.content.decode() for shown in show(reference(path), path)] == [ONE, OTHER]
+    repeats = ["same text" in text for text in result_texts(entries(path.read_bytes()))]
+    assert repeats == [True, False, False]
+    restore_session(path, from_markers=True)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("from_markers", [False, True])
+def test_a_colliding_text_in_the_originals_is_damage(collided: tuple[Path, PiSession], from_markers: bool) -> None:
+    """What stands in another's place with its size and its XXH3 is found by SHA-256, and does not go back."""
+    path, _ = collided
+    files = beside(path)
+    one, other = (json.dumps(text, ensure_ascii=False).encode()[1:-1] for text in (ONE, OTHER))
+    kept = zstd.decompress(files.originals.read_bytes())
+    assert kept.count(one) == 2
+    files.originals.write_bytes(zstd.compress(kept.replace(one, other)))
+    old = path.read_bytes()
+    with pytest.raises(Damaged):
+        verify_session(path)
+    with pytest.raises(Damaged):
+        restore_session(path, from_markers=from_markers)
+    assert path.read_bytes() == old
+
+
+# Markers that tools print
+
+
+def with_secret(folder: Path) -> Path:
+    """Return a compressed session whose originals hold the secret, where no text that was left does."""
+    made = PiSession(seed="victim")
+    made.user("Go.")
+    for number in range(4):
+        log = texts.log_lines(random.Random(number), 60).split("\n")
+        log[30] = f"{_SECRET} {number}"
+        made.step("bash", {"command": "env"}, "\n".join(log))
+    path = write(folder, turn(made), "victim.jsonl")
+    compress(path)
+    assert _SECRET.encode() not in path.read_bytes()
+    return path
+
+
+def flood(victim: Path) -> list[str]:
+    """Return texts that imitate, quote and copy what stands for the secrets of a session."""
+    shown = result_texts(entries(victim.read_bytes()))
+    refs = re.findall(r"show ([0-9a-f]+)", "".join(shown))
+    form = "[[sessioncompress: 60 lines, 4.0 KB, kept on disk: sessioncompress show %s]]"
+    names = [*refs, refs[0] * 4, "../victim", "/etc/passwd", str(victim), "0" * 12, "\x1b[2J", "\0", "f" * 5000]
+    return [*shown, *(form % name for name in names), "\n".join(form % name for name in names * 20), victim.read_text()]
+
+
+def attacker(victim: Path) -> PiSession:
+    """Return a session whose tools printed, and whose calls wrote, all of them: also under the victim's call ids."""
+    calls = re.findall(r'"toolCallId":"([^"]+)"', victim.read_text())
+    made = PiSession(seed="attacker")
+    made.user("Go.")
+    for number, text in enumerate(flood(victim)):
+        call = calls[number % len(calls)]
+        made.assistant(made.call("write", {"path": "a", "content": text}, call_id=call))
+        made.result(call, text)
+        made.user(text)
+    return turn(made)
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["never compressed", "compressed"])
+@pytest.mark.parametrize("shared", [False, True], ids=["beside", "one backup folder"])
+def test_markers_that_tools_printed_bring_nothing_back(tmp_path: Path, compressed: bool, shared: bool) -> None:
+    """They are content, and go back as content: no secret of another session comes with them."""
+    policy = replace(EAGER, backup_dir=str(tmp_path / "backup")) if shared else EAGER
+    victim = with_secret(tmp_path)
+    made = attacker(victim)
+    path = write(tmp_path, made)
+    if compressed:
+        assert compress(path, policy).imitated_markers
+        compress_again(path, policy)
+        assert _SECRET.encode() not in path.read_bytes()
+    others = {name: content for name, content in everything(tmp_path).items() if "victim" in name}
+    with nothing_outside(tmp_path):
+        try:
+            restore_session(path, policy, from_markers=True)
+        except Refused:
+            assert not compressed
+    assert path.read_bytes() == made.bytes()
+    assert {name: content for name, content in everything(tmp_path).items() if "victim" in name} == others
+
+
+def test_not_even_from_the_store_that_they_name(tmp_path: Path) -> None:
+    """Where the user names the other session as the store, a marker in an entry that was never there stays."""
+    victim = with_secret(tmp_path)
+    made = attacker(victim)
+    path = write(tmp_path, made)
+    assert restore_session(path, from_markers=True, originals=victim).status is Status.UNCHANGED
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_reference_shows_nothing_of_another_session(tmp_path: Path) -> None:
+    """Whoever names a session is shown its originals alone."""
+    victim = with_secret(tmp_path)
+    path = write(tmp_path, attacker(victim))
+    compress(path)
+    for ref in re.findall(r"show ([0-9a-f]+)", victim.read_text()):
+        with pytest.raises(UsageError, match="no original"):
+            show(ref, path)
+
+
+def test_a_flood_of_markers_takes_no_memory(tmp_path: Path) -> None:
+    """Hundreds of thousands of them in one line are content like any other."""
+    made = PiSession()
+    made.user("Go.")
+    one = "[[sessioncompress: 60 lines, 4.0 KB, kept on disk: sessioncompress show 0123456789ab]]\n"
+    for number in range(20):
+        made.step("bash", {"command": "x"}, f"{number}\n" + one * 10_000)
+    path = write(tmp_path, turn(made))
+    compress(path)
+    grown, code, _ = memory_of("restore", "--from-markers", path)
+    assert (code, split(path.read_bytes())) == (0, made.lines())
+    assert grown < _MOST
