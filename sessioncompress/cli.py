@@ -284,6 +284,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """Delete what lies beside sessions, after saying what can then not be restored."""
     from itertools import chain
 
+    from sessioncompress.discover import is_folder
     from sessioncompress.forget import forget_session, sessions_gone
     from sessioncompress.printable import printable
     from sessioncompress.report import at_stake, kb
@@ -305,7 +306,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         click.echo(f"{name}: deleted {at_stake(done, done=True)}")
         return "deleted", done
 
-    gone = (each for path in paths if path.is_dir() for each in sessions_gone(path, policy_of))
+    gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
     done = _for_each(chain(paths, gone), work)
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
@@ -356,9 +357,10 @@ def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> _Done:
 
 def _echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
     """Print the line that ends a command over a folder or over several paths."""
+    from sessioncompress.discover import is_folder
     from sessioncompress.words import counted
 
-    if len(paths) > 1 or any(path.is_dir() for path in paths):
+    if len(paths) > 1 or any(map(is_folder, paths)):
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
         click.echo("; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)]))
 

@@ -34,11 +34,16 @@ def discover(paths: Iterable[Path]) -> Iterator[Found]:
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path) if path.is_dir() else [Found(path, named=True)]:
+        for found in _walk(path) if is_folder(path) else [Found(path, named=True)]:
             key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
                 yield found
+
+
+def is_folder(path: Path) -> bool:
+    """Say whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered
 
 
 def folders(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.discover import folders
-from sessioncompress.errors import Damaged, UsageError
+from sessioncompress.errors import Damaged, UsageError, failing
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
@@ -27,7 +27,7 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     The session itself is not touched: its markers then name originals that are gone. A journal that cannot be read
     is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError.
     """
-    if not os.path.lexists(path):
+    if not _is_there(path):
         return _forget_gone(Path(path), policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
         beside = files.beside_of(session.path, policy)
@@ -46,11 +46,22 @@ def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator
         yield from gone.sessions_gone(here, files.beside_of(any_session, policy_of(any_session)))
 
 
+def _is_there(path: Path | str) -> bool:
+    """Say whether anything lies at the path. Raises FileFailed where only others may know it."""
+    with failing(path):
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+
 def _forget_gone(path: Path, policy: Policy, *, dry_run: bool) -> ForgetStats:
     path = path.parent.resolve() / path.name
     beside = files.beside_of(path, policy)
-    left = gone.remains(path, beside)
-    size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
+    with failing(path, state=""):
+        left = gone.remains(path, beside)
+        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
     number = len(_stored(beside))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.errors import FileFailed, SessionCompressError, Unreadable, UsageError, failing
+from sessioncompress.discover import is_folder
+from sessioncompress.errors import FileFailed, IsALink, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
+from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.survey import parse
@@ -42,9 +44,9 @@ class Shown:
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or the candidates where it is ambiguous.
 
-    Equal contents count once. Raises UsageError where the reference is none, or none is found; FileFailed where it may
-    stand in a file that cannot be read; Damaged where the original does not read back. Of a damaged file all is
-    found that can still be read.
+    Equal contents count once. Raises UsageError where the reference is none, or none is found; FileFailed or IsALink
+    where it may stand in a file that cannot be read, or only through a link; Damaged where the original does not read
+    back. Of a damaged file all is found that can still be read.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
@@ -56,7 +58,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         for journal in journals_there:
             try:
                 shown_there = _in_journal(ref, journal)
-            except (FileFailed, Unreadable) as error:
+            except (FileFailed, IsALink, Unreadable) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:
@@ -73,7 +75,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     """Yield the journals to look into, folder by folder, nearest first."""
-    if path is not None and not path.is_dir():
+    if path is not None and not is_folder(path):
         yield [files.beside_of(path.absolute(), policy).journal]
         return
     for folder in [path] if path is not None else _around(policy):
@@ -108,6 +110,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 def _in_journal(ref: str, journal: Path) -> list[Shown]:
     with failing(journal, state=""):
+        refuse_linked(journal)
         if not journal.is_file() or not _mentions(ref, journal):
             return []
     loaded = journals.load(journal)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, IsALink
+from sessioncompress.errors import NOT_CHANGED, IsALink, Refused
 from sessioncompress.store import durable
 from sessioncompress.store.beside import FOLDER
+from sessioncompress.store.lock import open_file
 
 _TRIES = 5
 _IGNORE = ".gitignore"
@@ -15,6 +16,8 @@ _IGNORE_ALL = b"*\n"
 _IGNORE_PASSING = b"*.temp-*\n*.late-*\n"
 _OURS = (_IGNORE_ALL, _IGNORE_PASSING, b"")
 """What we write there, and what a crash in between leaves."""
+_NOT_OURS = b"?"
+_LONGEST_IGNORE = max(map(len, _OURS)) + 1
 
 
 def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool | None) -> int:
@@ -37,6 +40,14 @@ def refuse_linked_folder(folder: Path) -> None:
     """Raise IsALink if our folder is a link, which might lead what we write anywhere, or no folder at all."""
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
         raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+
+
+def refuse_linked(file: Path) -> None:
+    """Raise IsALink if a file beside a session, or our folder that it lies in, is a link, which might lead anywhere."""
+    if file.parent.name == FOLDER:
+        refuse_linked_folder(file.parent)
+    if file.is_symlink():
+        raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
 
 
 def tidy(folder: Path) -> None:
@@ -74,10 +85,17 @@ def _in_work_tree(folder: Path) -> bool:
 
 
 def _read_ignore(folder: Path) -> bytes | None:
+    """Return enough of the file to know ours; what is a link, or a pipe that nobody writes to, is not read."""
     try:
-        return (folder / _IGNORE).read_bytes()
+        fd = open_file(folder / _IGNORE)
     except FileNotFoundError:
         return None
+    except Refused:
+        return _NOT_OURS
+    try:
+        return os.read(fd, _LONGEST_IGNORE)
+    finally:
+        os.close(fd)
 
 
 def _write_ignore(folder: Path, text: bytes) -> None:

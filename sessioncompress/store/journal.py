@@ -19,6 +19,7 @@ from sessioncompress.columns import DigestIndex, Table, columns
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
+from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
@@ -189,6 +190,7 @@ class Journal:
 def load(path: FilePath) -> Journal:
     """Read the journal at a path; an empty one where there is none."""
     with failing(path):
+        refuse_linked(path)
         try:
             fd = open_file(path)
         except FileNotFoundError:

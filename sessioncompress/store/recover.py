@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from sessioncompress.errors import failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.drain import carry, drain, state_of
-from sessioncompress.store.folder import refuse_linked_folder, tidy
+from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import holding_state, late_links, stale_drafts
 from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed, size_of
@@ -44,6 +45,7 @@ def check(session: OpenSession, files: Beside, lengths: Lengths) -> None:
     """Raise what recover() raises of what lies beside a session, for commands that change nothing."""
     with failing(session.path):
         refuse_linked_folder(files.work)
+        refuse_linked(files.originals)
         refuse_if_needed(session, files, lengths)
 
 
@@ -53,6 +55,7 @@ def forget(session: OpenSession, files: Beside) -> None:
     The journal is cut to a stub first and removed last, so that a crash in between is tidied up by the next run.
     """
     with failing(session.path):
+        _refuse_unless_removable(files)
         if (size_of(files.journal) or 0) > FORGOTTEN:
             _shorten(files.journal, FORGOTTEN)
         for path in (files.originals, files.journal):
@@ -61,6 +64,12 @@ def forget(session: OpenSession, files: Beside) -> None:
             # What was a secret must not come back when the power fails.
             durable.flush_folder(files.folder)
         tidy(files.work)
+
+
+def _refuse_unless_removable(files: Beside) -> None:
+    """A journal that was cut, beside originals that cannot be removed, would help nobody."""
+    if files.folder.is_dir() and not os.access(files.folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), files.folder)
 
 
 def _cut_back(files: Beside, lengths: Lengths) -> None:

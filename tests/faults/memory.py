@@ -5,15 +5,13 @@ python -m tests.faults.memory COMMAND...
 
 from __future__ import annotations
 
-import pkgutil
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import sessioncompress
 from sessioncompress import cli
+from tests.faults.nobody import import_everything
 from tests.faults.tools import run
 
 _MIB = 1024
@@ -30,9 +28,7 @@ def memory_of(*arguments: str | Path) -> tuple[float, int, str]:
 
 def main(arguments: list[str]) -> None:
     """Import everything, so that it counts as the start, and run the command."""
-    for module in pkgutil.walk_packages(sessioncompress.__path__, "sessioncompress."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
+    import_everything()
     start = _status("VmRSS")
     code: object = 0
     try:

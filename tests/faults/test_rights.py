@@ -1,0 +1,269 @@
+"""Owner's rights: what an owner set stays, what an owner forbade is not done, and links and pipes lead nowhere.
+
+Elsewhere: each kind of metadata in tests/store/test_metadata.py, kinds of sessions in tests/store/test_lock.py.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress.cli import main
+from sessioncompress.errors import Refused, SessionCompressError
+from sessioncompress.restore import restore_session
+from sessioncompress.store.beside import beside
+from tests.faults.forging import commands, reference
+from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
+from tests.faults.scenes import NAME, SCENES, SIZES, built
+from tests.faults.watch import nothing_outside
+from tests.runs import compress, write
+from tests.store.tools import everything
+
+COMMANDS = (
+    ("compress", "--force", "--keep-turns", "1"),
+    ("compress", "--force", "--dry-run"),
+    ("stats",),
+    ("verify",),
+    ("restore",),
+    ("restore", "--from-markers"),
+    ("forget", "--yes"),
+    ("show", "0123456789ab"),
+)
+WRITING = COMMANDS[:1] + COMMANDS[4:7]
+REPLACING = COMMANDS[:1] + COMMANDS[4:6]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a session that was compressed and went on, in a folder of its own."""
+    (tmp_path / "work").mkdir()
+    return SCENES[1].prepare(tmp_path / "work", SIZES[0])
+
+
+# What an owner set
+
+
+def owned(path: Path) -> tuple[object, ...]:
+    """Return what a file's owner set."""
+    found = path.stat()
+    names = sorted(os.listxattr(path)) if sys.platform == "linux" else []
+    attributes = [(name, os.getxattr(path, name)) for name in names] if sys.platform == "linux" else []
+    return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, attributes
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o664, 0o4755])
+@pytest.mark.parametrize("from_markers", [False, True])
+def test_what_an_owner_set_stays(path: Path, mode: int, from_markers: bool) -> None:
+    """Mode, owner, group, time and attributes are those of the session that was there, after each command."""
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 5678)
+    path.chmod(mode)
+    if sys.platform == "linux":
+        os.setxattr(path, "user.tag", b"\0kept")
+    os.utime(path, ns=(1, 1_600_000_000_123_456_789))
+    before = owned(path)
+    compress(path)
+    assert owned(path) == before
+    restore_session(path, from_markers=from_markers)
+    assert path.read_bytes() == built(SIZES[0], 2).bytes()
+    assert owned(path) == before
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["beside", "backup folder"])
+def test_what_lies_beside_is_private_under_an_open_umask(tmp_path: Path, apart: bool) -> None:
+    """Files 0600, folders 0700, the .gitignore too: after a first run, another, a restore."""
+    (tmp_path / ".git").mkdir()
+    path = write(tmp_path, built(SIZES[0], 1))
+    backup = ("--backup-dir", str(tmp_path / "deep" / "backup")) if apart else ()
+    before = os.umask(0)
+    try:
+        for part, command in ((1, COMMANDS[0]), (2, COMMANDS[0]), (2, ("restore",))):
+            with path.open("ab") as file:
+                file.write(b"".join(built(SIZES[0], part).lines()[path.read_bytes().count(b"\n") :]))
+            done = CliRunner().invoke(main, [*command, *backup, str(path)])
+            assert done.exit_code == 0, done.output
+            _all_private(tmp_path, path)
+    finally:
+        os.umask(before)
+
+
+def _all_private(folder: Path, path: Path) -> None:
+    made = {each: stat.S_IMODE(each.lstat().st_mode) for each in folder.rglob("*") if each != path}
+    made.pop(folder / ".git")
+    assert len(made) > 3
+    for each, mode in made.items():
+        assert mode == (0o700 if each.is_dir() else 0o600), each
+
+
+# What an owner forbade
+
+
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """Return such a session of a user who is not root, in a folder that it may write to."""
+    with folder_of_nobody() as folder:
+        (folder / "work").mkdir()
+        path = SCENES[1].prepare(folder / "work", SIZES[0])
+        give(folder)
+        yield path
+
+
+FORBIDDEN: dict[str, tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], ...]]] = {
+    "a folder that cannot be written to": (lambda path: path.parent, 0o500, REPLACING),
+    "a folder that cannot be entered": (lambda path: path.parent, 0o600, COMMANDS),
+    "a session that cannot be read": (lambda path: path, 0o200, COMMANDS[:-1]),
+    "a folder of ours that cannot be written to": (lambda path: beside(path).folder, 0o500, WRITING),
+    "a folder of ours that cannot be entered": (lambda path: beside(path).folder, 0o600, COMMANDS),
+    "a journal that cannot be read": (lambda path: beside(path).journal, 0o200, COMMANDS),
+    "originals that cannot be read": (lambda path: beside(path).originals, 0o200, (("verify",), ("restore",))),
+    "originals that cannot be written to": (lambda path: beside(path).originals, 0o400, COMMANDS[:1]),
+}
+
+
+@pytest.mark.parametrize("case", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_what_is_forbidden_is_told_and_not_done(
+    nobodys: Path, case: tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], ...]]
+) -> None:
+    """Each command fails by name, and leaves all as it was."""
+    forbidden, mode, failing = case
+    path, place = nobodys, forbidden(nobodys)
+    folder = path.parent.parent
+    before, usual = everything(folder), stat.S_IMODE(place.stat().st_mode)
+    for command in failing:
+        place.chmod(mode)
+        ended = run_as_nobody(*command, path)
+        place.chmod(usual)
+        assert ended.code in (2, 3), (command, ended)
+        assert "ermi" in ended.said or "not readable" in ended.said or "does not exist" in ended.said, (command, ended)
+        assert everything(folder) == before, command
+
+
+def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
+    """Commands that change nothing need no more than that."""
+    shown = ("show", reference(nobodys))
+    for place in (nobodys, *beside(nobodys).folder.iterdir()):
+        place.chmod(0o400)
+    beside(nobodys).folder.chmod(0o500)
+    nobodys.parent.chmod(0o500)
+    for command in (*COMMANDS[1:4], shown):
+        assert run_as_nobody(*command, nobodys).code == 0, command
+
+
+def test_a_session_that_is_read_only_may_be_replaced(nobodys: Path) -> None:
+    """Its mode says who may write into it; the folder's, who may replace it. It stays read-only."""
+    nobodys.chmod(0o400)
+    old = nobodys.read_bytes()
+    assert run_as_nobody(*COMMANDS[0], nobodys).code == 0
+    assert nobodys.read_bytes() != old
+    assert stat.S_IMODE(nobodys.stat().st_mode) == 0o400
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_session_of_another_user_is_not_taken_over(nobodys: Path) -> None:
+    """Who may write to the folder could replace it, but not as that user's: it stays as it is."""
+    os.chown(nobodys, 0, 0)
+    nobodys.chmod(0o644)
+    old = nobodys.read_bytes()
+    ended = run_as_nobody(*COMMANDS[0], nobodys)
+    assert ended.code in (3, 4), ended
+    assert (nobodys.read_bytes(), nobodys.stat().st_uid) == (old, 0)
+    assert not [each for each in everything(nobodys.parent) if ".temp-" in each or ".late-" in each]
+
+
+# Links, pipes and folders where a file should be
+
+
+def _as_link(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+
+
+def _as_pipe(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    os.mkfifo(place)
+
+
+def _as_folder(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    place.mkdir()
+
+
+@pytest.mark.parametrize("put", [_as_link, _as_pipe, _as_folder])
+@pytest.mark.parametrize("which", ["journal", "originals", "folder", "work/.gitignore"])
+def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[Path, Path], None]) -> None:
+    """A command works or refuses; it neither follows a link nor waits for the writer of a pipe."""
+    ref, files = reference(path), beside(path)
+    place = files.folder / ".gitignore" if "/" in which else getattr(files, which)
+    (path.parent / ".git").mkdir()
+    if "/" in which:
+        place.write_bytes(b"*\n")
+    elsewhere = path.parent.parent / "elsewhere"
+    put(place, elsewhere)
+    target, old = everything(path.parent.parent), path.read_bytes()
+    for name, act in commands(ref).items():
+        with nothing_outside(path.parent), suppress(SessionCompressError):
+            act(path)
+        now = everything(path.parent.parent)
+        assert all(now[each] == target[each] for each in now if each.startswith("elsewhere")), name
+        assert now.keys() >= {each for each in target if each.startswith("elsewhere")}, name
+        if which in ("journal", "folder"):
+            assert path.read_bytes() == old or (place.is_dir() and name == "compress"), name
+
+
+@pytest.mark.parametrize("which", ["journal", "originals", "folder"])
+def test_a_link_beside_a_session_is_refused_by_every_command(path: Path, which: str) -> None:
+    """Also by those that only read: it might lead to another session's originals."""
+    ref, files = reference(path), beside(path)
+    _as_link(getattr(files, which), path.parent.parent / "elsewhere")
+    before = everything(path.parent.parent)
+    for name, act in commands(ref).items():
+        # Who looks at no original need not mind; who deletes them deletes the link.
+        if which != "originals" or name in ("verify", "show", "compress", "restore", "restore --from-markers"):
+            with pytest.raises(Refused):
+                act(path)
+        else:
+            continue
+        assert everything(path.parent.parent) == before, name
+
+
+def _no_link(folder: Path) -> Path:
+    (folder / "real.jsonl").write_bytes(built(SIZES[0], 1).bytes())
+    os.link(folder / "real.jsonl", folder / NAME)
+    return folder / NAME
+
+
+def _made(make: Callable[[Path], object]) -> Callable[[Path], Path]:
+    def made(folder: Path) -> Path:
+        make(folder / NAME)
+        return folder / NAME
+
+    return made
+
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "a link": _made(lambda path: path.symlink_to(write(path.parent, built(SIZES[0], 1), "real.jsonl"))),
+    "a hard link": _no_link,
+    "a pipe": _made(os.mkfifo),
+    "a device": lambda folder: Path("/dev/null"),
+    "a folder": _made(Path.mkdir),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_is_no_session_file_stays(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
+    """Every command refuses it at once, or passes it over, and changes nothing."""
+    path = kind(tmp_path)
+    before = everything(tmp_path)
+    for command in COMMANDS:
+        done = CliRunner().invoke(main, [*command, str(path)])
+        assert isinstance(done.exception, SystemExit | None), (command, done.exception)
+        if command in REPLACING and not path.is_dir():
+            assert done.exit_code == 4, (command, done.output)
+        assert everything(tmp_path) == before, command
