@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 from sessioncompress import interrupt
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.find import policy_files
+from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
@@ -66,7 +68,33 @@ def _errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@contextmanager
+def _said_printably() -> Iterator[None]:
+    """Let click say what was typed, a file's name perhaps, without its power over a terminal."""
+    try:
+        yield
+    except click.UsageError as error:
+        said = error.format_message()
+        if said.isprintable() or (error.ctx and said == error.ctx.get_help()):
+            raise
+        raise click.UsageError(printable(said), error.ctx) from error
+
+
+class _Commands(click.Group):
+    """The commands; an error is said printably, whether this or one of them raises it."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _said_printably():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _said_printably():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
@@ -190,7 +218,6 @@ def restore(
     """Give sessions their original bytes back; what was appended since stays."""
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
-    from sessioncompress.printable import printable
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
@@ -286,7 +313,6 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
 
     from sessioncompress.discover import is_folder
     from sessioncompress.forget import forget_session, sessions_gone
-    from sessioncompress.printable import printable
     from sessioncompress.report import at_stake, kb
 
     def policy_of(path: Path) -> Policy:
@@ -387,7 +413,6 @@ def _warn_of(file: Path) -> None:
         return
     warned.add(file)
     from sessioncompress.config import misplaced
-    from sessioncompress.printable import printable
 
     if said := misplaced(file):
         click.echo(printable(f"warning: {file}: {said}"), err=True)
@@ -412,7 +437,6 @@ def _echo_json(document: Any) -> None:
 
 def _ambiguous(ref: str, found: Sequence[Any]) -> None:
     from sessioncompress.errors import UsageError
-    from sessioncompress.printable import printable
 
     for each in found:
         record = each.record
@@ -441,7 +465,6 @@ def _print(content: bytes) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from sessioncompress.printable import printable
 
     text = content.decode(errors="backslashreplace").removesuffix("\n")
     click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))
