@@ -203,6 +203,16 @@ def _put_back(folder: Path, before: Mapping[str, bytes | None]) -> None:
             (folder / place).write_bytes(content)
 
 
+@pytest.mark.parametrize("field", ["ref", "xxh3"])
+def test_a_reference_without_digits_is_damage(tmp_path: Path, field: str) -> None:
+    """Also to a run that gives out new references."""
+    path = SCENES[1].prepare(tmp_path, SIZES[0])
+    forge(path, "block", field, '""')
+    for act in (compress, verify_session, restore_session):
+        with pytest.raises(Damaged, match="digits"):
+            act(path)
+
+
 @pytest.mark.parametrize("number", ["9" * 18, "9" * 19, "9" * 20, "9" * 30], ids=len)
 @pytest.mark.parametrize("part", range(5))
 def test_a_late_link_with_huge_numbers_leads_nowhere(tmp_path: Path, part: int, number: str) -> None:

@@ -285,3 +285,13 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(SessionCompressError):
         load(tmp_path / "link")
+
+
+def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
+    """A later run asks what the first and the last say of themselves; endless journals take no endless memory."""
+    runs = [replace(RUN, stats={"turns": number, "unknownMarkersInCalls": number + 1}) for number in range(4)]
+    journal = parsed(b"".join(run.encode() for run in runs))
+    assert [run.stats.get("turns") for run in journal.runs] == [0, None, None, 3]
+    assert [bool(run.policy) for run in journal.runs] == [True, False, False, True]
+    assert [run.store_size for run in journal.runs] == [RUN.store_size] * 4
+    assert journal.unknown_in_calls == 1
