@@ -1,0 +1,117 @@
+"""Links, pipes and folders where a file should be lead nowhere; tests/store/test_lock.py has kinds of sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress.cli import main
+from sessioncompress.errors import Refused, SessionCompressError
+from sessioncompress.store.beside import beside
+from tests.faults.forging import commands, reference
+from tests.faults.scenes import NAME, SCENES, SIZES, built
+from tests.faults.test_rights import COMMANDS, REPLACING
+from tests.faults.watch import nothing_outside
+from tests.runs import write
+from tests.store.tools import everything
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a session that was compressed and went on, with nothing else in its folder."""
+    (tmp_path / "work").mkdir()
+    return SCENES[1].prepare(tmp_path / "work", SIZES[0])
+
+
+def _as_link(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+
+
+def _as_pipe(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    os.mkfifo(place)
+
+
+def _as_folder(place: Path, elsewhere: Path) -> None:
+    place.rename(elsewhere)
+    place.mkdir()
+
+
+@pytest.mark.parametrize("put", [_as_link, _as_pipe, _as_folder])
+@pytest.mark.parametrize("which", ["journal", "originals", "folder", "work/.gitignore"])
+def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[Path, Path], None]) -> None:
+    """A command works or refuses; it neither follows a link nor waits for the writer of a pipe."""
+    ref, files = reference(path), beside(path)
+    place = files.folder / ".gitignore" if "/" in which else getattr(files, which)
+    (path.parent / ".git").mkdir()
+    if "/" in which:
+        place.write_bytes(b"*\n")
+    elsewhere = path.parent.parent / "elsewhere"
+    put(place, elsewhere)
+    target, old = everything(path.parent.parent), path.read_bytes()
+    for name, act in commands(ref).items():
+        with nothing_outside(path.parent), suppress(SessionCompressError):
+            act(path)
+        now = everything(path.parent.parent)
+        assert all(now[each] == target[each] for each in now if each.startswith("elsewhere")), name
+        assert now.keys() >= {each for each in target if each.startswith("elsewhere")}, name
+        if which in ("journal", "folder"):
+            assert path.read_bytes() == old or (place.is_dir() and name == "compress"), name
+
+
+@pytest.mark.parametrize("which", ["journal", "originals", "folder"])
+def test_a_link_beside_a_session_is_refused_by_every_command(path: Path, which: str) -> None:
+    """Also by those that only read: it might lead to another session's originals."""
+    ref, files = reference(path), beside(path)
+    _as_link(getattr(files, which), path.parent.parent / "elsewhere")
+    before = everything(path.parent.parent)
+    for name, act in commands(ref).items():
+        # Who looks at no original need not mind; who deletes them deletes the link.
+        if which != "originals" or name in ("verify", "show", "compress", "restore", "restore --from-markers"):
+            with pytest.raises(Refused):
+                act(path)
+        else:
+            continue
+        assert everything(path.parent.parent) == before, name
+
+
+def _no_link(folder: Path) -> Path:
+    (folder / "real.jsonl").write_bytes(built(SIZES[0], 1).bytes())
+    os.link(folder / "real.jsonl", folder / NAME)
+    return folder / NAME
+
+
+def _made(make: Callable[[Path], object]) -> Callable[[Path], Path]:
+    def made(folder: Path) -> Path:
+        make(folder / NAME)
+        return folder / NAME
+
+    return made
+
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "a link": _made(lambda path: path.symlink_to(write(path.parent, built(SIZES[0], 1), "real.jsonl"))),
+    "a hard link": _no_link,
+    "a pipe": _made(os.mkfifo),
+    "a device": lambda folder: Path("/dev/null"),
+    "a folder": _made(Path.mkdir),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_is_no_session_file_stays(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
+    """Every command refuses it at once, or passes it over, and changes nothing."""
+    path = kind(tmp_path)
+    before = everything(tmp_path)
+    for command in COMMANDS:
+        done = CliRunner().invoke(main, [*command, str(path)])
+        assert isinstance(done.exception, SystemExit | None), (command, done.exception)
+        if command in REPLACING and not path.is_dir():
+            assert done.exit_code == 4, (command, done.output)
+        assert everything(tmp_path) == before, command
