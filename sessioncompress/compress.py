@@ -30,6 +30,7 @@ from sessioncompress.rewrite import rewrite
 from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
+from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
@@ -248,7 +249,7 @@ class _Run:
 
     def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
         return RunRecord(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            at=times.written(time.time()),
             version=VERSION,
             policy=config.differences(self._policy),
             original_size=self._session.size,
@@ -264,6 +265,7 @@ class _Run:
             head=head(self._session.path.parent),
             records=(len(applied.records), applied.records.blocks),
             originals_sha256=finished.originals_sha256,
+            session_id=self._known.session_id,
         )
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
 from sessioncompress.formats import AGENTS, detect, head_of, seen
-from sessioncompress.formats.base import HEAD_LINES, Format
+from sessioncompress.formats.base import HEAD_LINES, Format, Head
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.policy import Policy
@@ -22,9 +22,10 @@ from sessioncompress.survey import survey
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A session as it was read: its format, its lines, and which of them the journal knows as rewritten."""
+    """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten."""
 
     form: Format
+    session_id: str
     survey: Survey
     rewritten: RewrittenLines
 
@@ -58,8 +59,15 @@ def size_beside(files: Beside) -> int:
 
 def format_of(session: OpenSession) -> Format:
     """Return the format that a session's first lines show. Raises NotASession, saying what was seen."""
+    return _recognised(session, _head(session))
+
+
+def _head(session: OpenSession) -> Head:
     with session.reader() as file:
-        head = head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
+        return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
+
+
+def _recognised(session: OpenSession, head: Head) -> Format:
     form = detect(head)
     if form is None:
         raise NotASession(
@@ -73,8 +81,9 @@ def format_of(session: OpenSession) -> Format:
 
 def read_session(session: OpenSession, journal: Journal) -> Known:
     """Read a session once. Raises NotASession."""
-    form = format_of(session)
+    head = _head(session)
+    form = _recognised(session, head)
     rewritten = RewrittenLines(journal)
     with session.reader() as file:
         found = survey(rewritten.watch(pieces(file, session.size)), form)
-    return Known(form, found, rewritten)
+    return Known(form, form.named(head).id, found, rewritten)

@@ -18,6 +18,7 @@ from sessioncompress.putback import PutBack
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
+from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
@@ -139,7 +140,7 @@ class _Restore:
 
     def _record(self, size: int, lines: int) -> RunRecord:
         return RunRecord(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            at=times.written(time.time()),
             version=VERSION,
             policy={},
             original_size=self.session.size,
@@ -149,6 +150,7 @@ class _Restore:
             stats={},
             restored=True,
             records=(lines, 0),
+            session_id=self.journal.session_id,
         )
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:

@@ -30,6 +30,14 @@ class Head:
     entries: tuple[Entry, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a session's header says of whose it is: its own id, and what names the session that it was forked from."""
+
+    id: str = ""
+    parent: str = ""
+
+
 class Format(Protocol):
     """One agent's way to write sessions."""
 
@@ -47,6 +55,9 @@ class Format(Protocol):
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file is this agent's, from what it holds and never from its name."""
+
+    def named(self, head: Head) -> Name:
+        """Return by which id the session goes, and from which other one it came; empty where the header says none."""
 
     def reader(self) -> Reader:
         """Return a reader for one file."""

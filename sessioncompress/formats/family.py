@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
 from sessioncompress.formats import tree
-from sessioncompress.formats.base import Entry, Head
+from sessioncompress.formats.base import Entry, Head, Name
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
@@ -252,6 +252,11 @@ class FamilyFormat:
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
     links: re.Pattern[str] | None = None
+
+    def named(self, head: Head) -> Name:
+        """Return the header's id, and the path of the session that this one was forked from."""
+        header = header_of(head) or {}
+        return Name(_text(header.get("id")), _text(header.get("parentSession")))
 
     def shape(self, lines: Lines) -> Shape:
         """Return the live path and the dead history."""

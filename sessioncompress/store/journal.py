@@ -100,6 +100,11 @@ class Journal:
         original, rewritten, frame, offset, size = self._lines[row]
         return LineRecord(original.hex(), None if frame < 0 else Place(frame, offset, size), rewritten.hex())
 
+    def frames(self, first: int) -> set[int]:
+        """Return where the frames begin in which the originals of the line records from that row on are kept."""
+        column = self._lines.columns[2]
+        return {column[row] for row in range(first, len(self._lines))} - {_NO_FRAME}
+
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
         """Return a block record with that of its line."""
         return self.line(self._owners[row]), self._blocks[row]

@@ -2,7 +2,7 @@
 
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
-    {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", ...}
+    {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
 
 A block record belongs to the line record before it.
 """
@@ -115,7 +115,8 @@ class RunRecord:
     """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
 
     `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
-    appended to the originals comes to. A journal of version 0.1.0 has neither.
+    appended to the originals comes to; `session_id` is that of the session's header, by which a session that was moved
+    can be told from one that is gone. A journal of version 0.1.0 has none of these.
     """
 
     at: str
@@ -130,6 +131,7 @@ class RunRecord:
     restored: bool = False
     records: tuple[int, int] | None = None
     originals_sha256: str = ""
+    session_id: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -152,6 +154,8 @@ class RunRecord:
             record["records"] = dict(zip(_COUNTED, self.records, strict=True))
         if self.originals_sha256:
             record["originalsSha256"] = self.originals_sha256
+        if self.session_id:
+            record["sessionId"] = self.session_id
         return _line(record)
 
 
@@ -222,6 +226,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         restored=record.get("restored") is True,
         records=_counts(record.get("records")),
         originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",
+        session_id=str(record.get("sessionId", "")),
     )
 
 
