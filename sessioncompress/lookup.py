@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessioncompress import files
+from sessioncompress import files, homes
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, IsALink, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.policy import BALANCED, Policy
@@ -16,6 +15,7 @@ from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.survey import parse
@@ -23,13 +23,6 @@ from sessioncompress.survey import parse
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")
 _PIECE = 1 << 20
-_AGENT_FOLDERS = (
-    ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
-    ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
-    ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
-)
-"""Environment variable, folder without it, and where below it sessions lie."""
-_BELOW = (".GITCLAW/state/sessions", "state/sessions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +81,8 @@ def _around(policy: Policy) -> Iterator[Path]:
         yield here / files.backup_folder(policy.backup_dir, here)
     for folder in (here, *here.parents):
         yield folder
-        yield from (folder / below for below in _BELOW)
-    for variable, usual, pattern in _AGENT_FOLDERS:
-        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
-        yield from sorted(Path(os.path.expanduser(os.environ.get(variable) or usual)).glob(pattern))  # noqa: PTH111
+        yield from homes.below(folder)
+    yield from homes.agent_folders()
 
 
 def working_folder() -> Path:
@@ -114,6 +105,7 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
         if not journal.is_file() or not _mentions(ref, journal):
             return []
     loaded = journals.load(journal)
+    refuse_if_another_sides(journal, loaded)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
     rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
     pairs = list(map(loaded.block, rows))

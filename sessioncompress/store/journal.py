@@ -24,6 +24,7 @@ from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
 from sessioncompress.store.seal import Seals
+from sessioncompress.store.sides import is_conflict_marker, met
 
 _MOST_RECORD_BYTES = 1024 * 1024
 """Many times what we write: small values in JSON take thirty times as much memory."""
@@ -187,6 +188,11 @@ class Journal:
         return int(self.runs[0].stats.get(UNKNOWN_IN_CALLS, 0)) if self.runs else 0
 
     @property
+    def session_id(self) -> str:
+        """Return the id of the session as its newest run saw it; empty where no run noted one."""
+        return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
+
+    @property
     def restored(self) -> bool:
         """Say whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored
@@ -218,13 +224,16 @@ def read(file: BinaryIO, where: str) -> Journal:
         try:
             record = decode(raw)
             if isinstance(record, RunRecord):
+                if seals.run(raw, number) and _goes_on_elsewhere(journal, record, before[0]):
+                    raise met(where, "a run in it does not go on from the run before it", number)
                 _end_run(journal, record, before)
-                seals.run(raw, number)
                 before = journal.counts
             else:
                 _add(journal, record, before)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
+            if is_conflict_marker(raw):
+                raise met(where, "a conflict marker stands in the journal", number) from error
             raise Damaged(
                 f"this record of the journal cannot be read ({str(error)[:_MOST_SAID]})",
                 where=where,
@@ -254,6 +263,18 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
         journal.runs[-1] = replace(journal.runs[-1], policy=_NOTHING, stats=_NOTHING)
     journal.runs.append(run)
     journal.store_size = run.store_size
+
+
+def _goes_on_elsewhere(journal: Journal, run: RunRecord, first: int) -> bool:
+    """Say whether a run's originals do not begin where those of the run before it end.
+
+    Git has then put behind a run what another one wrote that began where this one did.
+    """
+    grown = run.store_size - journal.store_size
+    if grown <= 0:
+        return grown < 0 or bool(run.originals_sha256)
+    frames = journal.frames(first)
+    return bool(frames) and journal.store_size not in frames
 
 
 def _committed(file: BinaryIO) -> int:

@@ -7,11 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.growing import too_short
 from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
 from sessioncompress.store.salvage import readable_lines
 
@@ -36,15 +37,28 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             remedy=f"Put {files.journal.name} back from a backup. Without it 'zstd -dc {files.originals.name}' still "
             "prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
         )
+    behind = Lengths(originals or 0, journal or 0) != lengths and journal != FORGOTTEN
+    if behind and originals != lengths.originals:
+        _refuse_if_met(files)
     for path, size, committed in (
         (files.originals, originals or 0, lengths.originals),
         (files.journal, journal or 0, lengths.journal),
     ):
         if size < committed:
             raise too_short(path, size, committed)
-    behind = Lengths(originals or 0, journal or 0) != lengths and journal != FORGOTTEN
     if behind:
         _refuse_unless_a_trace(session, files, lengths)
+
+
+def _refuse_if_met(files: Beside) -> None:
+    """Raise Met where the originals have another length than the journal says since they are those of another side."""
+    try:
+        loaded = journals.load(files.journal)
+    except Met:
+        raise
+    except Damaged:
+        return
+    refuse_if_another_sides(files.journal, loaded)
 
 
 def size_of(path: Path) -> int | None:

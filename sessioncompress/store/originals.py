@@ -37,6 +37,10 @@ class Place(NamedTuple):
     bytes: int
 
 
+class AnotherLine(Unreadable):
+    """What stands at a place is sound, and is another line than the one that is looked for."""
+
+
 class OriginalsReader:
     """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
 
@@ -74,13 +78,13 @@ class OriginalsReader:
             content, following = self._frame(frame, place)
             part = content[offset : offset + left]
             if not part:
-                raise self._unreadable(place, "the line ends too early")
+                raise self._unreadable(place, "the line ends too early", AnotherLine)
             parts.append(part)
             left -= len(part)
             frame, offset = following, 0
         line = b"".join(parts)
         if sha256(line).hexdigest() != sha256_hex:
-            raise self._unreadable(place, "the line has another SHA-256 than its record")
+            raise self._unreadable(place, "the line has another SHA-256 than its record", AnotherLine)
         return line
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
@@ -110,9 +114,9 @@ class OriginalsReader:
                 raise self._unreadable(place, "the frame is larger than any that is written there")
         return bytes(content), position - len(decoder.unused_data)
 
-    def _unreadable(self, place: Place, what: str) -> Unreadable:
+    def _unreadable(self, place: Place, what: str, kind: type[Unreadable] = Unreadable) -> Unreadable:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
-        return Unreadable(
+        return kind(
             f"{what} ({where})",
             where=self._path,
             state=NOT_CHANGED,

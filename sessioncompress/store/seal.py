@@ -36,10 +36,12 @@ class Seals:
         """Take the next line or block record."""
         self._seal.update(raw)
 
-    def run(self, raw: bytes, number: int) -> None:
-        """Take the record of the run that ends here."""
+    def run(self, raw: bytes, number: int) -> bool:
+        """Take the record of the run that ends here; say whether its seal holds, if it has one."""
         body, field, seal = raw.rpartition(_FIELD)
         self._seal.update(body)
-        if field and seal != self._seal.hexdigest().encode() + _END:
+        holds = not field or seal == self._seal.hexdigest().encode() + _END
+        if not holds:
             self.broken = self.broken or number
         self._seal = sha256()
+        return holds

@@ -1,0 +1,27 @@
+"""Where agents keep their sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_AGENT_FOLDERS = (
+    ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
+    ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
+    ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
+)
+"""Environment variable, folder without it, and where below it sessions lie."""
+_BELOW = (".GITCLAW/state/sessions", "state/sessions")
+
+
+def agent_folders() -> Iterator[Path]:
+    """Yield the folders of this user's agents that may hold sessions."""
+    for variable, usual, pattern in _AGENT_FOLDERS:
+        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+        yield from sorted(Path(os.path.expanduser(os.environ.get(variable) or usual)).glob(pattern))  # noqa: PTH111
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Yield where an agent that keeps its state in a project has the sessions of a project in that folder."""
+    yield from (folder / each for each in _BELOW)

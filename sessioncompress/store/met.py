@@ -1,0 +1,55 @@
+"""Two stores that met through git, told apart from damage: both sides went on from the same originals and journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.store.beside import originals_of
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.originals import AnotherLine, OriginalsReader
+from sessioncompress.store.sides import met
+
+
+def refuse_if_another_sides(journal: Path, loaded: Journal) -> None:
+    """Raise Met where the originals are sound, but those of another run than the one that this journal names.
+
+    They have another length then, and where a run begins in the originals the other side has a frame too: it
+    decompresses, its checksum is right, and other lines stand in it. What rots, or is cut off, does not look like that.
+    """
+    originals = originals_of(journal)
+    if loaded.broken or _length(originals) in (None, loaded.store_size):
+        return
+    if any(_is_anothers(originals, loaded, row) for row in _beginnings(loaded)):
+        raise met(journal, "the originals beside it are those of other runs than it names")
+
+
+def _length(path: Path) -> int | None:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _beginnings(loaded: Journal) -> list[int]:
+    """Return the line record at which each run that kept originals begins."""
+    first: dict[int, int] = {}
+    for row in loaded.kept:
+        place = loaded.line(row).place
+        if place is not None:
+            first.setdefault(place.frame, row)
+    starts = dict.fromkeys([0, *(run.store_size for run in loaded.runs)])
+    return [first[start] for start in starts if start in first]
+
+
+def _is_anothers(originals: Path, loaded: Journal, row: int) -> bool:
+    record = loaded.line(row)
+    assert record.place is not None
+    try:
+        with OriginalsReader(originals) as reader:
+            reader.line(record.place, record.sha256)
+    except AnotherLine:
+        return True
+    except SessionCompressError:
+        pass
+    return False
