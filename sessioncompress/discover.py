@@ -26,15 +26,15 @@ class Found:
     error: FileFailed | None = None
 
 
-def discover(paths: Iterable[Path]) -> Iterator[Found]:
+def discover(paths: Iterable[Path], ending: str = _SUFFIX) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
-    A folder may be named by a link: the files in it are what they are. A link to a file, and links met in a folder,
-    are for the session's opening to refuse.
+    Of the files in a folder those whose names have that ending. A folder may be named by a link: the files in it are
+    what they are. A link to a file, and links met in a folder, are for the session's opening to refuse.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path) if is_folder(path) else [Found(path, named=True)]:
+        for found in _walk(path, ending) if is_folder(path) else [Found(path, named=True)]:
             key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
@@ -53,13 +53,13 @@ def folders(folder: Path) -> Iterator[Path]:
         yield Path(here)
 
 
-def _walk(folder: Path) -> Iterator[Found]:
+def _walk(folder: Path, ending: str) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, folders, names in os.walk(folder, onerror=unreadable.append):
         yield from _failed(unreadable)
         folders[:] = sorted(name for name in folders if name not in _NEVER)
         for name in sorted(names):
-            if name.endswith(_SUFFIX):
+            if name.endswith(ending):
                 yield Found(Path(here) / name, named=False)
     yield from _failed(unreadable)
 

@@ -28,7 +28,7 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError.
     """
     if not _is_there(path):
-        return _forget_gone(Path(path), policy, dry_run=dry_run)
+        return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
         beside = files.beside_of(session.path, policy)
         stored = _stored(beside)
@@ -56,11 +56,13 @@ def _is_there(path: Path | str) -> bool:
         return True
 
 
-def _forget_gone(path: Path, policy: Policy, *, dry_run: bool) -> ForgetStats:
+def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
+    """Do the same for a session that is gone. Raises SessionCompressError."""
+    path = Path(path)
     path = path.parent.resolve() / path.name
     beside = files.beside_of(path, policy)
     with failing(path, state=""):
-        left = gone.remains(path, beside)
+        left = [*gone.remains(path, beside), *filter(os.path.lexists, [beside.missing])]
         size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)

@@ -123,6 +123,41 @@ class VerifyStats:
     blocks: int
 
 
+class Cause(StrEnum):
+    """Why what lies beside a session is deleted, or is not."""
+
+    GONE = "gone"
+    AGE = "age"
+    SIZE = "size"
+    DEAD_RUN = "dead run"
+    MISSING = "missing"
+    MOVED = "moved"
+    FORKED = "forked"
+    UNKNOWN = "unknown"
+    BACK = "back"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanStats:
+    """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
+
+    `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
+    late links of dead runs, whose bytes `left_over_bytes` are. `missing_since` is when the session was first found
+    nowhere.
+    """
+
+    path: str
+    deleted: bool
+    cause: Cause | None
+    reason: str
+    bytes_deleted: int = 0
+    originals: int = 0
+    originals_lost: int = 0
+    left_over: int = 0
+    left_over_bytes: int = 0
+    missing_since: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetStats:
     """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.

@@ -18,10 +18,15 @@ MODULES = sorted(str(path.relative_to(PACKAGE).with_suffix("")).replace("/", "."
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command, and the names that a library user imports", frozenset({"__main__", "__init__"})),
     ("the command line", frozenset({"cli"})),
+    ("what is printed of many stores", frozenset({"clean_report"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
+    ("many stores, and which of them can go", frozenset({"clean"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit"})),
     ("one session, end to end", frozenset({"compress", "restore", "lookup", "forget"})),
-    ("the account of a run, and what goes back in part", frozenset({"account", "marked", "putback"})),
+    (
+        "the account of a run, what goes back in part, what lies in folders",
+        frozenset({"account", "marked", "putback", "holdings", "sightings"}),
+    ),
     ("one reading, one writing", frozenset({"files", "apply", "gate", "config", "discover", "checkout", "whole"})),
     ("what the records of a journal name", frozenset({"recorded", "rewritten", "entries"})),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
@@ -29,7 +34,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
-    ("values and words", frozenset({"model", "policy", "stats", "find"})),
+    ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),
     ("errors", frozenset({"errors"})),
     ("nothing", frozenset({"printable", "version", "interrupt", "streams", "columns", "words"})),
 )

@@ -136,6 +136,7 @@ def test_every_command_refuses_by_name(sides: Sides, meet: Callable[[Sides], Non
         ["restore"],
         ["restore", "--from-markers"],
         ["show", ref],
+        ["clean", "--yes", "--older-than", "0d"],
     ):
         done = CliRunner().invoke(main, [*arguments, str(path)])
         assert done.exit_code == 5, (arguments, done.output)

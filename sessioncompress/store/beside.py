@@ -11,6 +11,7 @@ FOLDER = ".sessioncompress"
 _ENDINGS = (".json", ".jsonl")
 _REFS = ".refs.jsonl"
 _ZST = ".zst"
+_MISSING = ".missing"
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -21,12 +22,14 @@ class Beside:
 
     `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
     session's own file system, so that a rename and a hard link work. Without a backup folder they are the same.
+    `missing` is the note of when the session was first found to be nowhere.
     """
 
     folder: Path
     originals: Path
     journal: Path
     work: Path
+    missing: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,12 @@ def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     work = work_folder(session)
     refs = f"{_stem(session.name)}{_REFS}"
     compressed = f"{session.name}{_ZST}"
+    missing = f"{session.name}{_MISSING}"
     if backup_dir is None:
-        return Beside(work, work / compressed, work / refs, work)
+        return Beside(work, work / compressed, work / refs, work, work / missing)
     home = _home(session.parent)
-    return Beside(backup_dir, backup_dir / f"{home}{compressed}", backup_dir / f"{home}{refs}", work)
+    originals, journal, note = (backup_dir / f"{home}{name}" for name in (compressed, refs, missing))
+    return Beside(backup_dir, originals, journal, work, note)
 
 
 def session_of(files: Beside, name: str) -> str:
@@ -56,6 +61,8 @@ def session_of(files: Beside, name: str) -> str:
     home = _home(files.work.parent)
     if name.startswith(home) != files.originals.name.startswith(home):
         return ""
+    if name.endswith(_MISSING):
+        return name.removeprefix(home).removesuffix(_MISSING)
     originals = originals_of(Path(name)).name if name.endswith(_REFS) else name
     return originals.removeprefix(home).removesuffix(_ZST) if originals.endswith(_ZST) else ""
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sessioncompress.errors import failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, session_of
-from sessioncompress.store.folder import tidy
+from sessioncompress.store.folder import refuse_linked_folder, tidy
+from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import late_links, stale_drafts
+from sessioncompress.store.lock import lock, open_file
+from sessioncompress.store.recover import LINK_SECONDS
 
 
 def sessions_gone(folder: Path, files: Beside) -> Iterator[Path]:
@@ -25,10 +29,17 @@ def sessions_gone(folder: Path, files: Beside) -> Iterator[Path]:
 
 
 def forget_gone(session: Path, files: Beside) -> None:
-    """Remove all that lies beside a session that is gone, and what was to be carried over into it."""
+    """Remove all that lies beside a session that is gone, and what was to be carried over into it.
+
+    What tells that it is gone goes last: whoever comes after a kill goes on from there.
+    """
+    refuse_linked_folder(files.work)
     with failing(session, state=""):
-        for path in (*remains(session, files), files.originals, files.journal):
+        for path in (*remains(session, files), files.originals, files.journal, files.missing):
             durable.remove(path)
+        for folder in {files.folder, files.work}:
+            if folder.is_dir():
+                durable.flush_folder(folder)
         tidy(files.work)
 
 
@@ -36,3 +47,30 @@ def remains(session: Path, files: Beside) -> list[Path]:
     """Return what else runs on a session that is gone have left: its temp files and late links."""
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
     return [*stale_drafts(files.work, session), *late]
+
+
+def dead_drafts(session: Path, files: Beside) -> list[Path]:
+    """Return the temp files of a session that is gone for which no run is at work any more.
+
+    There is no session whose lock would tell: a file that is locked, open for writing or young counts as in use.
+    """
+    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
+
+
+def remove_drafts(drafts: list[Path], files: Beside) -> None:
+    """Remove such temp files."""
+    for path in drafts:
+        durable.remove(path)
+    tidy(files.work)
+
+
+def _is_dead(draft: Path) -> bool:
+    try:
+        fd = open_file(draft)
+    except FileNotFoundError:
+        return False
+    try:
+        is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
+        return is_old and lock(fd) and held(fd) is not Held.YES
+    finally:
+        os.close(fd)

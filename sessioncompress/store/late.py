@@ -68,6 +68,11 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
     return [work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.temp-[0-9a-f]{{8}}")]
 
 
+def sessions_named(work: Path) -> set[str]:
+    """Return the names of the sessions whose late links and temp files lie in a folder."""
+    return {name[1] for name in _matching(work, r"(.+)\.(?:late-\d+-\d+-\d+-\d+-\d+|temp-[0-9a-f]{8})")}
+
+
 def draft_path(work: Path, session: Path) -> Path:
     """Name a new temp file for a session."""
     return work / f"{session.name}.temp-{os.urandom(4).hex()}"

@@ -13,9 +13,10 @@ from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import holding_state, late_links, stale_drafts
+from sessioncompress.store.late import Late, holding_state, late_links, stale_drafts
 from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed, size_of
 from sessioncompress.store.lock import OpenSession, open_file
+from sessioncompress.store.missing import forget_note
 from sessioncompress.store.swap import forget_links
 from sessioncompress.store.tail import missing
 
@@ -37,6 +38,7 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
         for path in stale_drafts(files.work, session.path):
             durable.remove(path)
         carried = sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
+        forget_note(files)
         tidy(files.work)
     return carried
 
@@ -49,6 +51,26 @@ def check(session: OpenSession, files: Beside, lengths: Lengths) -> None:
         refuse_if_needed(session, files, lengths)
 
 
+def removable(session: OpenSession, files: Beside) -> list[Path]:
+    """Return the temp files and late links that recover() would remove now, for commands that change nothing."""
+    found = stale_drafts(files.work, session.path)
+    with failing(session.path):
+        for inode, states in late_links(files.work, session.path).items():
+            keeps = None if inode == session.stat.st_ino else _kept_state(session, files.work, states)
+            found += [state.path(files.work, session.path) for state in states if state != keeps]
+    return found
+
+
+def _kept_state(session: OpenSession, work: Path, states: list[Late]) -> Late | None:
+    """Return the one of a replaced file's links that stays, None where it has done its duty."""
+    late = open_file(states[0].path(work, session.path))
+    try:
+        holds = holding_state(states, session.stat.st_ino)
+        return None if _is_done(late, held(late), holds) else holds
+    finally:
+        os.close(late)
+
+
 def forget(session: OpenSession, files: Beside) -> None:
     """Remove everything beside a session, after recover(); late links that may still be needed stay.
 
@@ -58,7 +80,7 @@ def forget(session: OpenSession, files: Beside) -> None:
         _refuse_unless_removable(files)
         if (size_of(files.journal) or 0) > FORGOTTEN:
             _shorten(files.journal, FORGOTTEN)
-        for path in (files.originals, files.journal):
+        for path in (files.originals, files.journal, files.missing):
             durable.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
@@ -117,9 +139,14 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
         tail = missing(session, state, late, whole_lines=holding is not Held.NO)
         if tail:
             drain(session, work, carry(session, work, tail))
-        quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
-        if holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS):
+        if _is_done(late, holding, state):
             forget_links(session, work, inode)
         return tail.end - tail.start
     finally:
         os.close(late)
+
+
+def _is_done(late: int, holding: Held, state: Late) -> bool:
+    """Say whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
+    quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
+    return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)

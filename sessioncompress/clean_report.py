@@ -1,0 +1,82 @@
+"""What `clean` did, or would do, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.printable import printable
+from sessioncompress.report import at_stake, json_safe, kb, status_of
+from sessioncompress.stats import CleanStats, ForgetStats
+from sessioncompress.words import counted
+
+SCHEMA = "sessioncompress.clean/1"
+KEPT = "kept"
+DELETED = "deleted"
+
+_NUMBERS = {
+    "bytesDeleted": "bytes_deleted",
+    "originals": "originals",
+    "originalsLost": "originals_lost",
+    "leftOver": "left_over",
+    "leftOverBytes": "left_over_bytes",
+}
+
+
+def line(stats: CleanStats, *, dry_run: bool) -> str:
+    """Return the line of one session."""
+    verb = "would delete" if dry_run else DELETED
+    parts = []
+    if stats.deleted and stats.bytes_deleted:
+        cost = ForgetStats(stats.path, stats.bytes_deleted, stats.originals, stats.originals_lost)
+        parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
+    elif not stats.deleted:
+        parts.append(f"{KEPT}: {stats.reason}")
+    if stats.left_over:
+        parts.append(
+            f"{verb} {counted(stats.left_over, 'file', 'files')} that ended runs left, {kb(stats.left_over_bytes)}"
+        )
+    return printable(f"{stats.path}: {'; '.join(parts)}")
+
+
+def failed_line(error: SessionCompressError) -> str:
+    """Return the line of a session that an error ended."""
+    return f"{status_of(error).value}: {error}"
+
+
+def total_line(done: Sequence[CleanStats], failed: int, *, dry_run: bool) -> str:
+    """Return the line that ends a clean-up."""
+    going = [each for each in done if each.deleted or each.left_over]
+    size = sum(each.bytes_deleted + each.left_over_bytes for each in going)
+    parts = [f"total: {counted(len(going), 'session', 'sessions')}"]
+    if going:
+        parts[0] += f": {'would delete' if dry_run else DELETED} {kb(size)}"
+    kept = len(done) - len(going)
+    parts += [f"{number:,} {word}" for number, word in ((kept, KEPT), (failed, "failed or refused")) if number]
+    return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
+
+
+def document(
+    done: Sequence[CleanStats], failed: Sequence[tuple[str, SessionCompressError]], *, dry_run: bool
+) -> dict[str, Any]:
+    """Return the `--json` document."""
+    totals = {name: sum(getattr(each, field) for each in done) for name, field in _NUMBERS.items()}
+    files = [*map(_file, done), *(_failed(path, error) for path, error in failed)]
+    return {"schema": SCHEMA, "dryRun": dry_run, "files": files, "totals": totals}
+
+
+def _file(stats: CleanStats) -> dict[str, Any]:
+    status = DELETED if stats.deleted or stats.left_over else KEPT
+    return _fields(stats, status)
+
+
+def _failed(path: str, error: SessionCompressError) -> dict[str, Any]:
+    return _fields(CleanStats(path, deleted=False, cause=None, reason=str(error)), status_of(error).value)
+
+
+def _fields(stats: CleanStats, status: str) -> dict[str, Any]:
+    cause = stats.cause.value if stats.cause else ""
+    texts = {"path": stats.path, "status": status, "cause": cause, "reason": stats.reason}
+    numbers = {name: getattr(stats, field) for name, field in _NUMBERS.items()}
+    return json_safe({**texts, "missingSince": stats.missing_since}) | numbers

@@ -1,0 +1,537 @@
+"""What may go, and what may not: a session that is found anywhere is not gone, and nothing goes that nobody asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress import sightings
+from sessioncompress.clean import DAY, MISSING_DAYS, Limits, clean_one, plan_clean
+from sessioncompress.cli import main
+from sessioncompress.compress import compress_session
+from sessioncompress.restore import restore_session
+from sessioncompress.stats import Cause, CleanStats
+from sessioncompress.store import durable, missing, times
+from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.store.lock import open_file
+from tests.build import PiSession
+from tests.runs import EAGER, compress, snapshot, write
+from tests.test_restore import session
+
+NOTHING = Limits()
+EVERYTHING = Limits(older_than=0, max_size=0)
+LONG = (MISSING_DAYS + 1) * DAY
+
+
+@pytest.fixture(autouse=True)
+def _homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No session of whoever runs the tests counts."""
+    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a compressed session."""
+    made = tmp_path / "sessions"
+    made.mkdir()
+    compress(write(made, session()))
+    return made
+
+
+def clean(
+    *paths: Path, limits: Limits = NOTHING, dry_run: bool = False, policy: Any = EAGER
+) -> dict[str, CleanStats | None]:
+    """Clean up under the paths; return what became of each session by its name."""
+    planned = plan_clean(paths, lambda _: policy, limits)
+    return {each.holding.session.name: clean_one(each, dry_run=dry_run) for each in planned.decisions}
+
+
+def id_of(path: Path) -> str:
+    """Return the id in a session's header."""
+    return str(json.loads(path.read_bytes().split(b"\n")[0])["id"])
+
+
+def lose(path: Path, ago: float = LONG) -> None:
+    """Delete a session, and say that it was found missing so long ago."""
+    missing.note(beside(path), id_of(path), time.time() - ago)
+    path.unlink()
+
+
+def run(*arguments: str | Path) -> Any:
+    """Run the command."""
+    return CliRunner().invoke(main, ["clean", *map(str, arguments)])
+
+
+def move(path: Path, to: Path) -> None:
+    """Move a session to another place."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(to)
+
+
+def moves(*parts: str) -> Callable[[Path], None]:
+    """Return what moves the session to a place, from the folder above its own."""
+
+    def act(folder: Path) -> None:
+        copy = (folder / "session.jsonl").read_bytes()
+        lose(folder / "session.jsonl")
+        (to := folder.parent.joinpath(*parts)).parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(copy)
+
+    return act
+
+
+def fork(folder: Path) -> None:
+    """Leave a fork of the session, with an id of its own."""
+    path = folder / "session.jsonl"
+    parent = {"id": "another", "parentSession": f"/elsewhere/2026_{id_of(path)}.jsonl"}
+    write(folder, PiSession(header=parent), "fork.jsonl")
+    lose(path)
+
+
+def without_an_id(folder: Path) -> None:
+    """Let the journal be one of version 0.1.0."""
+    path = folder / "session.jsonl"
+    journal = beside(path).journal
+    records = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    for record in records:
+        record.pop("sessionId", None)
+        record.pop("sha256", None)
+    lose(path)
+    journal.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def missing_for(ago: float) -> Callable[[Path], None]:
+    """Return what loses the session so long ago."""
+    return lambda folder: lose(folder / "session.jsonl", ago)
+
+
+def lost_without_a_note(folder: Path) -> None:
+    """Delete the session."""
+    (folder / "session.jsonl").unlink()
+
+
+def noted(note: bytes) -> Callable[[Path], None]:
+    """Return what loses the session, and leaves a note that says nothing."""
+
+    def act(folder: Path) -> None:
+        beside(folder / "session.jsonl").missing.write_bytes(note)
+        (folder / "session.jsonl").unlink()
+
+    return act
+
+
+@pytest.fixture
+def unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose the session, while a file that may hold it cannot be read."""
+    lose(folder / "session.jsonl")
+    (folder / "closed").write_bytes(b"?")
+
+    def closed(path: Path) -> int:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_file(path)
+
+    monkeypatch.setattr(sightings, "open_file", closed)
+
+
+STAYS: tuple[tuple[str, Callable[[Path], None], Cause | None], ...] = (
+    ("it is there", lambda folder: None, None),
+    ("renamed", moves("sessions", "renamed.jsonl"), Cause.MOVED),
+    ("renamed to what no agent lists", moves("sessions", "session.jsonl.deleted.2026"), Cause.MOVED),
+    ("moved to a folder below", moves("sessions", "archive", "2026", "session.jsonl"), Cause.MOVED),
+    ("moved to pi's sessions", moves("home", ".pi", "agent", "sessions", "x", "s.jsonl"), Cause.MOVED),
+    ("moved to oh-my-pi's sessions", moves("home", ".omp", "agent", "sessions", "x", "s.jsonl"), Cause.MOVED),
+    ("moved to OpenClaw's sessions", moves("home", ".openclaw", "agents", "x", "sessions", "s.jsonl"), Cause.MOVED),
+    ("moved to the project's sessions", moves("work", ".GITCLAW", "state", "sessions", "s.jsonl"), Cause.MOVED),
+    ("a fork is there", fork, Cause.FORKED),
+    ("a journal without an id", without_an_id, Cause.UNKNOWN),
+    ("never found missing before", lost_without_a_note, Cause.MISSING),
+    ("missing for 29 days", missing_for(29 * DAY), Cause.MISSING),
+    ("a note that a kill cut short", noted(b'{"missingSince":"2020-01-0'), Cause.MISSING),
+    ("an empty note", noted(b""), Cause.MISSING),
+    ("a note of another session", noted(b'{"missingSince":"2020-01-01T00:00:00Z","sessionId":"x"}'), Cause.MISSING),
+    ("a note that is no record", noted(b"[]"), Cause.MISSING),
+)
+
+
+@pytest.mark.parametrize(("_name", "act", "cause"), STAYS, ids=[name for name, *_ in STAYS])
+def test_what_stays(folder: Path, _name: str, act: Callable[[Path], None], cause: Cause | None) -> None:
+    """Nothing of it goes, whatever is asked for sessions that are gone; and it is said why."""
+    files = beside(folder / "session.jsonl")
+    before = (files.originals.read_bytes(), len(files.journal.read_bytes().splitlines()))
+    act(folder)
+    found = clean(folder).get("session.jsonl")
+    assert (found and found.cause) == cause
+    assert not (found and (found.deleted or found.left_over))
+    assert (files.originals.read_bytes(), len(files.journal.read_bytes().splitlines())) == before
+
+
+def test_the_other_paths_that_are_named_count_too(folder: Path, tmp_path: Path) -> None:
+    """Found there, it is not gone; not found there, it is."""
+    moves("attic", "s.jsonl")(folder)
+    found = clean(folder, tmp_path / "attic", dry_run=True)["session.jsonl"]
+    assert found is not None
+    assert found.cause is Cause.MOVED
+    found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert found.cause is Cause.GONE
+
+
+def test_a_dry_run_writes_nothing(folder: Path) -> None:
+    """Neither a note, nor does anything go."""
+    compress(write(folder, session(PiSession(seed="b")), "b.jsonl"))
+    compress(write(folder, session(PiSession(seed="c")), "c.jsonl"))
+    lose(folder / "b.jsonl")
+    (folder / "session.jsonl").unlink()
+    (folder / FOLDER / "c.jsonl.temp-0123abcd").write_bytes(b"dead")
+    before = snapshot(folder / "x")
+    clean(folder, dry_run=True, limits=EVERYTHING)
+    assert snapshot(folder / "x") == before
+
+
+def test_the_days_begin_with_the_first_run_and_end_when_it_is_found(folder: Path) -> None:
+    """The note says since when; it goes when the session is there again, wherever it is found."""
+    path = folder / "session.jsonl"
+    note = beside(path).missing
+    copy, session_id = path.read_bytes(), id_of(path)
+    path.unlink()
+    clean(folder)
+    first = note.read_bytes()
+    since = missing.since(beside(path), session_id)
+    assert since is not None
+    assert time.time() - since < 60
+    clean(folder)
+    assert note.read_bytes() == first
+    (folder / "renamed.jsonl").write_bytes(copy)
+    clean(folder)
+    assert not note.exists()
+    (folder / "renamed.jsonl").unlink()
+    clean(folder)
+    assert note.exists()
+    write(folder, copy)
+    restore_session(path)
+    assert not note.exists()
+
+
+def test_a_run_ends_the_days_too(folder: Path) -> None:
+    """Since it saw the session; what is missing again later is missing from then on."""
+    path = folder / "session.jsonl"
+    missing.note(beside(path), id_of(path), time.time() - LONG)
+    compress_session(path, EAGER)
+    assert not beside(path).missing.exists()
+
+
+def test_what_was_found_nowhere_for_30_days_goes(folder: Path) -> None:
+    """With all that lies there for it; that of others stays."""
+    other = write(folder, session(PiSession(seed="other")), "other.jsonl")
+    compress(other)
+    lose(folder / "session.jsonl")
+    (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").write_bytes(b"late")
+    would = clean(folder, dry_run=True)
+    done = clean(folder)
+    assert done == would
+    found = done["session.jsonl"]
+    assert found is not None
+    assert found.deleted
+    assert found.originals == found.originals_lost > 0
+    assert found.missing_since
+    files = beside(other)
+    assert set((folder / FOLDER).iterdir()) == {files.originals, files.journal}
+    assert not any(clean(folder).values())
+    restore_session(other)
+    assert other.read_bytes() == session(PiSession(seed="other")).bytes()
+
+
+def test_the_last_one_takes_the_folder_with_it(folder: Path) -> None:
+    """Nothing of ours is left."""
+    lose(folder / "session.jsonl")
+    clean(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_session_by_its_path(folder: Path) -> None:
+    """As forget takes it; the others are not looked at."""
+    compress(write(folder, session(PiSession(seed="b")), "b.jsonl"))
+    lose(folder / "session.jsonl")
+    lose(folder / "b.jsonl")
+    assert set(clean(folder / "b.jsonl")) == {"b.jsonl"}
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+def test_in_a_backup_folder(tmp_path: Path) -> None:
+    """The note lies there too."""
+    policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
+    path = write(tmp_path, session())
+    compress(path, policy)
+    copy = path.read_bytes()
+    path.unlink()
+    clean(tmp_path, policy=policy)
+    files = beside(path, tmp_path / "backup")
+    assert files.missing.exists()
+    path.write_bytes(copy)
+    missing.note(files, id_of(path), time.time() - LONG)
+    path.unlink()
+    found = clean(tmp_path, policy=policy)["session.jsonl"]
+    assert found is not None
+    assert found.deleted
+    assert not any((tmp_path / "backup").iterdir())
+
+
+# By age and by size
+
+
+@pytest.fixture
+def aged(folder: Path) -> Path:
+    """Return a folder with sessions whose last runs were 1, 50 and 100 days ago."""
+    for name, days in (("b", 50), ("c", 100)):
+        path = write(folder, session(PiSession(seed=name)), f"{name}.jsonl")
+        compress(path)
+        _date(path, days)
+    _date(folder / "session.jsonl", 1)
+    return folder
+
+
+def _date(path: Path, days: int) -> None:
+    """Let a session's only run be so many days ago."""
+    journal = beside(path).journal
+    records = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    for record in records:
+        record.pop("sha256", None)
+        if record["type"] == "run":
+            record["at"] = times.written(time.time() - days * DAY - 60)
+    journal.write_bytes(b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records))
+
+
+@pytest.mark.parametrize(
+    ("limits", "gone"),
+    [
+        (NOTHING, set()),
+        (Limits(older_than=101 * DAY), set()),
+        (Limits(older_than=90 * DAY), {"c.jsonl"}),
+        (Limits(older_than=50 * DAY), {"b.jsonl", "c.jsonl"}),
+        (Limits(max_size=1 << 30), set()),
+        (Limits(max_size=0), {"session.jsonl", "b.jsonl", "c.jsonl"}),
+        (Limits(older_than=90 * DAY, max_size=1 << 30), {"c.jsonl"}),
+    ],
+    ids=str,
+)
+def test_by_age_and_size_only_what_was_asked_for(aged: Path, limits: Limits, gone: set[str]) -> None:
+    """The sessions stay as they are, and it is counted what is lost."""
+    before = {path.name: path.read_bytes() for path in aged.glob("*.jsonl")}
+    would = clean(aged, limits=limits, dry_run=True)
+    done = clean(aged, limits=limits)
+    assert done == would
+    assert {name for name, stats in done.items() if stats and stats.deleted} == gone
+    assert {path.name: path.read_bytes() for path in aged.glob("*.jsonl")} == before
+    for path in aged.glob("*.jsonl"):
+        assert beside(path).originals.exists() is (path.name not in gone)
+    assert all(stats.originals_lost > 0 for stats in done.values() if stats)
+
+
+def test_the_oldest_go_first_until_the_rest_fits(aged: Path) -> None:
+    """No more than that."""
+    size = sum(each.stat().st_size for each in (aged / FOLDER).iterdir())
+    done = clean(aged, limits=Limits(max_size=size - 1))
+    assert [name for name, stats in done.items() if stats and stats.deleted] == ["c.jsonl"]
+    size = sum(each.stat().st_size for each in (aged / FOLDER).iterdir())
+    assert not any(clean(aged, limits=Limits(max_size=size)).values())
+
+
+# What dead runs left
+
+
+def test_what_dead_runs_left_beside_a_session_goes(folder: Path) -> None:
+    """Temp files, and links to what nobody appends to any more."""
+    path = folder / "session.jsonl"
+    work = folder / FOLDER
+    content = path.read_bytes()
+    (work / "session.jsonl.temp-0123abcd").write_bytes(b"dead")
+    (work / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5").write_bytes(content)
+    would = clean(folder, dry_run=True)
+    assert clean(folder) == would
+    found = would["session.jsonl"]
+    assert found is not None
+    assert (found.left_over, found.left_over_bytes) == (2, 4 + len(content))
+    assert {each.name for each in work.iterdir()} == {"session.jsonl.zst", "session.refs.jsonl"}
+    assert path.read_bytes() == content
+
+
+def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
+    """Before the link goes that has it."""
+    path = folder / "session.jsonl"
+    content = path.read_bytes()
+    late = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
+    link = folder / FOLDER / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5"
+    link.write_bytes(content + late)
+    clean(folder)
+    assert path.read_bytes() == content + late
+    assert not link.exists()
+
+
+def test_a_link_that_a_writer_holds_stays(folder: Path) -> None:
+    """What it writes next belongs to the session."""
+    content = (folder / "session.jsonl").read_bytes()
+    link = folder / FOLDER / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5"
+    link.write_bytes(content)
+    with link.open("ab"):
+        assert clean(folder)["session.jsonl"] is None
+        assert link.exists()
+    clean(folder)
+    assert not link.exists()
+
+
+@pytest.mark.parametrize("is_used", ["young", "open", "locked", "not"])
+def test_a_temp_file_without_its_session(folder: Path, is_used: str) -> None:
+    """It goes where no run can be at work on it; the late link stays as long as the session may come back."""
+    lose(folder / "session.jsonl", DAY)
+    draft = folder / FOLDER / "session.jsonl.temp-0123abcd"
+    draft.write_bytes(b"dead")
+    (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").write_bytes(b"late")
+    if is_used != "young":
+        os.utime(draft, (1, 1))
+    with _used(draft, is_used):
+        found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert draft.exists() is (is_used != "not")
+    assert found.left_over == (is_used == "not")
+    assert (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").exists()
+
+
+@contextmanager
+def _used(path: Path, how: str) -> Iterator[None]:
+    import fcntl
+
+    with path.open("ab" if how == "open" else "rb") as file:
+        if how == "locked":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# The command
+
+
+def test_it_only_says_what_would_go(folder: Path) -> None:
+    """A line for each and a total; with --yes it does so."""
+    lose(folder / "session.jsonl")
+    said = run(folder)
+    assert said.exit_code == 0
+    first, last = said.stdout.splitlines()
+    assert "would delete" in first
+    assert "which can then not be restored: the session is found nowhere since" in first
+    assert last.startswith("total: 1 session: would delete ")
+    assert last.endswith("; nothing is deleted without --yes")
+    assert beside(folder / "session.jsonl").originals.exists()
+    done = run("--yes", folder)
+    assert "deleted" in done.stdout
+    assert "can no longer be restored" in done.stdout
+    assert run(folder).stdout == "total: 0 sessions\n"
+
+
+def test_the_document(folder: Path) -> None:
+    """One, in camel case, for kept, deleted and failed ones alike."""
+    compress(write(folder, session(PiSession(seed="b")), "b.jsonl"))
+    compress(write(folder, session(PiSession(seed="c")), "c.jsonl"))
+    lose(folder / "session.jsonl")
+    (folder / "b.jsonl").unlink()
+    (folder / "c.jsonl").unlink()
+    beside(folder / "c.jsonl").journal.write_bytes(b'{"type":"run"}\n')
+    done = run("--json", folder)
+    assert done.exit_code == 5
+    told = json.loads(done.stdout)
+    assert (told["schema"], told["dryRun"]) == ("sessioncompress.clean/1", True)
+    by_name = {Path(each["path"]).name: each for each in told["files"]}
+    assert {name: (each["status"], each["cause"]) for name, each in by_name.items()} == {
+        "session.jsonl": ("deleted", "gone"),
+        "b.jsonl": ("kept", "missing"),
+        "c.jsonl": ("failed", ""),
+    }
+    assert by_name["session.jsonl"]["bytesDeleted"] == told["totals"]["bytesDeleted"] > 0
+    assert len({tuple(each) for each in told["files"]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--older-than", "90"], "'90' is no whole number with d behind it, as in 90d"),
+        (["--older-than", "-1d"], "is no whole number"),
+        (["--max-size", "500"], "'500' is no whole number with KB or MB or GB behind it, as in 500MB"),
+        (["--max-size", "1.5GB"], "is no whole number"),
+        (["--yes", "nowhere"], "nowhere: it does not exist, and nothing of ours lies there for it. Nothing was done."),
+    ],
+)
+def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:
+    """Exit code 2, and nothing is done."""
+    lose(folder / "session.jsonl")
+    done = run(*arguments, folder)
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.split())
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_a_place_that_cannot_be_read_is_said(folder: Path) -> None:
+    """Exit code 3, and no session is taken for gone."""
+    done = run("--yes", folder)
+    assert done.exit_code == 3
+    assert "closed: permission denied" in done.stderr
+    assert beside(folder / "session.jsonl").originals.exists()
+    assert "not all places where it may be could be read" in done.stdout
+
+
+def test_what_holds_no_session_hinders_nothing(folder: Path) -> None:
+    """Links that lead nowhere, a pipe, a folder, text."""
+    lose(folder / "session.jsonl")
+    (folder / "loop.jsonl").symlink_to(folder / "loop.jsonl")
+    (folder / "nowhere.jsonl").symlink_to(folder / "none")
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "folder.jsonl").mkdir()
+    (folder / "text").write_bytes(b"\xff\x00" * 9)
+    done = run("--yes", folder)
+    assert done.exit_code == 0
+    assert not beside(folder / "session.jsonl").originals.exists()
+
+
+def test_a_linked_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    """It might lead anywhere."""
+    lose(folder / "session.jsonl")
+    (folder / FOLDER).rename(tmp_path / "elsewhere")
+    (folder / FOLDER).symlink_to(tmp_path / "elsewhere")
+    assert run("--yes", folder).exit_code == 4
+    assert (tmp_path / "elsewhere" / "session.jsonl.zst").exists()
+
+
+def test_what_came_back_meanwhile_stays(folder: Path) -> None:
+    """Looked at once more before it goes."""
+    path = folder / "session.jsonl"
+    copy = path.read_bytes()
+    lose(path)
+    (decision,) = plan_clean([folder], lambda _: EAGER, NOTHING).decisions
+    assert decision.deletes
+    write(folder, copy)
+    found = clean_one(decision, dry_run=False)
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, Cause.BACK)
+    assert beside(path).originals.exists()
+
+
+def test_a_note_alone_goes(folder: Path) -> None:
+    """A kill left it, after all else."""
+    path = folder / "session.jsonl"
+    lose(path)
+    durable.remove(beside(path).originals)
+    durable.remove(beside(path).journal)
+    clean(folder)
+    assert list(folder.iterdir()) == []
