@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.audit import verify_session
+from sessioncompress.clean import DAY, MISSING_DAYS, Limits, clean_one, plan_clean
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
 from sessioncompress.restore import restore_session
-from sessioncompress.store import originals, packer
+from sessioncompress.store import missing, originals, packer
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession
@@ -90,12 +93,37 @@ def _has_no_journal(path: Path) -> bool:
     return not beside(path).journal.exists()
 
 
+def _with_a_gone_one(folder: Path, size: Size) -> Path:
+    """Beside what dead runs left of a session lies all of one that is gone for long."""
+    path = _compressed(folder, size)
+    lost = write(folder, built(size, 1).bytes().replace(b'"id":"019cac38', b'"id":"119cac38', 1), f"gone {NAME}")
+    compress(lost)
+    session_id = str(json.loads(lost.read_bytes().partition(b"\n")[0])["id"])
+    missing.note(beside(lost), session_id, time.time() - (MISSING_DAYS + 1) * DAY)
+    content = path.read_bytes()
+    for gone in (path, lost):
+        for name in ("temp-0123abcd", f"late-1-2-{len(content)}-{len(content)}-5"):
+            (beside(path).work / f"{gone.name}.{name}").write_bytes(content)
+    lost.unlink()
+    return path
+
+
+def _clean(path: Path) -> None:
+    for each in plan_clean([path.parent], lambda _: EAGER, Limits()).decisions:
+        clean_one(each, dry_run=False)
+
+
+def _is_clean(path: Path) -> bool:
+    return not any(each.name.startswith("gone") for each in beside(path).work.iterdir())
+
+
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
     Scene("first run", _first, compress, _COMPRESS),
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
     Scene("restore", _compressed, restore_session, ("restore",)),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
+    Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),
 )
 
 
