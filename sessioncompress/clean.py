@@ -179,6 +179,10 @@ def _clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats:
         if not dry_run:
             _keep_note(decision)
             gone.remove_drafts(dead, holding.beside)
+    if not dry_run and decision.cause is Cause.MISSING and decision.since is None:
+        kept = replace(
+            kept, reason=f"the session is found nowhere; this goes in {MISSING_DAYS} days, if it still is not"
+        )
     return replace(kept, left_over=len(dead), left_over_bytes=size)
 
 

@@ -208,7 +208,9 @@ def test_the_days_begin_with_the_first_run_and_end_when_it_is_found(folder: Path
     note = beside(path).missing
     copy, session_id = path.read_bytes(), id_of(path)
     path.unlink()
-    clean(folder)
+    found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert "this goes in 30 days" in found.reason
     first = note.read_bytes()
     since = missing.since(beside(path), session_id)
     assert since is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import IsALink, UsageError
 from sessioncompress.forget import forget_session, sessions_gone
 from sessioncompress.restore import restore_session
 from sessioncompress.store.beside import FOLDER, beside
@@ -130,6 +130,18 @@ def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
     path.unlink()
     assert forget_session(path, EAGER).bytes_deleted == 12
     assert list(work.iterdir()) == [kept]
+
+
+def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """For a session that is gone too: it might lead anywhere."""
+    path = write(tmp_path, session())
+    compress(path)
+    (tmp_path / FOLDER).rename(tmp_path / "elsewhere")
+    (tmp_path / FOLDER).symlink_to(tmp_path / "elsewhere")
+    path.unlink()
+    with pytest.raises(IsALink):
+        forget_session(path, EAGER)
+    assert (tmp_path / "elsewhere" / "session.jsonl.zst").exists()
 
 
 def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:

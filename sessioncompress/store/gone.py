@@ -54,6 +54,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
 
     There is no session whose lock would tell: a file that is locked, open for writing or young counts as in use.
     """
+    refuse_linked_folder(files.work)
     return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
 
 
