@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sessioncompress.discover import Found
+from sessioncompress.discover import Found, is_folder
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.forget import forget_gone, forget_session
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
@@ -58,7 +58,7 @@ def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limit
     """Find out what can go under the paths; changes nothing."""
     found = list(holdings(paths, policy_of))
     lost = [each for each in found if not each.exists and each.size]
-    sights = look(path if path.is_dir() else path.parent for path in paths) if lost else Sightings()
+    sights = look(path if is_folder(path) else path.parent for path in paths) if lost else Sightings()
     decisions = [_decide(each, sights, limits) for each in found]
     return Plan(tuple(_fit(decisions, limits.max_size)), sights.unread)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import folders
+from sessioncompress.discover import folders, is_folder
 from sessioncompress.errors import UsageError, failing
 from sessioncompress.policy import Policy
 from sessioncompress.store import journal as journals
@@ -49,7 +49,7 @@ def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iter
     """
     seen: set[Path] = set()
     for path in paths:
-        for session in _in_folders(path, policy_of) if path.is_dir() else [path]:
+        for session in _in_folders(path, policy_of) if is_folder(path) else [path]:
             place = session.parent.resolve() / session.name
             if place not in seen:
                 seen.add(place)
@@ -74,7 +74,7 @@ def _in_folders(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[P
         any_session = here / "session.jsonl"
         beside = files.beside_of(any_session, policy_of(any_session))
         with failing(beside.folder, state=""):
-            names = os.listdir(beside.folder) if beside.folder.is_dir() else []
+            names = os.listdir(beside.folder) if is_folder(beside.folder) else []
         found = {name for each in names if (name := session_of(beside, each))} | sessions_named(beside.work)
         yield from (here / name for name in sorted(found))
 

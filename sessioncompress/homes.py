@@ -17,11 +17,22 @@ _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 
 def agent_folders() -> Iterator[Path]:
     """Yield the folders of this user's agents that may hold sessions."""
-    for variable, usual, pattern in _AGENT_FOLDERS:
-        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
-        yield from sorted(Path(os.path.expanduser(os.environ.get(variable) or usual)).glob(pattern))  # noqa: PTH111
+    for home, pattern in _homes():
+        yield from sorted(home.glob(pattern))
+
+
+def agent_roots() -> Iterator[Path]:
+    """Yield the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
+    for home, pattern in _homes():
+        yield home / pattern.partition("/")[0]
 
 
 def below(folder: Path) -> Iterator[Path]:
     """Yield where an agent that keeps its state in a project has the sessions of a project in that folder."""
     yield from (folder / each for each in _BELOW)
+
+
+def _homes() -> Iterator[tuple[Path, str]]:
+    for variable, usual, pattern in _AGENT_FOLDERS:
+        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+        yield Path(os.path.expanduser(os.environ.get(variable) or usual)), pattern  # noqa: PTH111

@@ -42,8 +42,8 @@ def look(folders: Iterable[Path]) -> Sightings:
     with suppress(FileNotFoundError):
         here = Path.cwd()
         folders = [*folders, *(each for up in (here, *here.parents) for each in homes.below(up))]
-    places = [*folders, *homes.agent_folders()]
-    for found in discover((place for place in places if place.is_dir()), ending=""):
+    places = [*folders, *homes.agent_roots()]
+    for found in discover(filter(_may_be_there, places), ending=""):
         try:
             if found.error is not None:
                 raise found.error
@@ -53,6 +53,17 @@ def look(folders: Iterable[Path]) -> Sightings:
         except FileFailed as error:
             unread.append(Found(found.path, named=False, error=error))
     return Sightings(tuple(seen), tuple(unread))
+
+
+def _may_be_there(place: Path) -> bool:
+    """Say whether anything may lie there; where that is not to be known, reading it will fail, and tell."""
+    try:
+        place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _name(path: Path) -> Name:

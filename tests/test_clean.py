@@ -493,6 +493,25 @@ def test_a_place_that_cannot_be_read_is_said(folder: Path) -> None:
     assert "not all places where it may be could be read" in done.stdout
 
 
+def test_an_agents_folder_that_cannot_be_read_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session may have been moved there, where only another user may look."""
+    lose(folder / "session.jsonl")
+    sessions = Path(os.environ["HOME"]) / ".pi/agent/sessions"
+    sessions.mkdir(parents=True)
+    scandir = os.scandir
+
+    def closed(path: str) -> object:
+        if str(path) == str(sessions):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    done = run("--yes", folder)
+    assert done.exit_code == 3
+    assert "sessions: this folder cannot be read" in done.stderr
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
 def test_what_holds_no_session_hinders_nothing(folder: Path) -> None:
     """Links that lead nowhere, a pipe, a folder, text."""
     lose(folder / "session.jsonl")
