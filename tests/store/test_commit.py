@@ -34,9 +34,13 @@ from tests.store.tools import (
     read_lengths,
     restore,
     shortened,
+    steps_of,
 )
 
 NEW = shortened(OLD)
+linux = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only"
+)
 SECOND = OLD.replace(b'"id":"', b'"id":"second-')
 
 
@@ -102,21 +106,11 @@ def test_modes_under_an_open_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / ".sessioncompress").stat().st_mode) == 0o700
 
 
+@linux
 def test_the_order_of_writes(tmp_path: Path) -> None:
     """Originals and journal are flushed before the swap, links before and after it; this order is the argument."""
     path = make_session(tmp_path)
-    steps = []
-
-    def record(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name in ("write", "fsync", "utime", "link", "replace", "unlink"):
-            target = arguments[0]
-            known = (Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target).name
-            kinds = [part for part in (".temp-", ".late-", ".zst", ".refs", "session.jsonl") if part in known]
-            steps.append(f"{name} {[*kinds, known][0]}")
-
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("file names of descriptors are known on Linux only")
-    with disk(record):
+    with steps_of(("write", "fsync", "utime", "link", "replace", "unlink")) as steps:
         compress(path)
     assert steps == [
         f"fsync {tmp_path.name}",
@@ -127,6 +121,22 @@ def test_the_order_of_writes(tmp_path: Path) -> None:
         "utime .temp-", "fsync .temp-", "replace .temp-", f"fsync {tmp_path.name}",
         "unlink .late-",
     ]  # fmt: skip
+
+
+@linux
+def test_the_order_of_taking_back(tmp_path: Path) -> None:
+    """No journal ever names originals that are gone, also where a kill ends the undoing."""
+    path = make_session(tmp_path)
+    compress(path)
+    append(path, SECOND)
+
+    def fail(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "replace":
+            raise OSError(errno.EIO, "Input/output error")
+
+    with steps_of(("replace", "truncate"), fail) as steps, pytest.raises(FileFailed):
+        compress(path)
+    assert steps[steps.index("replace .temp-") + 1 :] == ["truncate .refs", "truncate .zst"]
 
 
 def test_leaving_without_commit(tmp_path: Path) -> None:
@@ -301,7 +311,7 @@ def flipping(part: str) -> Callable[[int, str, tuple[Any, ...]], None]:
     return flip
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only")
+@linux
 @pytest.mark.parametrize("part", [".zst", ".refs.jsonl"])
 def test_a_disk_that_corrupts_the_backup(tmp_path: Path, part: str) -> None:
     """What does not read back as written is noticed before the session is touched, and taken away."""
@@ -312,17 +322,22 @@ def test_a_disk_that_corrupts_the_backup(tmp_path: Path, part: str) -> None:
     assert everything(tmp_path) == before
 
 
-def test_a_disk_that_writes_less_than_it_says(tmp_path: Path) -> None:
-    """A lying write is noticed by reading the new file back."""
+@pytest.mark.parametrize(
+    "written",
+    [lambda data: data[:-1], lambda data: bytes([data[0] ^ 4]) + data[1:]],
+    ids=["less than it says", "something else"],
+)
+def test_a_disk_that_lies_about_what_it_wrote(tmp_path: Path, written: Callable[[bytes], bytes]) -> None:
+    """It is noticed by reading the new file back."""
     path = make_session(tmp_path)
     before = everything(tmp_path)
 
     class Lying(durable.System):
-        """Drops the last byte of each write and says that it wrote all."""
+        """Says of every write that it wrote all."""
 
         @staticmethod
         def write(fd: int, data: Any, /) -> int:
-            os.write(fd, data[:-1])
+            os.write(fd, written(bytes(data)))
             return len(data)
 
     durable.system = Lying()

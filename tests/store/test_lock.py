@@ -180,6 +180,22 @@ def test_the_second_of_us_gets_the_new_file(tmp_path: Path) -> None:
     assert seen == [b"new\n"]
 
 
+def test_a_session_that_is_replaced_while_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock on a file that lies there no more is worth nothing."""
+    path = make_session(tmp_path)
+    take = lock.lock
+
+    def late(fd: int) -> bool:
+        if path.read_bytes() == OLD:
+            (tmp_path / "new").write_bytes(b"new\n")
+            (tmp_path / "new").replace(path)
+        return take(fd)
+
+    monkeypatch.setattr(lock, "lock", late)
+    with open_session(path, writing=True) as session:
+        assert session.reader().read() == b"new\n"
+
+
 def test_the_lock_ends_with_the_process(tmp_path: Path) -> None:
     """A killed run leaves no lock behind."""
     path = make_session(tmp_path)

@@ -27,6 +27,7 @@ from tests.store.tools import (
     read_lengths,
     restore,
     shortened,
+    steps_of,
 )
 
 NEW = shortened(OLD)
@@ -259,6 +260,17 @@ def test_forget(tmp_path: Path) -> None:
         recover(session, beside(path), read_lengths(beside(path)))
         forget(session, beside(path))
     assert everything(tmp_path) == {"session.jsonl": OLD}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only")
+def test_the_order_of_forgetting(tmp_path: Path) -> None:
+    """The journal is a stub, on the disk, before the originals go; and what went has gone from the disk too."""
+    path = make_session(tmp_path)
+    compress(path)
+    with open_session(path, writing=True) as session, steps_of(("truncate", "fsync", "unlink")) as steps:
+        forget(session, beside(path))
+    assert steps[:4] == ["truncate .refs", "fsync .refs", "unlink .zst", "unlink .refs"]
+    assert "fsync .sessioncompress" in steps[4:]
 
 
 def test_forget_fails_half_way(tmp_path: Path) -> None:

@@ -108,6 +108,28 @@ def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
         ]
 
 
+@contextmanager
+def steps_of(
+    what: tuple[str, ...], failing: Callable[[int, str, tuple[Any, ...]], None] | None = None
+) -> Iterator[list[str]]:
+    """Give the names of the calls that are made, each with the kind of file that it is made for."""
+    steps: list[str] = []
+
+    def record(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name in what:
+            target = arguments[0]
+            known = (Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target).name
+            kinds = [
+                part for part in (".temp-", ".late-", ".zst", ".refs", ".missing", "session.jsonl") if part in known
+            ]
+            steps.append(f"{name} {[*kinds, known][0]}")
+        if failing:
+            failing(number, name, arguments)
+
+    with disk(record):
+        yield steps
+
+
 def read_lengths(files: Beside) -> Lengths:
     """Return the lengths in the last run record."""
     records = committed_records(files)

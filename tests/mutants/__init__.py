@@ -1,0 +1,1 @@
+"""The checkers checked: errors made on purpose, one at a time, each of which the tests must notice."""

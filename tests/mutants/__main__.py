@@ -1,0 +1,75 @@
+"""Make each error in a copy of the package and run the tests that must notice it: python -m tests.mutants [NAME...]."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count, environ
+from pathlib import Path
+
+from tests.mutants.table import MUTANTS, Mutant
+
+_ROOT = Path(__file__).parents[2]
+_COPIED = ("sessioncompress", "tests", "fixtures", "pyproject.toml", "compression.json", "README.md")
+_NOT_COPIED = shutil.ignore_patterns("node_modules", "__pycache__")
+_PASSED, _FAILED, _HANGS = 0, 1, -1
+_LONGEST = 300
+"""Seconds that a test run may take."""
+
+
+def main(names: Sequence[str]) -> int:
+    """Return the exit code: 0 if the tests pass as they are, and fail with each error."""
+    wanted = [mutant for mutant in MUTANTS if not names or any(name in mutant.name for name in names)]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cpu_count()) as threads:
+        copies = [_copy(Path(folder) / str(number)) for number in range(len(wanted) + 1)]
+        untouched = threads.submit(_tests, copies[0], sorted({test for mutant in wanted for test in mutant.tests}), ())
+        found = list(threads.map(_judge, wanted, copies[1:]))
+        if untouched.result() != _PASSED:
+            found.append("the tests fail without any error made on purpose")
+    unnoticed = [each for each in found if each]
+    print(*unnoticed, sep="\n", end="\n" if unnoticed else "")
+    print(f"{len(wanted)} mutants, {len(unnoticed)} trouble, {time.monotonic() - started:.0f} s")
+    return bool(unnoticed)
+
+
+def _copy(folder: Path) -> Path:
+    for name in _COPIED:
+        source = _ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=_NOT_COPIED)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def _judge(mutant: Mutant, folder: Path) -> str:
+    """Return what is wrong; nothing where the tests notice the error."""
+    path = folder / "sessioncompress" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        return f"{mutant.name}: what is to be changed stands {text.count(mutant.old)} times in {mutant.file}"
+    path.write_text(text.replace(mutant.old, mutant.new))
+    code = _tests(folder, mutant.tests, ("-x",))
+    return "" if code == _FAILED else f"{mutant.name}: pytest ended with {code}, not with {_FAILED}"
+
+
+def _tests(folder: Path, tests: Iterable[str], options: Sequence[str]) -> int:
+    """Run tests in a copy, with as many examples as on an ordinary machine; return pytest's exit code."""
+    line = [sys.executable, "-m", "pytest", "-q", "--no-header", *options, *tests]
+    environment = {**environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
+    try:
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=False, timeout=_LONGEST)
+    except subprocess.TimeoutExpired:
+        return _HANGS
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,266 @@
+"""The errors made on purpose: each takes one check, one flush or one step of the order of writes away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One error: `old`, which stands once in `file` of the package, becomes `new`; one of `tests` must then fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+_VERIFY = ("tests/test_verify.py",)
+_SPLICE = ("tests/test_splice.py",)
+_COMMIT = ("tests/store/test_commit.py",)
+_DRAIN = ("tests/store/test_drain.py",)
+_RECOVER = ("tests/store/test_recover.py",)
+_LOCK = ("tests/store/test_lock.py",)
+
+MUTANTS = (
+    # The check of a rewritten session.
+    Mutant("verify compares no lines", "verify.py", "for number in changed:", "for number in ():", _VERIFY),
+    Mutant(
+        "verify lets a protected line change",
+        "verify.py",
+        "standing[number] is Standing.PROTECTED",
+        "False",
+        _VERIFY,
+    ),
+    Mutant("verify does not count the lines", "verify.py", "len(before) != len(after)", "False", _VERIFY),
+    Mutant(
+        "verify does not look at calls and results",
+        "verify.py",
+        "callers(before) != callers(after)",
+        "False",
+        _VERIFY,
+    ),
+    Mutant(
+        "verify lets lines change that the plan does not name",
+        "verify.py",
+        "was != now and number not in named",
+        "False",
+        _VERIFY,
+    ),
+    Mutant("verify lets a line grow", "verify.py", "after.sizes[number] >= before.sizes[number]", "False", _VERIFY),
+    Mutant(
+        "a spliced line is not compared with what was intended",
+        "splice.py",
+        'if parsed != document:\n        raise CannotSplice("the spliced',
+        'if False:\n        raise CannotSplice("the spliced',
+        _SPLICE,
+    ),
+    Mutant(
+        "what a format forbids is changed",
+        "rewrite.py",
+        "not view.form.may_change(entry, each.path, each.value)",
+        "False",
+        ("tests/test_rewrite.py",),
+    ),
+    Mutant(
+        "a second run is not thought of",
+        "compress.py",
+        "if restless := self._verify(attempt, sink):",
+        "if restless := self._verify(attempt, sink) and set():",
+        ("tests/test_compress.py", "tests/test_hypothesis.py"),
+    ),
+    Mutant(
+        "two originals share a rewritten line",
+        "apply.py",
+        "        self._leave_doubles()\n",
+        "",
+        ("tests/test_compress.py",),
+    ),
+    # What is read back.
+    Mutant(
+        "originals and journal are not read back",
+        "store/growing.py",
+        "found.digest() != self._hash.digest() or ",
+        "",
+        _COMMIT,
+    ),
+    Mutant(
+        "the new file is not read back",
+        "store/draft.py",
+        " or found != self._hash.digest()",
+        "",
+        _COMMIT,
+    ),
+    Mutant(
+        "an original is not compared with its SHA-256",
+        "store/originals.py",
+        "sha256(line).hexdigest() != sha256_hex",
+        "False",
+        ("tests/store/test_originals.py",),
+    ),
+    Mutant(
+        "a replaced value is not compared with its record",
+        "recorded.py",
+        "_agrees(content_of(value, block.kind), block)",
+        "True",
+        ("tests/test_restore.py", "tests/faults/test_store_attacks.py"),
+    ),
+    Mutant(
+        "verify looks at no seal",
+        "audit.py",
+        "        refuse_if_changed(beside, journal)\n",
+        "",
+        ("tests/faults/test_store_attacks.py",),
+    ),
+    # What is flushed.
+    Mutant(
+        "originals and journal are not flushed",
+        "store/growing.py",
+        "        durable.flush(self._fd)\n        _forget_cached",
+        "        _forget_cached",
+        _COMMIT,
+    ),
+    Mutant(
+        "the name of a new file beside the session is not flushed",
+        "store/growing.py",
+        "        if self._is_new:\n            durable.flush_folder(self._path.parent)\n",
+        "",
+        _COMMIT,
+    ),
+    Mutant(
+        "the new file is not flushed",
+        "store/swap.py",
+        "        durable.flush(draft.fd)\n",
+        "",
+        _COMMIT,
+    ),
+    Mutant(
+        "the replacement is not flushed",
+        "store/swap.py",
+        "    durable.flush_folder(session.path.parent)\n    forget_other_links(session, work, states)\n    return old",
+        "    forget_other_links(session, work, states)\n    return old",
+        _COMMIT,
+    ),
+    Mutant(
+        "the link to the old file is not flushed",
+        "store/swap.py",
+        "    session.was_linked()\n    durable.flush_folder(work)\n",
+        "    session.was_linked()\n",
+        _COMMIT,
+    ),
+    Mutant(
+        "what is forgotten comes back",
+        "store/recover.py",
+        "            durable.flush_folder(files.folder)\n        tidy(files.work)\n",
+        "            pass\n        tidy(files.work)\n",
+        _RECOVER,
+    ),
+    # The order of writes.
+    Mutant(
+        "the new file is in place before its originals are certain",
+        "store/commit.py",
+        "            self._backup.commit(journal)\n            old = put_in_place(self._session, self._draft, self._work)\n",
+        "            old = put_in_place(self._session, self._draft, self._work)\n            self._backup.commit(journal)\n",
+        _COMMIT,
+    ),
+    Mutant(
+        "the journal is certain before the originals are",
+        "store/backup.py",
+        "        self._originals.settle()\n        waiting = bytearray()\n",
+        "        waiting = bytearray()\n",
+        _COMMIT,
+    ),
+    Mutant(
+        "originals are taken back before the journal that names them",
+        "store/backup.py",
+        "        self._journal.cut_back()\n        self._originals.cut_back()\n",
+        "        self._originals.cut_back()\n        self._journal.cut_back()\n",
+        _COMMIT,
+    ),
+    Mutant(
+        "nothing is taken back",
+        "store/commit.py",
+        "            self._backup.take_back()\n",
+        "            pass\n",
+        _COMMIT,
+    ),
+    Mutant(
+        "a torn append is not cut back",
+        "store/recover.py",
+        "        _cut_back(files, lengths)\n",
+        "",
+        _RECOVER,
+    ),
+    Mutant(
+        "old metadata is lost",
+        "store/swap.py",
+        "        copy_metadata(session.fd, draft.fd, newest=newest)\n",
+        "",
+        _COMMIT,
+    ),
+    # The live agent.
+    Mutant(
+        "the old file has no second name when it is replaced",
+        "store/swap.py",
+        "        name_links(session, work, states)\n        _take_the_last",
+        "        _take_the_last",
+        (*_COMMIT, *_DRAIN),
+    ),
+    Mutant(
+        "what is appended before the swap is lost",
+        "store/swap.py",
+        "    if end > taken:\n",
+        "    if False:\n",
+        (*_COMMIT, *_DRAIN),
+    ),
+    Mutant(
+        "what comes late is not brought over",
+        "store/commit.py",
+        "            settle(self._session, self._work, old)\n",
+        "            os.close(os.dup(old))\n",
+        _DRAIN,
+    ),
+    Mutant(
+        "a late link of a killed run is not looked at",
+        "store/recover.py",
+        "sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))",
+        "0",
+        _RECOVER,
+    ),
+    Mutant(
+        "a session that another program replaced is replaced",
+        "store/lock.py",
+        "        if not _same_file(self.path, now):\n",
+        "        if False:\n",
+        (*_COMMIT, *_LOCK),
+    ),
+    Mutant(
+        "the lock may be on a file that is gone",
+        "store/lock.py",
+        "if lock(fd) and _same_file(path, os.fstat(fd)):",
+        "if lock(fd):",
+        _LOCK,
+    ),
+    Mutant(
+        "a session in use is replaced",
+        "store/lock.py",
+        "wait_until_free(session.fd, APPEND_SECONDS) is Held.YES",
+        "False",
+        _LOCK,
+    ),
+    Mutant(
+        "a session with other hard links is replaced",
+        "store/lock.py",
+        "session.stat.st_nlink - ours > 1",
+        "False",
+        _LOCK,
+    ),
+    Mutant(
+        "links are followed",
+        "store/lock.py",
+        '("O_NOFOLLOW", "O_CLOEXEC",',
+        '("O_CLOEXEC",',
+        _LOCK,
+    ),
+)
