@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -35,9 +34,9 @@ from tests.faults.checks import (
     check_rest,
     check_restored,
 )
+from tests.faults.effort import IN_CI
 from tests.runs import EAGER, GREEDY, MTIME, disk, journal_of, split, turn, write
 
-IN_CI = os.environ.get("CI") == "true"
 KINDS: Sequence[type[PiSession]] = (
     PiSession,
     ResponsesSession,

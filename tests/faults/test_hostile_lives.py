@@ -20,10 +20,11 @@ from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from tests.build import PiSession
 from tests.faults.checks import check_restored
-from tests.faults.hostile import IN_CI, KINDS, POLICIES, around, bulk, by_every_policy, work_much
+from tests.faults.effort import effort
+from tests.faults.hostile import KINDS, POLICIES, around, bulk, by_every_policy, work_much
 from tests.runs import EAGER, GREEDY, MTIME, append, compress, disk, fixture, snapshot, split, turn, write
 
-_RUNS = 50 if IN_CI else 8
+_RUNS = effort(8, 50, 500)
 _TIES = ("type", "id", "parentId", "timestamp")
 _every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 

@@ -16,7 +16,8 @@ from tests import blocks, texts
 from tests.blocks import stringify
 from tests.build import PiSession, Use, dice
 from tests.faults.checks import Played, check_restored
-from tests.faults.hostile import IN_CI, Case, around, bulk, by_every_policy, cases, play
+from tests.faults.effort import effort
+from tests.faults.hostile import Case, around, bulk, by_every_policy, cases, play
 from tests.runs import GREEDY, snapshot, turn, write
 
 _LONG = texts.log_lines(dice("shapes"), 40)
@@ -220,7 +221,7 @@ def test_an_odd_session_is_rewritten_and_comes_back(tmp_path: Path, case: Case, 
     play(case, policy, tmp_path)
 
 
-@pytest.mark.parametrize("cut", range(1, 301, 1 if IN_CI else 23))
+@pytest.mark.parametrize("cut", range(1, 301, effort(23, 1, 1)))
 def test_a_session_cut_at_any_of_its_last_bytes(tmp_path: Path, cut: int) -> None:
     """The torn end is copied, and where the agent writes the rest behind it the session is whole again."""
     made = bulk(around(lambda made: made), "torn")

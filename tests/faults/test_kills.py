@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.effort import effort
 from tests.faults.scenes import (
     SCENES,
     SIZES,
@@ -36,20 +37,21 @@ def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> Non
 
 
 @_scenes
-@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: size.name)
+@pytest.mark.parametrize("size", SIZES[: effort(2, 3, 3)], ids=lambda size: size.name)
 def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size) -> None:
     """Two kills in a row, each pair of calls: the first run that lives finishes."""
-    play = stage(scene, size, tmp_path)
     points = 0
-    for number in range(play.calls):
-        again = 0
-        lived = False
-        while not lived:
-            with play.played(tmp_path / f"{number}-{again}") as path:
-                assert killed(play, path, number)
-                lived = not killed(play, path, again)
-                check_old_or_new(play, path)
-                check_it_goes_on(play, path)
-            again += 1
-            points += 1
+    with frames_of(size):
+        play = stage(scene, size, tmp_path)
+        for number in range(play.calls):
+            again = 0
+            lived = False
+            while not lived:
+                with play.played(tmp_path / f"{number}-{again}") as path:
+                    assert killed(play, path, number)
+                    lived = not killed(play, path, again)
+                    check_old_or_new(play, path)
+                    check_it_goes_on(play, path)
+                again += 1
+                points += 1
     assert points > play.calls * 3

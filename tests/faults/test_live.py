@@ -15,13 +15,14 @@ import pytest
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse
 from sessioncompress.restore import restore_session
+from tests.faults.effort import effort
 from tests.faults.live import WRITERS
 from tests.faults.scenes import NAME, SIZES, built
 from tests.faults.tools import ENVIRONMENT
 from tests.runs import EAGER, write
 from tests.store.tools import left_over
 
-_LINES = 10_000 if os.environ.get("CI") == "true" else 400
+_LINES = effort(400, 10_000, 100_000)
 _CELLS = list(product(WRITERS, (50, 2000), (1, 0), (0, 1)))
 
 

@@ -19,13 +19,13 @@ from sessioncompress.policy import BALANCED, ProtectMode
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
+from tests.faults.effort import effort
 from tests.faults.life import Agent
 from tests.faults.scenes import in_a_child, kill_at
 from tests.runs import EAGER, GREEDY, disk, snapshot, split
 from tests.store.tools import disk as watched
 from tests.store.tools import left_over
 
-_IN_CI = os.environ.get("CI") == "true"
 POLICIES = {
     "eager": EAGER,
     "greedy": GREEDY,
@@ -162,5 +162,5 @@ def _until(number: int, act: Callable[[], object]) -> None:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=200 if _IN_CI else settings().max_examples // 4, stateful_step_count=30 if _IN_CI else 12
+    max_examples=effort(settings().max_examples // 4, 200, 2000), stateful_step_count=effort(12, 30, 30)
 )

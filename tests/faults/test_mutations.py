@@ -13,11 +13,12 @@ from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
+from tests.faults.effort import effort
 from tests.faults.scenes import NAME
 from tests.runs import EAGER, FIXTURES, GREEDY, snapshot, split
 
 _FIXTURES = sorted(path for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
-_SESSIONS = 200
+_SESSIONS = effort(200, 200, 10_000)
 _LINES = 100
 _TOKENS = (
     *(
