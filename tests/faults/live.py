@@ -20,8 +20,9 @@ from sessioncompress.errors import InUse
 from sessioncompress.restore import restore_session
 from sessioncompress.store import drain, holders, recover
 from sessioncompress.store.holders import Held
-from tests.faults.scenes import SIZES, built, in_a_child
+from tests.faults.scenes import SIZES, built
 from tests.runs import EAGER, write
+from tests.store.tools import in_a_child
 
 WRITERS = {
     "path": """

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress.cli import main
-from tests.faults.scenes import in_a_child
+from tests.store.tools import in_a_child
 
 NOBODY = 65534
 

@@ -25,7 +25,7 @@ from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession
 from tests.runs import EAGER, turn, write
-from tests.store.tools import disk, left_over
+from tests.store.tools import disk, in_a_child, left_over
 
 NAME = "session.jsonl"
 Fault = Callable[[int, str, tuple[Any, ...]], None]
@@ -162,17 +162,6 @@ def _original(path: Path, size: Size) -> bytes:
     """Return what a session was before anything was done to it."""
     parts = 2 if path.read_bytes().endswith(built(size, 2).lines()[-1]) else 1
     return built(size, parts).bytes()
-
-
-def in_a_child(work: Callable[[], object]) -> int:
-    """Do something in a child process; return its exit status as waitpid gives it."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(child, 0)[1]
 
 
 def kill_at(number: int) -> Fault:

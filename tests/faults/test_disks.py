@@ -25,11 +25,10 @@ from tests.faults.scenes import (
     Stage,
     check_it_goes_on,
     check_old_or_new,
-    in_a_child,
     stage,
 )
 from tests.faults.tools import command, run
-from tests.store.tools import disk, everything, left_over
+from tests.store.tools import disk, everything, in_a_child, left_over
 
 _LARGE = Size("larger than the disk", 40, 300)
 _MIB = 1 << 20

@@ -21,10 +21,10 @@ from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent
-from tests.faults.scenes import in_a_child, kill_at
+from tests.faults.scenes import kill_at
 from tests.runs import EAGER, GREEDY, disk, snapshot, split
 from tests.store.tools import disk as watched
-from tests.store.tools import left_over
+from tests.store.tools import in_a_child, left_over
 
 POLICIES = {
     "eager": EAGER,

@@ -28,6 +28,7 @@ from tests.store.tools import (
     disk,
     everything,
     failing_at,
+    in_a_child,
     left_over,
     make_session,
     originals_of,
@@ -207,17 +208,6 @@ def test_an_error_at_any_call(tmp_path: Path, code: int, runs: int, ever_after: 
         assert left_over(folder) == []
         restore(path)
         assert path.read_bytes() == OLD + SECOND * (runs - 1)
-
-
-def in_a_child(work: Callable[[], object]) -> int:
-    """Do something in a child process; return its exit status as waitpid gives it."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(child, 0)[1]
 
 
 def killed_at(number: int, path: Path) -> None:

@@ -156,6 +156,17 @@ def digest(line: bytes) -> str:
     return sha256(line).hexdigest()
 
 
+def in_a_child(work: Callable[[], object]) -> int:
+    """Do something in a child process; return its exit status as waitpid gives it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
 def everything(folder: Path) -> dict[str, bytes | None]:
     """Return the names under a folder, with the content of files."""
     return {
