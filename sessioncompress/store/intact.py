@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
+from itertools import pairwise
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import reading
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
+
+_FRAME = b"\x28\xb5\x2f\xfd"
+"""How every zstd frame begins."""
 
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
@@ -25,6 +29,30 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     if any(run.originals_sha256 for run in journal.runs):
         with failing(files.originals):
             _compare(files, journal)
+
+
+def ends_where_it_says(files: Beside, journal: Journal) -> bool:
+    """Say whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
+
+    The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,
+    or the nothing that a power cut leaves where one was to be.
+    """
+    spans = pairwise([0, *(run.store_size for run in journal.runs)])
+    last = next(
+        ((run, start) for run, (start, end) in reversed(list(zip(journal.runs, spans, strict=True))) if end > start),
+        None,
+    )
+    if last is None:
+        return True
+    run, start = last
+    fd = open_file(files.originals)
+    try:
+        if run.originals_sha256:
+            return _digest(fd, start, run.store_size) == run.originals_sha256
+        following = os.pread(fd, len(_FRAME), run.store_size)
+    finally:
+        os.close(fd)
+    return _FRAME.startswith(following) or not following.strip(b"\0")
 
 
 def _compare(files: Beside, journal: Journal) -> None:

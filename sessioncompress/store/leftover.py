@@ -11,6 +11,8 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.growing import too_short
+from sessioncompress.store.intact import ends_where_it_says
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
@@ -47,18 +49,41 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
         if size < committed:
             raise too_short(path, size, committed)
     if behind:
+        if (originals or 0) > lengths.originals:
+            _refuse_if_of_another(files)
         _refuse_unless_a_trace(session, files, lengths)
 
 
 def _refuse_if_met(files: Beside) -> None:
     """Raise Met where the originals have another length than the journal says since they are those of another side."""
+    if (loaded := _loaded(files)) is not None:
+        refuse_if_another_sides(files.journal, loaded)
+
+
+def _loaded(files: Beside) -> Journal | None:
+    """Return the journal, None where it cannot be read: whoever needs what it says tells that. Raises Met."""
     try:
-        loaded = journals.load(files.journal)
+        return journals.load(files.journal)
     except Met:
         raise
     except Damaged:
-        return
-    refuse_if_another_sides(files.journal, loaded)
+        return None
+
+
+def _refuse_if_of_another(files: Beside) -> None:
+    """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
+
+    Cutting it off would leave a frame without its end, and no line in it could be read again.
+    """
+    loaded = _loaded(files)
+    if loaded is not None and not ends_where_it_says(files, loaded):
+        raise Damaged(
+            f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
+            where=files.journal,
+            state="The session and its originals are not changed.",
+            remedy=f"Put the journal that was written with them back, or the originals that belong to this one. "
+            f"'zstd -dc {files.originals.name}' prints all that are there.",
+        )
 
 
 def size_of(path: Path) -> int | None:

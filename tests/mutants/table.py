@@ -113,6 +113,13 @@ MUTANTS = (
         "",
         ("tests/faults/test_store_attacks.py",),
     ),
+    Mutant(
+        "originals are cut to the length that another journal says",
+        "store/leftover.py",
+        "loaded is not None and not ends_where_it_says(files, loaded)",
+        "False",
+        ("tests/store/test_intact.py",),
+    ),
     # What is flushed.
     Mutant(
         "originals and journal are not flushed",
