@@ -60,7 +60,7 @@ def _compare(files: Beside, journal: Journal) -> None:
     try:
         start = 0
         for run in journal.runs:
-            if run.originals_sha256 and _digest(fd, start, run.store_size) != run.originals_sha256:
+            if run.originals_sha256 and digest(fd, start, run.store_size) != run.originals_sha256:
                 raise Damaged(
                     f"what a run wrote to bytes {start:,} to {run.store_size:,} is not the same any more",
                     where=files.originals,
@@ -72,7 +72,8 @@ def _compare(files: Beside, journal: Journal) -> None:
         os.close(fd)
 
 
-def _digest(fd: int, start: int, end: int) -> str:
+def digest(fd: int, start: int, end: int) -> str:
+    """Return the SHA-256 of a span of a file, or of what there is of it."""
     found = sha256()
     with reading.reader(fd, start, end) as file:
         while piece := file.read(reading.BUFFER):

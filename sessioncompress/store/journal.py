@@ -22,12 +22,11 @@ from sessioncompress.store.beside import Lengths
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode, raw_records
 from sessioncompress.store.seal import Seals
+from sessioncompress.store.shared import shares_records
 from sessioncompress.store.sides import is_conflict_marker, met
 
-_MOST_RECORD_BYTES = 1024 * 1024
-"""Many times what we write: small values in JSON take thirty times as much memory."""
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
 _NO_FRAME = -1
@@ -216,8 +215,9 @@ def read(file: BinaryIO, where: str) -> Journal:
     committed = _committed(file)
     before = (0, 0)
     seals = Seals()
+    ends: list[int] = []
     file.seek(0)
-    for number, raw in enumerate(_records(file), 1):
+    for number, raw in enumerate(raw_records(file), 1):
         if journal.size + len(raw) > committed:
             break
         journal.size += len(raw)
@@ -229,12 +229,15 @@ def read(file: BinaryIO, where: str) -> Journal:
                     raise _elsewhere(where, number, seals)
                 _end_run(journal, record, before)
                 before = journal.counts
+                ends.append(journal.size)
             else:
                 _add(journal, record, before)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
             if is_conflict_marker(raw):
                 raise met(where, "a conflict marker stands in the journal", number) from error
+            if shares_records(file, ends):
+                raise met(where, "a run in it began with records that stand before another run", number) from error
             raise Damaged(
                 f"this record of the journal cannot be read ({str(error)[:_MOST_SAID]})",
                 where=where,
@@ -288,7 +291,7 @@ def _elsewhere(where: str, number: int, seals: Seals) -> Exception:
 def _committed(file: BinaryIO) -> int:
     """Return where the last whole run record ends; what is bad before it is damage, and behind it a torn append."""
     position = committed = 0
-    for raw in _records(file):
+    for raw in raw_records(file):
         position += len(raw)
         if _RUN.search(raw) and raw.endswith(b"\n"):
             committed = position
@@ -300,12 +303,8 @@ def uncommitted(path: FilePath, start: int) -> Iterator[LineRecord]:
     fd = open_file(path)
     with open(fd, "rb", buffering=1 << 20) as file:
         file.seek(start)
-        for raw in _records(file):
+        for raw in raw_records(file):
             with suppress(ValueError, KeyError, TypeError):
                 record = decode(raw)
                 if isinstance(record, LineRecord):
                     yield record
-
-
-def _records(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")

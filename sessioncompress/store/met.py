@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.store.beside import originals_of
+from sessioncompress.store.intact import digest
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.originals import AnotherLine, OriginalsReader
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.originals import FRAME_BYTES, AnotherLine, OriginalsReader
 from sessioncompress.store.sides import met
 
 
@@ -15,12 +17,13 @@ def refuse_if_another_sides(journal: Path, loaded: Journal) -> None:
     """Raise Met where the originals are sound, but those of another run than the one that this journal names.
 
     They have another length then, and where a run begins in the originals the other side has a frame too: it
-    decompresses, its checksum is right, and other lines stand in it. What rots, or is cut off, does not look like that.
+    decompresses, its checksum is right, and other lines stand in it, or it ends where none of that run does. What
+    rots, or is cut off, does not look like that.
     """
     originals = originals_of(journal)
     if loaded.broken or _length(originals) in (None, loaded.store_size):
         return
-    if any(_is_anothers(originals, loaded, row) for row in _beginnings(loaded)):
+    if any(_is_anothers(originals, loaded, row) for row in _beginnings(loaded)) or _ends_elsewhere(originals, loaded):
         raise met(journal, "the originals beside it are those of other runs than it names")
 
 
@@ -53,3 +56,32 @@ def _is_anothers(originals: Path, loaded: Journal, row: int) -> bool:
     except SessionCompressError:
         pass
     return False
+
+
+def _ends_elsewhere(originals: Path, loaded: Journal) -> bool:
+    """Say whether the frames of the first run that is not there as it was written are sound, and none of its own.
+
+    Where both sides kept the same lines first, only how many more tells them apart.
+    """
+    try:
+        position, end = _first_changed(originals, loaded)
+        with OriginalsReader(originals) as reader:
+            while position < end:
+                content, position = reader.frame(position)
+                # Every frame but the last one of a run is full.
+                if position > end or (position < end and content < FRAME_BYTES):
+                    return True
+    except SessionCompressError:
+        pass
+    return False
+
+
+def _first_changed(originals: Path, loaded: Journal) -> tuple[int, int]:
+    """Return where the originals lie of the first run whose digest is not that of what is there; nothing if all are."""
+    start = 0
+    with failing(originals), open(open_file(originals), "rb", buffering=0) as file:
+        for run in loaded.runs:
+            if run.originals_sha256 and digest(file.fileno(), start, run.store_size) != run.originals_sha256:
+                return start, run.store_size
+            start = run.store_size
+    return start, start

@@ -87,6 +87,11 @@ class OriginalsReader:
             raise self._unreadable(place, "the line has another SHA-256 than its record", AnotherLine)
         return line
 
+    def frame(self, start: int) -> tuple[int, int]:
+        """Return how long the content of the frame at that byte is, and where the next one begins."""
+        content, following = self._frame(start, Place(start, 0, 0))
+        return len(content), following
+
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
         """Return the content of the frame at that byte, and where the next one begins."""
         if self._cached[0] != start:

@@ -9,11 +9,11 @@ A block record belongs to the line record before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -29,6 +29,8 @@ _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
 """Characters of a path that is held once for all blocks that have it."""
 
+_MOST_RECORD_BYTES = 1024 * 1024
+"""Many times what we write: small values in JSON take thirty times as much memory."""
 _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
 
@@ -160,6 +162,11 @@ class RunRecord:
 
 
 Record = LineRecord | BlockRecord | RunRecord
+
+
+def raw_records(file: BinaryIO) -> Iterator[Bytes]:
+    """Yield the lines of a journal from where the file stands; none is longer than is good for the memory."""
+    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")
 
 
 def decode(raw: bytes) -> Record:

@@ -22,6 +22,12 @@ def sealed(records: Iterable[bytes], run: RunRecord) -> Iterator[bytes]:
     yield body + _FIELD + seal.hexdigest().encode() + _END
 
 
+def is_sealed(records: Iterable[bytes], run: bytes) -> bool:
+    """Say whether a run's record has a seal that holds over these records."""
+    body, _, seal = run.rpartition(_FIELD)
+    return seal == sha256(b"".join([*records, body])).hexdigest().encode() + _END
+
+
 class Seals:
     """Checks the seals of a journal while it is read. `broken` is the number of the first run's line where one fails.
 
