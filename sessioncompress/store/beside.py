@@ -80,6 +80,11 @@ def originals_of(journal: Path) -> Path:
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
 
 
+def session_beside(journal: Path) -> str:
+    """Return the name of the session that a journal in a folder beside it belongs to."""
+    return originals_of(journal).name.removesuffix(_ZST)
+
+
 def _home(folder: Path) -> str:
     """Return what tells the sessions of one folder from those of others in a backup folder."""
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
