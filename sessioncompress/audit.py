@@ -10,7 +10,7 @@ from sessioncompress import files
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.jsonl import pieces
-from sessioncompress.marked import refuse_if_marked
+from sessioncompress.marked import refuse_if_marked, strangers_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.restore import way_out
@@ -53,7 +53,10 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
             )
         refuse_if_changed(beside, journal)
         lost = sum(record.place is None for record in rewritten.values())
-        return VerifyStats(str(session.path), form, lines, opaque, len(rewritten), lost, checked, journal.counts[1])
+        strangers = strangers_of(session, journal) if journal.runs else 0
+        return VerifyStats(
+            str(session.path), form, lines, opaque, len(rewritten), lost, checked, journal.counts[1], strangers
+        )
 
 
 def _read(session: OpenSession, journal: Journal) -> tuple[str, int, int]:

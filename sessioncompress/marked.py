@@ -1,17 +1,19 @@
-"""Markers in a session that has no journal: it was moved, copied or cloned without what they name."""
+"""Markers that no journal beside a session knows: it was moved, copied or cloned without what they name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from sessioncompress import files
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.jsonl import pieces
-from sessioncompress.marker import PREFIX_BYTES, references, stands_in
-from sessioncompress.model import Kind
+from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
+from sessioncompress.model import Block, Kind
 from sessioncompress.rewrite import value_at
 from sessioncompress.store.beside import Beside
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.survey import parse
 from sessioncompress.words import counted
@@ -26,13 +28,31 @@ class Markers(NamedTuple):
 
 
 NONE: Final = Markers()
+_DIGITS: Final = 12
+"""A reference has at least so many digits of the XXH3-64 of what it names."""
 
 
 def markers_of(session: OpenSession) -> Markers:
     """Count a session's markers; none in what is no session."""
-    found = list(_marked(session))
+    found = [(block.kind, references(text)) for block, text in _marked(session)]
     kinds = [kind for kind, _ in found]
     return Markers(len(found), kinds.count(Kind.ARGUMENT), sum(not named for _, named in found))
+
+
+def strangers_of(session: OpenSession, journal: Journal) -> int:
+    """Count the texts with a marker as we write it that names what the session's own journal does not know.
+
+    What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
+    tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
+    of such a text: they are counted, and no command fails for them.
+    """
+    found = [
+        (named[0], block) for block, text in _marked(session, journal) if (named := references(text)) and adds_up(text)
+    ]
+    known = {xxh3[:_DIGITS] for _, xxh3 in journal.references} if found else set()
+    return sum(
+        ref[:_DIGITS] not in known and (block.digest, block.kind, block.call) not in journal for ref, block in found
+    )
 
 
 def refuse_if_marked(session: OpenSession, beside: Beside) -> None:
@@ -63,8 +83,8 @@ def _way_out(markers: Markers, beside: Beside) -> str:
     return never if markers.nameless == markers.texts else f"{elsewhere} {never}"
 
 
-def _marked(session: OpenSession) -> Iterator[tuple[Kind, list[str]]]:
-    """Yield the texts in which a marker stands as we write it: of what kind, and the references named there."""
+def _marked(session: OpenSession, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
+    """Yield the texts in which a marker stands as we write it, but for lines that a journal knows; with the blocks."""
     try:
         reader = files.format_of(session).reader()
     except NotASession:
@@ -72,8 +92,12 @@ def _marked(session: OpenSession) -> Iterator[tuple[Kind, list[str]]]:
     with session.reader() as file:
         marked = (raw for _, raw, whole in pieces(file, session.size) if whole and PREFIX_BYTES in raw)
         for raw in marked:
-            entry = parse(raw)
+            entry = None if journal and _knows(journal, sha256(raw).digest()) else parse(raw)
             for block in reader.line(raw, entry).blocks if entry is not None else ():
                 text = value_at(entry or {}, block.path) if block.marked else ""
                 if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
-                    yield block.kind, references(text)
+                    yield block, text
+
+
+def _knows(journal: Journal, digest: bytes) -> bool:
+    return journal.rewriting(digest) is not None or bool(journal.originals(digest))

@@ -19,6 +19,9 @@ _FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
 _SIZE = re.compile(r"\d (?:bytes|[KM]B)[],;]")
 _OF_LINES = re.compile(r" of [\d,]+ lines")
+_LINES = re.compile(r"([\d,]+)(?: of ([\d,]+))? lines?,")
+_CUT = 2
+"""Lines at the two ends of a gap may be cut: they are counted as left out, and stand there in part."""
 _LONGEST_NAME = 80
 _KB = 1024
 
@@ -53,6 +56,15 @@ def stands_in(text: str, *, in_arguments: bool) -> bool:
     counted = {tuple(_OF_LINES.findall(form)) for form in forms}
     alike = len(counted) == 1 and all(map(str.strip, between)) and all(map(_SIZE.search, forms))
     return alike and (ARGUMENT_END in forms[0]) == in_arguments
+
+
+def adds_up(text: str) -> bool:
+    """Say whether around the markers as many lines stand as these say; in a text that quotes one others do too."""
+    found = [_LINES.search(form) for form in _FORM.findall(text)]
+    counts = [[int(each.replace(",", "")) for each in match.groups("0")] for match in found if match]
+    left, of_lines = sum(lines for lines, _ in counts), max((all_lines for _, all_lines in counts), default=0)
+    standing = text.count("\n") + (not text.endswith("\n")) - len(found)
+    return 0 <= left + standing - (of_lines or left) <= _CUT * len(found)
 
 
 def references(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable
 from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
-from sessioncompress.words import counted
+from sessioncompress.words import counted, strangers
 
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
@@ -253,7 +253,8 @@ def verified(stats: VerifyStats) -> str:
     kept = f"{stats.lines_rewritten:,} rewritten, {stats.originals:,} originals read and right"
     lost = counted(stats.lines_without_original, "line has", "lines have")
     lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
-    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}"
+    unknown = f"; {strangers(stats.unknown_markers)}" if stats.unknown_markers else ""
+    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}{unknown}"
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:

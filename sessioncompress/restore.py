@@ -12,7 +12,7 @@ from sessioncompress.entries import original_of
 from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
-from sessioncompress.marked import refuse_if_marked
+from sessioncompress.marked import refuse_if_marked, strangers_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.rewritten import RewrittenLines, find
@@ -30,9 +30,11 @@ from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
 from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
-from sessioncompress.words import counted
+from sessioncompress.words import counted, strangers
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
+_ALREADY = "it has its original bytes already"
+_ALREADY_BUT = "every line that its journal knows has its original bytes already"
 _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the session can bring back the rest."
 
 
@@ -68,15 +70,20 @@ class _Restore:
     def exactly(self) -> RestoreStats:
         swaps, missing = find(self.session, self.journal)
         self._refuse_unless_exact(swaps, missing)
+        unknown = self._unknown()
         if not swaps and self.journal.runs:
-            return self._stats(Status.UNCHANGED, "it has its original bytes already")
+            return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, unknown))
         if not swaps:
             refuse_if_marked(self.session, self.beside)
             return self._stats(Status.UNCHANGED, "it was never compressed")
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
-        return replace(done, reason=f"{is_one} of a rewritten line") if swaps.copies else done
+        copies = f"{is_one} of a rewritten line" if swaps.copies else ""
+        return replace(done, reason=_joined(copies, unknown))
+
+    def _unknown(self) -> str:
+        return strangers(strangers_of(self.session, self.journal)) if self.journal.runs else ""
 
     def _refuse_unless_exact(self, swaps: RewrittenLines, missing: int) -> None:
         lost = sum(record.place is None for record in swaps.values())
@@ -109,6 +116,7 @@ class _Restore:
             return self._stats(Status.UNCHANGED, reason)
         with SalvagingReader(store.originals) as originals, self.session.reader() as file:
             putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
+            unknown = self._unknown() if putback.is_own else ""
             done = self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
         if putback.unreadable and done.status is Status.UNCHANGED:
             raise Damaged(
@@ -117,7 +125,9 @@ class _Restore:
                 state=NOT_CHANGED,
                 remedy="Put a copy of this file back from a backup.",
             )
-        return done
+        if not unknown:
+            return done
+        return replace(done, reason=_joined(done.reason.replace(_ALREADY, _ALREADY_BUT), unknown))
 
     def _write(self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None) -> RestoreStats:
         with Rewrite(
@@ -199,7 +209,11 @@ def _putback(
     return PutBack(form, journal, originals, store.journal, whole, found if own else None)
 
 
+def _joined(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
+
+
 def _nothing(putback: PutBack) -> str:
     if putback.is_own and not putback.inexact and not putback.left:
-        return "it has its original bytes already"
+        return _ALREADY
     return "nothing stands there that can be put back" + (": the session is not exact" if putback.inexact else "")

@@ -110,7 +110,8 @@ class SessionStats:
 class VerifyStats:
     """What `verify` checked in one session: its lines, and the originals that it read and compared.
 
-    `lines_without_original` are rewritten lines of which none was kept: they cannot be restored.
+    `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
+    name what the journal does not know: a tool printed them, or they are of another session, or side of this one.
     """
 
     path: str
@@ -121,6 +122,7 @@ class VerifyStats:
     lines_without_original: int
     originals: int
     blocks: int
+    unknown_markers: int = 0
 
 
 class Cause(StrEnum):

@@ -10,6 +10,16 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+def strangers(number: int) -> str:
+    """Say that markers stay which a session's journal does not know; nothing where there are none."""
+    if not number:
+        return ""
+    return (
+        f"{counted(number, 'marker stays', 'markers stay')} that its journal does not know: quotes, or of another "
+        "session or side, and then 'restore --from-markers --originals OTHER' puts back what they stand for"
+    )
+
+
 def listed(numbers: Sequence[int], most: int = 10) -> str:
     """Return numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
     shown = [f"{number:,}" for number in numbers[:most]]

@@ -1448,6 +1448,7 @@ def test_verify_as_json(compressed: Path) -> None:
         "linesWithoutOriginal",
         "originals",
         "blocks",
+        "unknownMarkers",
     }
 
 
