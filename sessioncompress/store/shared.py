@@ -5,28 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from sessioncompress.store.records import RunRecord, decode, raw_records
 from sessioncompress.store.seal import is_sealed
 
+_MOST_HASHED: Final = 1 << 30
+"""Bytes. To find where the other side's records stand takes about a second then; a longer run is called damaged."""
+
 
 def shares_records(file: BinaryIO, ends: Sequence[int]) -> bool:
-    """Say whether the run behind the last of `ends`, where runs end, began with records that stand before one of them.
+    """Say whether the run behind the last of `ends`, where runs end, shares records with one of another side.
 
     Both sides rewrote the same lines first. Git lets what is equal stand once, then the records of one side with its
     run, then the rest of the other's with its run. That run counts more records than stand behind the run before it;
-    with those from before, its seal holds. Damage cannot look like that.
+    with those from before, its seal holds. Where in between the sides rewrote a line differently, both records stand
+    there, and the seal holds without those of the other side. Damage cannot look like that.
     """
-    if not ends:
+    own, last, run = _run(file, ends[-1] if ends else 0)
+    if run is None or run.records is None:
         return False
-    own, last, run = _run(file, ends[-1])
-    missing = sum(run.records) - len(own) if run is not None and run.records is not None else 0
+    missing = sum(run.records) - len(own)
+    if missing < 0:
+        return _holds_without(-missing, own, last)
     return missing > 0 and any(
         is_sealed([*shared, *own], last)
         for start in (0, *ends[:-1])
         if len(shared := _first(file, start, missing)) == missing
     )
+
+
+def _holds_without(number: int, own: Sequence[bytes], last: bytes) -> bool:
+    """Say whether the seal of a run holds without so many of its records that stand behind each other.
+
+    Not the first ones: git lets those of the other side stand behind ours, and before ours may stand the records of a
+    run whose own is gone, which is damage.
+    """
+    if len(own) * sum(map(len, own)) > _MOST_HASHED:
+        return False
+    return any(is_sealed([*own[:at], *own[at + number :]], last) for at in range(1, len(own) - number + 1))
 
 
 def _run(file: BinaryIO, start: int) -> tuple[list[bytes], bytes, RunRecord | None]:

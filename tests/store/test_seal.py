@@ -1,14 +1,19 @@
-"""The seal of a run: no flipped bit of it is missed, and what has none is of a version that wrote none."""
+"""The seal of a run: no flipped bit of it is missed, and it tells what git put together from damage."""
 
 from __future__ import annotations
 
+import io
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from sessioncompress.audit import verify_session
-from sessioncompress.errors import Damaged
+from sessioncompress.errors import Damaged, Met
 from sessioncompress.store.beside import beside
+from sessioncompress.store.journal import read
+from sessioncompress.store.records import LineRecord, RunRecord
+from sessioncompress.store.seal import sealed
 from tests.faults.scenes import SCENES, SIZES
 from tests.runs import compress
 
@@ -30,3 +35,51 @@ def test_a_flip_in_the_key_of_a_seal_is_found(tmp_path: Path) -> None:
                 verify_session(path)
     journal.write_bytes(right)
     verify_session(path)
+
+
+def record(name: str) -> bytes:
+    """Return a line record."""
+    return LineRecord(sha256(name.encode()).hexdigest(), None, sha256(f"new {name}".encode()).hexdigest()).encode()
+
+
+def sealed_run(*names: str) -> bytes:
+    """Return the record of a run that wrote these line records."""
+    run = RunRecord("2026", "0.1", {}, 100, 50, 0, 0, {}, records=(len(names), 0))
+    return list(sealed(map(record, names), run))[-1]
+
+
+def journal_of(*parts: str) -> bytes:
+    """Return a journal: a word is a line record, words in parentheses the record of the run that wrote them."""
+    return b"".join(sealed_run(*part[1:-1].split()) if part[0] == "(" else record(part) for part in parts)
+
+
+UNIONS = [
+    ("one more behind", ["a", "b", "(a b)", "c", "(a b c)"]),
+    ("nothing more behind", ["a", "b", "c", "(a b c)", "(a b)"]),
+    ("behind a common run", ["a", "(a)", "b", "c", "(b c)", "d", "(b d)"]),
+    ("behind two runs of the other side", ["a", "b", "(a b)", "c", "(c)", "d", "(a d)"]),
+    ("a line that both rewrote differently", ["a", "b", "x", "c", "(a b c)", "d", "(a x c d)"]),
+    ("the same behind a common run", ["a", "(a)", "b", "x", "y", "c", "(b x c)", "(b y c)"]),
+]
+DAMAGED = [
+    ("a record is gone", ["a", "(a)", "c", "(b c)"]),
+    ("one is too many", ["a", "(a)", "x", "y", "c", "(b c)"]),
+    ("another one stands there before", ["a", "x", "(a x)", "c", "(b c)"]),
+    ("the record of a run is gone", ["a", "b", "c", "(c)"]),
+    ("the record of a run is gone, and one of its own", ["a", "b", "d", "(c d)"]),
+]
+
+
+@pytest.mark.parametrize("parts", [case[1] for case in UNIONS], ids=[case[0] for case in UNIONS])
+def test_sides_that_share_records_are_recognised(parts: list[str]) -> None:
+    """Their seals hold over what each of them wrote, wherever git let it stand."""
+    with pytest.raises(Met):
+        read(io.BytesIO(journal_of(*parts)), "s.refs.jsonl")
+
+
+@pytest.mark.parametrize("parts", [case[1] for case in DAMAGED], ids=[case[0] for case in DAMAGED])
+def test_what_no_seal_vouches_for_is_damage(parts: list[str]) -> None:
+    """However many records there are too few, or too many."""
+    with pytest.raises(Damaged) as caught:
+        read(io.BytesIO(journal_of(*parts)), "s.refs.jsonl")
+    assert not isinstance(caught.value, Met)
