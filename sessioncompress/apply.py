@@ -241,8 +241,10 @@ class Applier:
         before, now = self._view.lines.digests, self.done.lines.digests
         changed = self.done.changed
         rewritten = Index(now[number] for number in changed)
+        first: dict[int, int] = {}
         for one, other in rewritten.doubles:
-            if self._original_of(changed[one]) != self._original_of(changed[other]):
+            kept = first.setdefault(now[changed[one]], changed[one])
+            if self._original_of(kept) != self._original_of(changed[other]):
                 self._leave_alone(changed[other])
         for number, digest in enumerate(before):
             if now[number] == digest and digest in rewritten and number not in self._known:

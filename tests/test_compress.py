@@ -433,6 +433,24 @@ def test_lines_that_would_become_the_same_do_not(tmp_path: Path, runs: int) -> N
     assert path.read_bytes() == made.bytes()
 
 
+@pytest.mark.parametrize("other", range(3))
+def test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run(tmp_path: Path, other: int) -> None:
+    """Each is compared with the first of them, not with its neighbour."""
+    made = PiSession(1)
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80), details={"one": "x" * 900})
+    result = made.take_last()
+    for number in range(4):
+        made.raw(result.replace(b'"one"', b'"two"') if number == other else result)
+    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
+    path = write(tmp_path, turn(made))
+    policy = replace(EAGER, eliminate_redundancy=False)
+    compress(path, policy)
+    compress_again(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
 def test_a_copy_of_a_line_that_an_earlier_run_rewrote_is_settled_in_one_run(tmp_path: Path) -> None:
     """Equal originals may share a rewritten line, also where one of them is not what stands there before the run."""
     made = PiSession()
