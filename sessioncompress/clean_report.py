@@ -7,8 +7,8 @@ from typing import Any
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.printable import printable
-from sessioncompress.report import at_stake, json_safe, kb, status_of
-from sessioncompress.stats import CleanStats, ForgetStats
+from sessioncompress.report import at_stake, json_safe, kb, links_kept, status_of
+from sessioncompress.stats import Cause, CleanStats, ForgetStats
 from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.clean/1"
@@ -21,6 +21,7 @@ _NUMBERS = {
     "originalsLost": "originals_lost",
     "leftOver": "left_over",
     "leftOverBytes": "left_over_bytes",
+    "linksKept": "links_kept",
 }
 
 
@@ -29,14 +30,16 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
     verb = "would delete" if dry_run else DELETED
     parts = []
     if stats.deleted and stats.bytes_deleted:
-        cost = ForgetStats(stats.path, stats.bytes_deleted, stats.originals, stats.originals_lost)
+        numbers = stats.bytes_deleted, stats.originals, stats.originals_lost
+        cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept)
         parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
-    elif not stats.deleted:
-        parts.append(f"{KEPT}: {stats.reason}")
     if stats.left_over:
         parts.append(
             f"{verb} {counted(stats.left_over, 'file', 'files')} that ended runs left, {kb(stats.left_over_bytes)}"
         )
+    if not stats.deleted and stats.cause is not Cause.DEAD_RUN:
+        parts.append(f"{'the rest is ' if stats.left_over else ''}{KEPT}: {stats.reason}")
+        parts += [f"{KEPT} {links_kept(stats.links_kept)}"] if stats.links_kept else []
     return printable(f"{stats.path}: {'; '.join(parts)}")
 
 

@@ -20,6 +20,7 @@ from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
 if TYPE_CHECKING:
+    from sessioncompress.discover import Found
     from sessioncompress.policy import Policy
     from sessioncompress.stats import CleanStats, CompressionStats, ForgetStats, RestoreStats, SessionStats, VerifyStats
 
@@ -138,7 +139,7 @@ def compress(
     from dataclasses import replace
 
     from sessioncompress import archive, gate, report
-    from sessioncompress.discover import Found, discover
+    from sessioncompress.discover import discover
 
     rehearse = dry_run or check
 
@@ -311,9 +312,9 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """Delete what lies beside sessions, after saying what can then not be restored."""
     from itertools import chain
 
-    from sessioncompress.discover import is_folder
+    from sessioncompress.discover import discover, is_folder
     from sessioncompress.forget import forget_session, sessions_gone
-    from sessioncompress.report import at_stake, kb
+    from sessioncompress.report import at_stake, kb, links_kept
 
     def policy_of(path: Path) -> Policy:
         return _policy(path, config, None, {"backup_dir": backup_dir})
@@ -323,7 +324,8 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         would = forget_session(path, policy, dry_run=True)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
-            click.echo(f"{name}: nothing lies beside it")
+            kept = f"kept {links_kept(would.links_kept)}" if would.links_kept else "nothing lies beside it"
+            click.echo(f"{name}: {kept}")
             return "with nothing beside", would
         if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?", path):
             click.echo(f"{name}: kept")
@@ -333,7 +335,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         return "deleted", done
 
     gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
-    done = _for_each(chain(paths, gone), work)
+    done = _for_all(chain(discover(paths), gone), work)
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
     _echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
@@ -390,7 +392,8 @@ def clean(
     from itertools import chain
 
     from sessioncompress import archive, clean_report
-    from sessioncompress.clean import Limits, clean_one, plan_clean
+    from sessioncompress.clean import clean_one, plan_clean
+    from sessioncompress.decide import Limits
     from sessioncompress.discover import Found
 
     planned = plan_clean(
@@ -440,13 +443,19 @@ class _Done(NamedTuple):
 
 def _for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> _Done:
     """Do the work for every file that the paths mean; print errors."""
-    from sessioncompress import archive, report
     from sessioncompress.discover import discover
+
+    return _for_all(discover(paths), work)
+
+
+def _for_all(found: Iterable[Found], work: Callable[[Path], Any]) -> _Done:
+    """Do the work for every file that was found; print errors."""
+    from sessioncompress import archive, report
 
     results = []
     codes: set[int] = set()
     others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
-    for outcome in archive.each(discover(paths), lambda found: work(found.path)):
+    for outcome in archive.each(found, lambda each: work(each.path)):
         codes.add(outcome.exit_code)
         if outcome.error is None:
             results.append(outcome.result)

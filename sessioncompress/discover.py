@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import FileFailed, SessionCompressError
 
 FOLDER = ".sessioncompress"
 _SUFFIX = ".jsonl"
@@ -23,7 +23,7 @@ class Found:
 
     path: Path
     named: bool
-    error: FileFailed | None = None
+    error: SessionCompressError | None = None
 
 
 def discover(paths: Iterable[Path], ending: str = _SUFFIX) -> Iterator[Found]:
@@ -56,15 +56,15 @@ def folders(folder: Path) -> Iterator[Path]:
 def _walk(folder: Path, ending: str) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, folders, names in os.walk(folder, onerror=unreadable.append):
-        yield from _failed(unreadable)
+        yield from failures(unreadable)
         folders[:] = sorted(name for name in folders if name not in _NEVER)
         for name in sorted(names):
             if name.endswith(ending):
                 yield Found(Path(here) / name, named=False)
-    yield from _failed(unreadable)
+    yield from failures(unreadable)
 
 
-def _failed(unreadable: list[OSError]) -> Iterator[Found]:
+def failures(unreadable: list[OSError]) -> Iterator[Found]:
     """Yield the folders whose sessions could not be found, and forget them; one that has just been deleted has none."""
     while unreadable:
         error = unreadable.pop(0)

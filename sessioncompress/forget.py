@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import folders
-from sessioncompress.errors import Damaged, UsageError, failing
+from sessioncompress.discover import Found, folders
+from sessioncompress.errors import Damaged, SessionCompressError, UsageError, failing
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
@@ -30,20 +30,32 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        beside = files.beside_of(session.path, policy)
-        stored = _stored(beside)
-        lost = stored - _standing(session, stored)
-        stats = ForgetStats(str(session.path), files.size_beside(beside), len(stored), len(lost))
-        if not dry_run:
-            recover.forget(session, beside)
+        return forget_open(session, files.beside_of(session.path, policy), dry_run=dry_run)
+
+
+def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) -> ForgetStats:
+    """Do the same for a session that is open, and locked where something is to go."""
+    stored = _stored(beside)
+    lost = stored - _standing(session, stored)
+    stats = ForgetStats(str(session.path), files.size_beside(beside), len(stored), len(lost))
+    if not dry_run:
+        recover.forget(session, beside)
     return stats
 
 
-def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Path]:
-    """Yield the sessions in a folder, and below it, that are gone while files of ours still lie there for them."""
+def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
+    """Yield the sessions in a folder, and below it, that are gone while files of ours still lie there for them.
+
+    With an `error` it is a folder of which that cannot be known; the others are gone through.
+    """
     for here in folders(folder):
         any_session = here / "session.jsonl"
-        yield from gone.sessions_gone(here, files.beside_of(any_session, policy_of(any_session)))
+        try:
+            sessions = list(gone.sessions_gone(here, files.beside_of(any_session, policy_of(any_session))))
+        except SessionCompressError as error:
+            yield Found(here, named=True, error=error)
+        else:
+            yield from (Found(each, named=True) for each in sessions)
 
 
 def _is_there(path: Path | str) -> bool:
@@ -62,14 +74,15 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
     path = path.parent.resolve() / path.name
     beside = files.beside_of(path, policy)
     with failing(path, state=""):
+        needed = gone.needed_links(path, beside)
         left = [*gone.remains(path, beside), *filter(os.path.lexists, [beside.missing])]
-        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
-    if not size:
+        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left if each not in needed)
+    if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
     number = len(_stored(beside))
     if not dry_run:
         gone.forget_gone(path, beside)
-    return ForgetStats(str(path), size, number, number, gone=True)
+    return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed))
 
 
 def _stored(beside: Beside) -> set[bytes]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import folders, is_folder
-from sessioncompress.errors import UsageError, failing
+from sessioncompress.discover import Found, folders, is_folder
+from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.policy import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
@@ -33,55 +33,98 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the journal tells: the session's id, empty where it is not noted, and when the last run was."""
+    """What the journal tells: how many runs there were, the ids of sessions that they noted, when the last one was.
 
-    session_id: str = ""
+    That time may be to come, where a clock was wrong; None where it is none.
+    """
+
+    runs: int = 0
+    session_ids: tuple[str, ...] = ()
     last_run: float | None = None
+
+    @property
+    def session_id(self) -> str:
+        """Return the newest id, empty where none is noted."""
+        return self.session_ids[-1] if self.session_ids else ""
 
 
 NOTHING_TOLD = Told()
 
 
-def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding]:
+def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
     """Yield what lies beside the sessions that the paths mean, each once; sessions with nothing beside are left out.
 
-    Raises UsageError where a path does not exist and nothing lies there for it.
+    What of it cannot be found out is yielded with its error. Raises UsageError where a path does not exist and
+    nothing lies there for it.
     """
     seen: set[Path] = set()
     for path in paths:
-        for session in _in_folders(path, policy_of) if is_folder(path) else [path]:
-            place = session.parent.resolve() / session.name
-            if place not in seen:
+        for found in _sessions(path, policy_of):
+            place = found.path.parent.resolve() / found.path.name
+            if found.error is not None:
+                yield found
+            elif place not in seen:
                 seen.add(place)
-                found = _holding(session, policy_of(session))
-                if found.size or found.left_over:
-                    yield found
-                elif not os.path.lexists(path):
-                    what = "it does not exist, and nothing of ours lies there for it"
-                    raise UsageError(what, where=path, state="Nothing was done.")
+                yield from _holding(found, policy_of)
 
 
 def told(holding: Holding) -> Told:
     """Read the journal. Raises Damaged, or Met, where it cannot be read."""
+    journal = _journal(holding)
+    last = times.said(journal.runs[-1].at) if journal.runs else None
+    return Told(len(journal.runs), journal.session_ids, last)
+
+
+def references(holding: Holding) -> set[str]:
+    """Return what the markers in the session name. Raises what told() does."""
+    return {reference for reference, _ in _journal(holding).references if reference}
+
+
+def _journal(holding: Holding) -> journals.Journal:
     refuse_linked_folder(holding.beside.work)
     journal = journals.load(holding.beside.journal)
     refuse_if_another_sides(holding.beside.journal, journal)
-    return Told(journal.session_id, times.read(journal.runs[-1].at) if journal.runs else None)
+    return journal
 
 
-def _in_folders(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Path]:
-    for here in folders(folder):
-        any_session = here / "session.jsonl"
-        beside = files.beside_of(any_session, policy_of(any_session))
-        with failing(beside.folder, state=""):
-            names = os.listdir(beside.folder) if is_folder(beside.folder) else []
+def _sessions(path: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
+    """Yield the sessions that a path may mean, with an error the folders of which nothing can be known."""
+    if not is_folder(path):
+        yield Found(path, named=True)
+        return
+    for here in folders(path):
+        try:
+            yield from [Found(each, named=False) for each in _in_folder(here, policy_of)]
+        except SessionCompressError as error:
+            yield Found(here, named=True, error=error)
+
+
+def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[Path]:
+    any_session = here / "session.jsonl"
+    beside = files.beside_of(any_session, policy_of(any_session))
+    with failing(beside.folder, state=""):
+        names = os.listdir(beside.folder) if is_folder(beside.folder) else []
         found = {name for each in names if (name := session_of(beside, each))} | sessions_named(beside.work)
-        yield from (here / name for name in sorted(found))
+    return [here / name for name in sorted(found)]
 
 
-def _holding(session: Path, policy: Policy) -> Holding:
+def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
+    try:
+        found = _measured(session.path, policy_of(session.path))
+    except SessionCompressError as error:
+        yield Found(session.path, named=True, error=error)
+        return
+    if found.size or found.left_over:
+        yield found
+    elif session.named and not os.path.lexists(session.path):
+        what = "it does not exist, and nothing of ours lies there for it"
+        raise UsageError(what, where=session.path, state="Nothing was done.")
+
+
+def _measured(session: Path, policy: Policy) -> Holding:
     place = session.parent.resolve() / session.name
     beside = files.beside_of(place, policy)
-    left_over = bool(late_links(beside.work, place) or stale_drafts(beside.work, place))
-    more = left_over or os.path.lexists(beside.missing)
-    return Holding(session, policy, beside, os.path.lexists(place), files.size_beside(beside), more)
+    with failing(session, state=""):
+        left_over = bool(late_links(beside.work, place) or stale_drafts(beside.work, place))
+        more = left_over or os.path.lexists(beside.missing)
+        return Holding(session, policy, beside, os.path.lexists(place), files.size_beside(beside), more)

@@ -237,7 +237,18 @@ def session_document(stats: SessionStats) -> dict[str, Any]:
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
-    """Return what `forget` deletes, or deleted, and what can then not be restored."""
+    """Return what `forget` deletes, or deleted, and what can then not be restored; and what of it stays."""
+    stays = f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
+    return _deleted(stats, done=done) + stays
+
+
+def links_kept(number: int) -> str:
+    """Return what late links of a session that is gone stay for."""
+    lines = "lines that came late, or may still come"
+    return counted(number, f"late link with {lines}", f"late links with {lines}")
+
+
+def _deleted(stats: ForgetStats, *, done: bool) -> str:
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} without an original"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"

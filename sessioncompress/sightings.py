@@ -2,95 +2,149 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import time
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 from sessioncompress import homes
-from sessioncompress.discover import Found, discover
+from sessioncompress.discover import Found
 from sessioncompress.errors import FileFailed, IsALink, NotASession, failed
-from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Name
-from sessioncompress.store.lock import open_file
+from sessioncompress.heads import KEPT, name_of, references_of
+from sessioncompress.seek import every_file, leads_nowhere
 
-_HEAD_BYTES = 64 * 1024
-"""In so many bytes a session's header stands; nothing else of it is read."""
+_GOOD_SECONDS = 1.0
+"""So long a look that was taken before a deletion is good for the next one."""
+
+_NOTHING = Name()
 
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """The sessions that were found, by name and place, and the files and folders that could not be read."""
+    """The sessions that were found, by name and place, and the files and folders that could not be read.
+
+    `packed` are files without a header that go by the name of a session that is asked for, and more.
+    """
 
     seen: tuple[tuple[Name, Path], ...] = ()
+    packed: tuple[Path, ...] = ()
     unread: tuple[Found, ...] = ()
 
-    def session(self, session_id: str) -> Path | None:
-        """Return where the session with that id lies."""
-        return next((path for name, path in self.seen if name.id == session_id), None)
+    def session(self, session_ids: Collection[str]) -> Path | None:
+        """Return where a session with one of these ids lies."""
+        return next((path for name, path in self.seen if name.id in session_ids), None)
 
-    def fork(self, session_id: str, file: str) -> Path | None:
-        """Return where a session lies that was forked from that one: its markers name originals of the other."""
-        return next((path for name, path in self.seen if {session_id, file} & _named(name.parent)), None)
+    def archived(self, file: str) -> Path | None:
+        """Return what may be the session of that file in another form, `session.jsonl.gz` say."""
+        return next((path for path in self.packed if path.name.startswith(file)), None)
+
+    def fork(self, session_ids: Collection[str], file: str) -> Path | None:
+        """Return where a session lies that says it was forked from that one: its markers name originals of it."""
+        forks = ((each, path) for name, path in self.seen for each in name.parents)
+        return next((path for parent, path in forks if _names(parent, session_ids, file)), None)
+
+    @property
+    def forks(self) -> tuple[Path, ...]:
+        """Return where sessions lie that were forked from any other."""
+        return tuple(path for name, path in self.seen if name.parents)
 
 
-def look(folders: Iterable[Path]) -> Sightings:
-    """Read the header of every session in the folders, below them, and where agents keep theirs."""
-    seen, unread = [], []
+class Lookout:
+    """Looks for sessions in the folders, below them, and where agents keep theirs; reads no header twice.
+
+    `names` are the files of the sessions that are asked for.
+    """
+
+    def __init__(self, folders: Iterable[Path], names: Iterable[str]) -> None:
+        self._places = list(dict.fromkeys([*folders, *_known_places()]))
+        self._names = tuple(names)
+        self._heads: dict[tuple[int, ...], Name] = {}
+        self._references: dict[tuple[int, ...], set[str]] = {}
+        self._again: tuple[float, Sightings] | None = None
+        self.first = self._look()
+
+    def again(self) -> Sightings:
+        """Look once more, before anything is deleted: a session may have come back under another name."""
+        if self._again is None or time.monotonic() - self._again[0] > _GOOD_SECONDS:
+            found = self._look()
+            self._again = time.monotonic(), found
+        return self._again[1]
+
+    def fork_with(self, references: set[str], forks: Iterable[Path]) -> Path | None:
+        """Return which of the forks has a marker that names one of these references. Raises FileFailed.
+
+        The one that it was forked from may be gone, and have been a fork itself, or have had another name.
+        """
+        for path in forks:
+            with suppress(FileNotFoundError, NotASession, IsALink):
+                key = _key(path.stat())
+                if key not in self._references:
+                    self._references[key] = references_of(path)
+                if references & self._references[key]:
+                    return path
+        return None
+
+    def _look(self) -> Sightings:
+        seen, packed, unread = [], [], []
+        for found in every_file(self._places):
+            try:
+                if found.error is not None:
+                    raise found.error
+                name = self._name(found.path)
+            except FileFailed as error:
+                unread.append(Found(found.path, named=False, error=error))
+                continue
+            if name.id or name.parents:
+                seen.append((name, found.path))
+            elif found.path.name.startswith(self._names):
+                packed.append(found.path)
+        return Sightings(tuple(seen), tuple(packed), tuple(unread))
+
+    def _name(self, path: Path) -> Name:
+        """Return the name in a file's header, an empty one where it is no session. Raises FileFailed."""
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            # What is no link was deleted meanwhile.
+            if path.is_symlink() and (error := leads_nowhere(path).error):
+                raise error from None
+            return _NOTHING
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return _NOTHING
+            raise failed(error, path, KEPT) from error
+        key = _key(found)
+        if key not in self._heads:
+            self._heads[key] = _read(path) if stat.S_ISREG(found.st_mode) else _NOTHING
+        return self._heads[key]
+
+
+def _read(path: Path) -> Name:
+    with suppress(NotASession, IsALink):
+        return name_of(path)
+    return _NOTHING
+
+
+def _key(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with a file's content."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _known_places() -> list[Path]:
+    """Return where sessions lie that no path names."""
+    places: list[Path] = []
     with suppress(FileNotFoundError):
         here = Path.cwd()
-        folders = [*folders, *(each for up in (here, *here.parents) for each in homes.below(up))]
-    places = [*folders, *homes.agent_roots()]
-    for found in discover(filter(_may_be_there, places), ending=""):
-        try:
-            if found.error is not None:
-                raise found.error
-            name = _name(found.path)
-            if name.id or name.parent:
-                seen.append((name, found.path))
-        except FileFailed as error:
-            unread.append(Found(found.path, named=False, error=error))
-    return Sightings(tuple(seen), tuple(unread))
+        places += (each for up in (here, *here.parents) for each in homes.below(up))
+    return [*places, *homes.agent_roots()]
 
 
-def _may_be_there(place: Path) -> bool:
-    """Say whether anything may lie there; where that is not to be known, reading it will fail, and tell."""
-    try:
-        place.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _name(path: Path) -> Name:
-    """Return the name in a file's header, an empty one where it is no session. Raises FileFailed."""
-    # What was deleted meanwhile, or is a link to nothing or to itself, or no regular file, holds no session.
-    with suppress(FileNotFoundError, NotASession, IsALink):
-        try:
-            fd = open_file(Path(os.path.realpath(path)))
-            try:
-                head = head_of(BytesIO(os.pread(fd, _HEAD_BYTES, 0)))
-            finally:
-                os.close(fd)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise failed(error, path, "Nothing of what lies beside sessions that are gone is deleted.") from error
-        form = detect(head)
-        return form.named(head) if form else Name()
-    return Name()
-
-
-def _named(parent: str) -> set[str]:
-    """Return what a path may name a session by: its file, and the id that agents put behind the last `_` of it."""
-    return set(_parts(parent)) - {""}
-
-
-def _parts(parent: str) -> Iterator[str]:
-    file = parent.replace("\\", "/").rpartition("/")[2]
-    yield file
-    yield file.removesuffix(".jsonl").rpartition("_")[2]
+def _names(parent: str, session_ids: Collection[str], file: str) -> bool:
+    """Say whether a path may name a session: by its file, or by the id that agents put at the end of its name."""
+    name = parent.replace("\\", "/").rpartition("/")[2]
+    return name == file or name.removesuffix(".jsonl").endswith(tuple(session_ids))

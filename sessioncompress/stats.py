@@ -137,6 +137,7 @@ class Cause(StrEnum):
     FORKED = "forked"
     UNKNOWN = "unknown"
     BACK = "back"
+    CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class CleanStats:
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
     late links of dead runs, whose bytes `left_over_bytes` are. `missing_since` is when the session was first found
-    nowhere.
+    nowhere. `links_kept` is that of ForgetStats.
     """
 
     path: str
@@ -158,13 +159,15 @@ class CleanStats:
     left_over: int = 0
     left_over_bytes: int = 0
     missing_since: str = ""
+    links_kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetStats:
     """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
 
-    `gone`: the session itself does not exist any more.
+    `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
+    writing, or lines came late that stand nowhere else.
     """
 
     path: str
@@ -172,3 +175,4 @@ class ForgetStats:
     originals: int
     originals_lost: int
     gone: bool = False
+    links_kept: int = 0

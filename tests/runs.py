@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
@@ -185,6 +188,14 @@ def compress(path: Path, policy: Policy = EAGER, **options: bool) -> Compression
     stats = compress_session(path, policy, **options)
     assert stats.status is Status.COMPRESSED, stats.reason
     return stats
+
+
+@contextmanager
+def days_ago(days: int) -> Iterator[None]:
+    """Let it be so many days ago."""
+    now = time.time
+    with mock.patch.object(time, "time", side_effect=lambda: now() - days * 24 * 3600):
+        yield
 
 
 def compress_again(path: Path, policy: Policy = EAGER) -> CompressionStats:

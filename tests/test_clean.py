@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import sightings
-from sessioncompress.clean import DAY, MISSING_DAYS, Limits, clean_one, plan_clean
+from sessioncompress import heads
+from sessioncompress.clean import clean_one, plan_clean
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
+from sessioncompress.decide import DAY, MISSING_DAYS, Limits
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Cause, CleanStats
 from sessioncompress.store import durable, missing, times
 from sessioncompress.store.beside import FOLDER, beside
 from sessioncompress.store.lock import open_file
 from tests.build import PiSession
-from tests.runs import EAGER, compress, snapshot, write
+from tests.runs import EAGER, compress, days_ago, snapshot, write
 from tests.test_restore import session
 
 NOTHING = Limits()
@@ -65,7 +66,8 @@ def id_of(path: Path) -> str:
 
 
 def lose(path: Path, ago: float = LONG) -> None:
-    """Delete a session, and say that it was found missing so long ago."""
+    """Delete a session, and say that it was found missing so long ago, its last run a day before."""
+    _date(path, int(ago / DAY) + 1)
     missing.note(beside(path), id_of(path), time.time() - ago)
     path.unlink()
 
@@ -144,7 +146,7 @@ def unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied", str(path))
         return open_file(path)
 
-    monkeypatch.setattr(sightings, "open_file", closed)
+    monkeypatch.setattr(heads, "open_file", closed)
 
 
 STAYS: tuple[tuple[str, Callable[[Path], None], Cause | None], ...] = (
@@ -241,7 +243,7 @@ def test_what_was_found_nowhere_for_30_days_goes(folder: Path) -> None:
     other = write(folder, session(PiSession(seed="other")), "other.jsonl")
     compress(other)
     lose(folder / "session.jsonl")
-    (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").write_bytes(b"late")
+    (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").write_bytes(b"late")
     would = clean(folder, dry_run=True)
     done = clean(folder)
     assert done == would
@@ -277,7 +279,8 @@ def test_in_a_backup_folder(tmp_path: Path) -> None:
     """The note lies there too."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
     path = write(tmp_path, session())
-    compress(path, policy)
+    with days_ago(2 * MISSING_DAYS):
+        compress(path, policy)
     copy = path.read_bytes()
     path.unlink()
     clean(tmp_path, policy=policy)
@@ -401,7 +404,7 @@ def test_a_temp_file_without_its_session(folder: Path, is_used: str) -> None:
     lose(folder / "session.jsonl", DAY)
     draft = folder / FOLDER / "session.jsonl.temp-0123abcd"
     draft.write_bytes(b"dead")
-    (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").write_bytes(b"late")
+    (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").write_bytes(b"late")
     if is_used != "young":
         os.utime(draft, (1, 1))
     with _used(draft, is_used):
@@ -409,7 +412,7 @@ def test_a_temp_file_without_its_session(folder: Path, is_used: str) -> None:
     assert found is not None
     assert draft.exists() is (is_used != "not")
     assert found.left_over == (is_used == "not")
-    assert (folder / FOLDER / "session.jsonl.late-1-2-3-4-5").exists()
+    assert (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").exists()
 
 
 @contextmanager
@@ -513,10 +516,9 @@ def test_an_agents_folder_that_cannot_be_read_is_said(folder: Path, monkeypatch:
 
 
 def test_what_holds_no_session_hinders_nothing(folder: Path) -> None:
-    """Links that lead nowhere, a pipe, a folder, text."""
+    """A link to itself, a pipe, a folder, text."""
     lose(folder / "session.jsonl")
     (folder / "loop.jsonl").symlink_to(folder / "loop.jsonl")
-    (folder / "nowhere.jsonl").symlink_to(folder / "none")
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "folder.jsonl").mkdir()
     (folder / "text").write_bytes(b"\xff\x00" * 9)
@@ -556,3 +558,329 @@ def test_a_note_alone_goes(folder: Path) -> None:
     durable.remove(beside(path).journal)
     clean(folder)
     assert list(folder.iterdir()) == []
+
+
+# What an attacker found
+
+
+def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
+    """The journal is read again under the lock; what the run rewrote needs its originals."""
+    path = aged / "c.jsonl"
+    for limits in (Limits(older_than=90 * DAY), Limits(max_size=0)):
+        planned = {each.holding.session: each for each in plan_clean([aged], lambda _: EAGER, limits).decisions}
+        assert planned[path].deletes
+        with path.open("ab") as file:
+            file.write(session(PiSession(seed=str(limits))).bytes().split(b"\n", 1)[1])
+        compress(path)
+        found = clean_one(planned[path], dry_run=False)
+        assert found is not None
+        assert (found.deleted, found.cause, found.bytes_deleted) == (False, Cause.CHANGED, 0)
+        assert beside(path).originals.exists()
+        _date(path, 100)
+
+
+def test_what_came_back_under_another_name_meanwhile_stays(folder: Path) -> None:
+    """Looked for once more before it goes; its note goes."""
+    path = folder / "session.jsonl"
+    copy = path.read_bytes()
+    lose(path)
+    (decision,) = plan_clean([folder], lambda _: EAGER, NOTHING).decisions
+    assert decision.deletes
+    (folder / "renamed.jsonl").write_bytes(copy)
+    found = clean_one(decision, dry_run=False)
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, Cause.MOVED)
+    assert beside(path).originals.exists()
+    assert not beside(path).missing.exists()
+
+
+def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
+    """It came, was compressed and went again: its note is older than that run."""
+    path = folder / "session.jsonl"
+    copy = path.read_bytes()
+    lose(path)
+    (decision,) = plan_clean([folder], lambda _: EAGER, NOTHING).decisions
+    note = beside(path).missing.read_bytes()
+    write(folder, copy + session(PiSession(seed="more")).bytes().split(b"\n", 1)[1])
+    compress(path)
+    path.unlink()
+    beside(path).missing.write_bytes(note)
+    found = clean_one(decision, dry_run=False)
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, Cause.MISSING)
+    assert beside(path).originals.exists()
+
+
+def linked_folder(folder: Path) -> None:
+    """Move the session behind a link to a folder that is not below."""
+    moves("disk", "session.jsonl")(folder)
+    (folder / "archive").symlink_to(folder.parent / "disk")
+
+
+def packed(ending: str) -> Callable[[Path], None]:
+    """Return what packs the session where it is."""
+
+    def act(folder: Path) -> None:
+        lose(folder / "session.jsonl")
+        (folder / f"session.jsonl{ending}").write_bytes(b"\x1f\x8b packed")
+
+    return act
+
+
+def forked(**header: str) -> Callable[[Path], None]:
+    """Return what leaves a fork, with its markers, whose header names no file or id of the session."""
+
+    def act(folder: Path) -> None:
+        path = folder / "session.jsonl"
+        first, _, rest = path.read_bytes().partition(b"\n")
+        named = {**json.loads(first), "id": "another", **header}
+        (folder / "fork.jsonl").write_bytes(json.dumps(named).encode() + b"\n" + rest)
+        lose(path)
+
+    return act
+
+
+def another_at_its_path(folder: Path) -> None:
+    """Rename the session; another one is written and compressed at its path, and gone."""
+    path = folder / "session.jsonl"
+    path.rename(folder / "renamed.jsonl")
+    other = session(PiSession(seed="other", header={"id": "other"}))
+    compress(write(folder, other))
+    lose(path)
+
+
+def rewritten_head(change: Callable[[dict[str, Any]], list[Any]]) -> Callable[[Path], None]:
+    """Return what renames the session, with other lines in its header's place."""
+
+    def act(folder: Path) -> None:
+        path = folder / "session.jsonl"
+        first, _, rest = path.read_bytes().partition(b"\n")
+        head = "".join(json.dumps(each) + "\n" for each in change(json.loads(first)))
+        (folder / "renamed.jsonl").write_bytes(head.encode() + rest)
+        lose(path)
+
+    return act
+
+
+def early_entry(header: dict[str, Any]) -> list[Any]:
+    """An extension wrote it; by it the file looks like another harness's."""
+    return [header, {"type": "custom", "id": "x", "parentId": None, "customType": "x", "createdAt": 1}]
+
+
+def behind_a_title(header: dict[str, Any]) -> list[Any]:
+    """The title alone is longer than what is read of others."""
+    return [{"type": "title", "title": "t" * 70_000}, header]
+
+
+def noted_by_a_wrong_clock(folder: Path) -> None:
+    """The note is older than the last run, which saw the session."""
+    path = folder / "session.jsonl"
+    missing.note(beside(path), id_of(path), 1000)
+    path.unlink()
+
+
+NOT_GONE: tuple[tuple[str, Callable[[Path], None], Cause], ...] = (
+    ("another was compressed at its path", another_at_its_path, Cause.MOVED),
+    ("behind a linked folder", linked_folder, Cause.MOVED),
+    ("in node_modules", moves("sessions", "node_modules", "x", "s.jsonl"), Cause.MOVED),
+    ("in .git", moves("sessions", ".git", "s.jsonl"), Cause.MOVED),
+    ("a long header", rewritten_head(lambda header: [{"prompt": "x" * 70_000, **header}]), Cause.MOVED),
+    ("a header behind a long title", rewritten_head(behind_a_title), Cause.MOVED),
+    ("an early entry as of another harness", rewritten_head(early_entry), Cause.MOVED),
+    ("gzip", packed(".gz"), Cause.MOVED),
+    ("zstd", packed(".zst"), Cause.MOVED),
+    ("a fork of a fork that is gone", forked(parentSession="/x/2026_gone.jsonl"), Cause.FORKED),
+    ("a fork of its old name", forked(parentSession="/x/old.jsonl"), Cause.FORKED),
+    ("a branch", forked(branchedFrom="/x/session.jsonl"), Cause.FORKED),
+    ("a branch of what is gone", forked(branchedFrom="/x/gone.jsonl"), Cause.FORKED),
+    ("a note older than the last run", noted_by_a_wrong_clock, Cause.MISSING),
+)
+
+
+@pytest.mark.parametrize(("_name", "act", "cause"), NOT_GONE, ids=[name for name, *_ in NOT_GONE])
+def test_what_is_not_gone_stays(folder: Path, _name: str, act: Callable[[Path], None], cause: Cause) -> None:
+    """However it was put out of sight."""
+    act(folder)
+    files = beside(folder / "session.jsonl")
+    before = files.originals.read_bytes()
+    found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, cause), found.reason
+    assert files.originals.read_bytes() == before
+
+
+def test_a_fork_without_a_marker_of_it_is_no_hindrance(folder: Path) -> None:
+    """Nor is a file whose name only begins alike and that says whose it is."""
+    lose(folder / "session.jsonl")
+    write(folder, PiSession(header={"id": "another", "parentSession": "/x/other.jsonl"}), "session.jsonl.fork")
+    found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert found.cause is Cause.GONE
+
+
+def test_a_wrong_note_is_begun_anew(folder: Path) -> None:
+    """From then on the days count."""
+    noted_by_a_wrong_clock(folder)
+    path = folder / "session.jsonl"
+    clean(folder)
+    note = json.loads(beside(path).missing.read_bytes())
+    assert time.time() - (times.read(note["missingSince"]) or 0) < 60
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("link.jsonl", "off/s.jsonl"), ("archive", "off"), ("up", ".."), ("top", "/")]
+)
+def test_a_link_that_cannot_be_followed_is_said(folder: Path, name: str, target: str) -> None:
+    """To a disk that is off, perhaps, or to a folder above: through it all there is would be looked at."""
+    lose(folder / "session.jsonl")
+    (folder / name).symlink_to(target)
+    done = run("--yes", folder)
+    assert done.exit_code == 3
+    assert f"{name}: this link leads to" in done.stderr
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+def test_an_agents_folder_that_is_a_link_to_nothing_is_said(folder: Path, tmp_path: Path) -> None:
+    """The sessions there may be on a disk that is off."""
+    lose(folder / "session.jsonl")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".pi").symlink_to(tmp_path / "off")
+    done = run("--yes", folder)
+    assert done.exit_code == 3
+    assert ".pi: this link leads to what is not there now" in done.stderr
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+def test_links_in_a_ring_are_gone_through_once(folder: Path) -> None:
+    """They hinder nothing."""
+    lose(folder / "session.jsonl")
+    (folder / "a").mkdir()
+    (folder / "a" / "back").symlink_to(folder)
+    (folder / "b").symlink_to(folder / "a")
+    found = clean(folder)["session.jsonl"]
+    assert found is not None
+    assert found.deleted
+
+
+def test_a_head_that_is_too_long_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a session's; a long line that is no JSON object is none."""
+    lose(folder / "session.jsonl")
+    monkeypatch.setattr(heads, "_LONGEST_LINE", 100_000)
+    (folder / "binary").write_bytes(b"x" * 200_000)
+    assert clean(folder, dry_run=True)["session.jsonl"].deleted  # type: ignore[union-attr]
+    (folder / "long").write_bytes(b'{"type":"session","x":"' + b"x" * 200_000)
+    done = run("--yes", folder)
+    assert done.exit_code == 3
+    assert "long: its first lines are too long to look for a header" in done.stderr
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+@pytest.mark.parametrize("is_there", ["not there", "empty"])
+def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: str) -> None:
+    """The originals in a backup folder stay."""
+    policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
+    (folder := tmp_path / "disk").mkdir()
+    path = write(folder, session())
+    with days_ago(2 * MISSING_DAYS):
+        compress(path, policy)
+    missing.note(beside(path, tmp_path / "backup"), id_of(path), time.time() - LONG)
+    folder.rename(tmp_path.parent / f"{tmp_path.name} off")
+    if is_there == "empty":
+        folder.mkdir()
+    found = clean(path, policy=policy)["session.jsonl"]
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, Cause.UNKNOWN)
+    assert "as where a disk is off" in found.reason
+    assert beside(path, tmp_path / "backup").originals.exists()
+
+
+@pytest.mark.parametrize("limits", [NOTHING, EVERYTHING], ids=str)
+@pytest.mark.parametrize("why", ["open", "tail"])
+def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Limits, why: str) -> None:
+    """A program writes to it, or lines stand in it that stand nowhere else; that is said, by forget too."""
+    path = folder / "session.jsonl"
+    lose(path)
+    link = folder / FOLDER / f"session.jsonl.late-1-2-{4 if why == 'open' else 3}-4-5"
+    link.write_bytes(b"late")
+    with link.open("ab" if why == "open" else "rb"):
+        found = clean(folder, limits=limits)["session.jsonl"]
+        assert found is not None
+        assert (found.deleted, found.links_kept) == (True, 1)
+        assert not beside(path).originals.exists()
+        assert link.read_bytes() == b"late"
+        said = run(folder).stdout
+        assert "kept 1 late link with lines that came late, or may still come" in said
+        forgotten = CliRunner().invoke(main, ["forget", "--yes", str(path)])
+        assert "kept 1 late link" in forgotten.stdout
+        assert link.exists()
+
+
+def test_one_bad_place_stops_no_other(folder: Path) -> None:
+    """Each has its exit code; the total and the document are there."""
+    for name in ("a.jsonl", "b.jsonl"):
+        compress(write(folder, session(PiSession(seed=name)), name))
+    lose(folder / "session.jsonl")
+    lose(folder / "a.jsonl")
+    lose(folder / "b.jsonl")
+    beside(folder / "a.jsonl").missing.unlink()
+    os.mkfifo(beside(folder / "a.jsonl").missing)
+    said = run("--yes", "--json", folder)
+    assert said.exit_code == 4
+    told = {Path(each["path"]).name: each["status"] for each in json.loads(said.stdout)["files"]}
+    assert told == {"session.jsonl": "deleted", "a.jsonl": "refused", "b.jsonl": "deleted"}
+    assert beside(folder / "a.jsonl").originals.exists()
+
+
+@pytest.mark.parametrize("command", ["clean", "forget"])
+def test_one_folder_that_cannot_be_read_stops_no_other(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Exit code 3, and a total."""
+    (other := tmp_path / "another").mkdir()
+    compress(write(other, session()))
+    lose(folder / "session.jsonl")
+    (other / "session.jsonl").unlink()
+    listdir = os.listdir
+
+    def closed(path: Any) -> list[str]:
+        if str(path) == str(other / FOLDER):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    done = CliRunner().invoke(main, [command, "--yes", str(other), str(folder)])
+    assert done.exit_code == 3
+    assert f"{other / FOLDER}: permission denied" in done.stderr
+    assert "total: 1 session: deleted" in done.stdout
+    assert not beside(folder / "session.jsonl").originals.exists()
+
+
+@pytest.mark.parametrize("limits", [("--older-than", "0d"), ("--max-size", "0KB")])
+@pytest.mark.parametrize("harm", ["gone", "emptied"])
+def test_what_has_no_age_is_said(folder: Path, harm: str, limits: tuple[str, ...]) -> None:
+    """No limit deletes it, and the user asked for one."""
+    journal = beside(folder / "session.jsonl").journal
+    journal.write_bytes(b"")
+    if harm == "gone":
+        journal.unlink()
+    done = run("--yes", *limits, folder)
+    assert "session.jsonl: kept: no run that a journal dates is there" in done.stdout
+    assert beside(folder / "session.jsonl").originals.exists()
+
+
+def test_a_journal_without_an_id_whose_last_run_is_to_come(folder: Path) -> None:
+    """It is there, and of version 0.1.0."""
+    _date(folder / "session.jsonl", -40)
+    without_an_id(folder)
+    _date(folder / "session.jsonl", -40)
+    assert "its journal, of version 0.1.0, has no id of it" in run(folder).stdout
+
+
+def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:
+    """Neither where the session is there, nor where nothing else of it is."""
+    for name in ("session.jsonl", "never.jsonl"):
+        (folder / FOLDER / f"{name}.temp-0123abcd").write_bytes(b"dead")
+        os.utime(folder / FOLDER / f"{name}.temp-0123abcd", (1, 1))
+    first, second, _ = run(folder).stdout.splitlines()
+    for line in (first, second):
+        assert line.endswith("jsonl: would delete 1 file that ended runs left, 0 KB")

@@ -104,7 +104,7 @@ def test_what_a_session_that_is_gone_left_is_found_and_deleted(
     files = beside(path, tmp_path / elsewhere if elsewhere else None)
     if left != "both":
         (files.journal if left == "originals" else files.originals).unlink()
-    assert list(sessions_gone(tmp_path, lambda _: policy)) == [path]
+    assert [each.path for each in sessions_gone(tmp_path, lambda _: policy)] == [path]
     before = snapshot(tmp_path / "any")
     would = forget_session(path, policy, dry_run=True)
     assert snapshot(tmp_path / "any") == before
@@ -125,7 +125,7 @@ def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
     work = tmp_path / FOLDER
     work.mkdir()
     kept = work / "session.jsonl2.temp-0123abcd"
-    for each in (work / "session.jsonl.late-1-2-3-4-5", work / "session.jsonl.temp-0123abcd", kept):
+    for each in (work / "session.jsonl.late-1-2-6-4-5", work / "session.jsonl.temp-0123abcd", kept):
         each.write_bytes(b"secret")
     path.unlink()
     assert forget_session(path, EAGER).bytes_deleted == 12

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import orjson
 
-from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
+from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
+from sessioncompress.formats.family import claimed
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.pi import Pi
@@ -30,6 +31,11 @@ def head_of(lines: Iterable[bytes]) -> Head:
 def detect(head: Head) -> Format | None:
     """Return the format of the file with this head, or None where no agent of the table wrote it."""
     return next((each for each in FORMATS if each.recognises(head)), None)
+
+
+def claims(head: Head) -> Name:
+    """Return whose session a file says it is, whether or not an agent of the table wrote it."""
+    return claimed(head)
 
 
 def seen(head: Head) -> str:

@@ -35,7 +35,7 @@ class Name:
     """What a session's header says of whose it is: its own id, and what names the session that it was forked from."""
 
     id: str = ""
-    parent: str = ""
+    parents: tuple[str, ...] = ()
 
 
 class Format(Protocol):

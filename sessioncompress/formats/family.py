@@ -28,6 +28,8 @@ _FILE_KEYS = ("path", "file_path", "filePath")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
+_PARENTS = ("parentSession", "branchedFrom")
+"""What the agents write in a fork's header of the session that it was forked from."""
 _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
@@ -48,6 +50,20 @@ def header_of(head: Head) -> Entry | None:
         if entry.get("type") != "title":
             return None
     return None
+
+
+def claimed(head: Head) -> Name:
+    """Return what the first entry that looks like a header says, also in what is no session as far as we can tell.
+
+    An early entry of an extension may look like another harness's: for whoever asks whether a session is gone, its
+    header says that it is not.
+    """
+    return next((_name_in(entry) for entry in head.entries if entry.get("type") == "session"), Name())
+
+
+def _name_in(header: Entry) -> Name:
+    parents = (_text(header.get(key)) for key in _PARENTS)
+    return Name(_text(header.get("id")), tuple(filter(None, parents)))
 
 
 def _is_other_harness(head: Head) -> bool:
@@ -255,8 +271,7 @@ class FamilyFormat:
 
     def named(self, head: Head) -> Name:
         """Return the header's id, and the path of the session that this one was forked from."""
-        header = header_of(head) or {}
-        return Name(_text(header.get("id")), _text(header.get("parentSession")))
+        return _name_in(header_of(head) or {})
 
     def shape(self, lines: Lines) -> Shape:
         """Return the live path and the dead history."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sessioncompress.errors import failing
+from sessioncompress.errors import Refused, failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, session_of
 from sessioncompress.store.folder import refuse_linked_folder, tidy
@@ -29,13 +29,15 @@ def sessions_gone(folder: Path, files: Beside) -> Iterator[Path]:
 
 
 def forget_gone(session: Path, files: Beside) -> None:
-    """Remove all that lies beside a session that is gone, and what was to be carried over into it.
+    """Remove all that lies beside a session that is gone, but for late links that may still be needed.
 
     What tells that it is gone goes last: whoever comes after a kill goes on from there.
     """
     refuse_linked_folder(files.work)
     with failing(session, state=""):
-        for path in (*remains(session, files), files.originals, files.journal, files.missing):
+        needed = needed_links(session, files)
+        going = (path for path in remains(session, files) if path not in needed)
+        for path in (*going, files.originals, files.journal, files.missing):
             durable.remove(path)
         for folder in {files.folder, files.work}:
             if folder.is_dir():
@@ -47,6 +49,35 @@ def remains(session: Path, files: Beside) -> list[Path]:
     """Return what else runs on a session that is gone have left: its temp files and late links."""
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
     return [*stale_drafts(files.work, session), *late]
+
+
+def needed_links(session: Path, files: Beside) -> list[Path]:
+    """Return the late links with lines that may stand nowhere else: open for writing, or with a tail not carried over.
+
+    There is no session to carry them over into, nor to tell whether it has them.
+    """
+    return [
+        state.path(files.work, session)
+        for states in late_links(files.work, session).values()
+        if _is_needed(states[0].path(files.work, session), min(state.drained for state in states))
+        for state in states
+    ]
+
+
+def _is_needed(link: Path, drained: int) -> bool:
+    try:
+        fd = open_file(link)
+    except (FileNotFoundError, Refused):
+        # Nobody appends a session's lines to what is no regular file.
+        return False
+    try:
+        # Asked before the size is looked at: an answer NO means that nothing will come any more.
+        holding = held(fd)
+        found = os.fstat(fd)
+        is_quiet = time.time() - found.st_mtime > LINK_SECONDS
+        return found.st_size > drained or holding is Held.YES or (holding is Held.UNKNOWN and not is_quiet)
+    finally:
+        os.close(fd)
 
 
 def dead_drafts(session: Path, files: Beside) -> list[Path]:

@@ -192,6 +192,11 @@ class Journal:
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
 
     @property
+    def session_ids(self) -> tuple[str, ...]:
+        """Return all ids that runs noted: another session may have lain at the path before this one."""
+        return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
+
+    @property
     def restored(self) -> bool:
         """Say whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored

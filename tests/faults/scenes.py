@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.audit import verify_session
-from sessioncompress.clean import DAY, MISSING_DAYS, Limits, clean_one, plan_clean
+from sessioncompress.clean import clean_one, plan_clean
 from sessioncompress.compress import compress_session
+from sessioncompress.decide import DAY, MISSING_DAYS, Limits
 from sessioncompress.forget import forget_session
 from sessioncompress.restore import restore_session
 from sessioncompress.store import missing, originals, packer
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession
-from tests.runs import EAGER, turn, write
+from tests.runs import EAGER, days_ago, turn, write
 from tests.store.tools import disk, in_a_child, left_over
 
 NAME = "session.jsonl"
@@ -97,7 +98,8 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
     """Beside what dead runs left of a session lies all of one that is gone for long."""
     path = _compressed(folder, size)
     lost = write(folder, built(size, 1).bytes().replace(b'"id":"019cac38', b'"id":"119cac38', 1), f"gone {NAME}")
-    compress(lost)
+    with days_ago(2 * MISSING_DAYS):
+        compress(lost)
     session_id = str(json.loads(lost.read_bytes().partition(b"\n")[0])["id"])
     missing.note(beside(lost), session_id, time.time() - (MISSING_DAYS + 1) * DAY)
     content = path.read_bytes()
