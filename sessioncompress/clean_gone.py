@@ -8,33 +8,41 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from sessioncompress.decide import MISSING_DAYS, Decision, again
+from sessioncompress.decide import AS_IT_WAS, MISSING_DAYS, Decision, again
 from sessioncompress.errors import failing
 from sessioncompress.forget import forget_gone
 from sessioncompress.stats import Cause, CleanStats, ForgetStats
 from sessioncompress.store import gone, missing, times
 
 DEAD_RUN = "a run that has ended left it"
-_AS_IT_WAS = "What lies beside it is as it was."
 
 
-def clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats:
+def clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided of a session that is gone, or find out what that would come to; see clean_one()."""
     holding = decision.holding
     if os.path.lexists(holding.session):
         return replace(stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
     if decision.deletes and not dry_run:
-        with failing(holding.session, state=_AS_IT_WAS):
+        with failing(holding.session, state=AS_IT_WAS):
             decision = again(decision)
+            if not _lies_there(decision):
+                return None
     if decision.deletes:
         return with_cost(stats_of(decision), forget_gone(holding.session, holding.policy, dry_run=dry_run))
     return _clean_missing(decision, dry_run=dry_run)
 
 
+def _lies_there(decision: Decision) -> bool:
+    """Say whether anything is left: another clean-up may have been faster."""
+    holding = decision.holding
+    note = os.path.lexists(holding.beside.missing)
+    return bool(holding.size or note or gone.remains(holding.session, holding.beside))
+
+
 def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
     """Keep what lies beside a session that may not be gone, but for the temp files of dead runs."""
     holding = decision.holding
-    with failing(holding.session, state=_AS_IT_WAS):
+    with failing(holding.session, state=AS_IT_WAS):
         needed = gone.needed_links(holding.session, holding.beside)
         others = not holding.size and set(gone.remains(holding.session, holding.beside))
         dead = gone.dead_drafts(holding.session, holding.beside)

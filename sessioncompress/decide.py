@@ -6,12 +6,14 @@ import os
 import time
 from dataclasses import dataclass, field, replace
 
+from sessioncompress import files
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, references, told
 from sessioncompress.sightings import Lookout, Sightings
 from sessioncompress.stats import Cause
 from sessioncompress.store import gone, missing, times
 
+AS_IT_WAS = "What lies beside it is as it was."
 DAY = 24 * 3600
 MISSING_DAYS = 30
 """So long a session must have been found nowhere before what lies beside it goes."""
@@ -47,7 +49,7 @@ def decide(holding: Holding, lookout: Lookout | None, limits: Limits) -> Decisio
     decision = Decision(holding, deletes=False, lookout=lookout)
     wanted = limits.older_than is not None or limits.max_size is not None or not holding.exists
     try:
-        with failing(holding.session, state="What lies beside it is as it was."):
+        with failing(holding.session, state=AS_IT_WAS):
             decision = replace(decision, told=told(holding) if wanted and holding.size else NOTHING_TOLD)
             if not holding.exists:
                 decision = decide_gone(decision, lookout.first if lookout else Sightings())
@@ -58,8 +60,9 @@ def decide(holding: Holding, lookout: Lookout | None, limits: Limits) -> Decisio
 
 def again(decision: Decision) -> Decision:
     """Decide once more what was to be deleted, now that it goes: a run, or the session, may have come meanwhile."""
-    holding = decision.holding
-    now = replace(decision, told=told(holding) if holding.size else NOTHING_TOLD)
+    with failing(decision.holding.session, state=AS_IT_WAS):
+        holding = replace(decision.holding, size=files.size_beside(decision.holding.beside))
+    now = replace(decision, holding=holding, told=told(holding) if holding.size else NOTHING_TOLD)
     if decision.cause is Cause.GONE and decision.lookout is not None:
         return decide_gone(replace(now, deletes=False), decision.lookout.again())
     if now.told != decision.told:

@@ -884,3 +884,12 @@ def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:
     first, second, _ = run(folder).stdout.splitlines()
     for line in (first, second):
         assert line.endswith("jsonl: would delete 1 file that ended runs left, 0 KB")
+
+
+def test_another_clean_up_was_faster(folder: Path) -> None:
+    """Nothing is left to be said."""
+    lose(folder / "session.jsonl")
+    (decision,) = plan_clean([folder], lambda _: EAGER, NOTHING).decisions
+    clean(folder)
+    assert clean_one(decision, dry_run=False) is None
+    assert list(folder.iterdir()) == []
