@@ -48,7 +48,7 @@ def ends_where_it_says(files: Beside, journal: Journal) -> bool:
     fd = open_file(files.originals)
     try:
         if run.originals_sha256:
-            return _digest(fd, start, run.store_size) == run.originals_sha256
+            return digest(fd, start, run.store_size) == run.originals_sha256
         following = os.pread(fd, len(_FRAME), run.store_size)
     finally:
         os.close(fd)
