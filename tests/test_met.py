@@ -166,7 +166,7 @@ def test_every_command_refuses_by_name(sides: Sides, meet: Callable[[Sides], Non
     ):
         done = CliRunner().invoke(main, [*arguments, str(path)])
         assert done.exit_code == 5, (arguments, done.output)
-        assert "git has put two sides together here" in done.output, arguments
+        assert "two sides stand together here" in done.output, arguments
         assert f"git -C {path.parent} checkout HEAD -- {THREE} (" in done.output
         assert everything(beside(path), path) == before, arguments
 

@@ -21,7 +21,7 @@ def met(journal: str | os.PathLike[str], how: str, line: int | None = None) -> M
     """Make the error for two sides that both went on from the same originals and journal."""
     path = Path(journal)
     return Met(
-        f"git has put two sides together here, which both went on from the same originals: {how}",
+        f"two sides stand together here, put so by git or from a backup, which went on from the same originals: {how}",
         where=path,
         line=line,
         state=NOT_CHANGED,
@@ -48,5 +48,5 @@ def _way_out(journal: Path) -> str:
         f"When it is done, {git} log --all --reflog --full-history --oneline -- {quote(store[1])} lists the commits of "
         f"both sides; take from the last one of a side: {git} checkout COMMIT -- {three} (COMMIT is its number).{path} "
         "To keep what both sides have, do so for each in turn, run 'sessioncompress restore' on it and keep a copy: "
-        "restored sessions can be merged."
+        "restored sessions can be merged. Where no git was at work, put the file back that goes with the other."
     )
