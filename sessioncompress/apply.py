@@ -189,7 +189,7 @@ class Applier:
 
     def _block(self, number: int, each: Replacement, block: Block, content: bytes, path: Path) -> BlockRecord:
         made = self._view.call(number, block) if block.kind in _MAYBE_FILES else None
-        file = made.file if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
+        file = _writable(made.file) if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
         whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, path)
         return BlockRecord(
             ref=self._references.refer(content),
@@ -253,6 +253,15 @@ class Applier:
     def _original_of(self, number: int) -> bytes:
         """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
         return self._recorded.get(number) or self.done.records.original_of(number)
+
+
+def _writable(name: str) -> str:
+    """Return a name that the journal can hold: a call that only its agent can read may name what is no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return ""
+    return name
 
 
 def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:

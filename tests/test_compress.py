@@ -527,6 +527,21 @@ def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monk
     assert path.read_bytes() == made.bytes()
 
 
+def test_a_call_that_only_its_agent_reads_may_name_any_file(tmp_path: Path) -> None:
+    """A lone surrogate is no text that the journal can hold."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("read", {"path": f"a{number}"}, texts.log_lines(random.Random(number), 90))
+    data = turn(made, 2).bytes().replace(b'"path":"a1"', rb'"path":"a\ud83d"')
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    compress(path)
+    assert [block.get("file") for block in journal_of(path) if block["type"] == "block"] == ["a0", None, "a2"]
+    restore(path)
+    assert path.read_bytes() == data
+
+
 def test_mode_and_time_stay(tmp_path: Path) -> None:
     """Agents list sessions by time."""
     path = write(tmp_path, work(PiSession(), 1))
