@@ -31,7 +31,8 @@ POLICIES = {
     "greedy": GREEDY,
     "by tokens": replace(GREEDY, protect_mode=ProtectMode.TURNS_AND_TOKENS, turn_threshold_before_compress=2),
     "no thinking": replace(EAGER, strip_thinking=False, eliminate_redundancy=False),
-    "only what pays": replace(BALANCED, size_threshold_kb=8, min_saved_kb=4, turn_threshold_before_compress=1),
+    # With no threshold: what is under it is not even opened, and keeps what a killed run left.
+    "only what pays": replace(BALANCED, size_threshold_kb=0, min_saved_kb=4, turn_threshold_before_compress=1),
 }
 _POLICY = st.sampled_from(sorted(POLICIES))
 _MOST_CALLS = 24
