@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sessioncompress.clean_gone import DEAD_RUN, clean_gone, size_of, stats_of, with_cost
+from sessioncompress.clean_gone import DEAD_RUN, clean_gone, size_going, stats_of, with_cost
 from sessioncompress.decide import Decision, Limits, again, decide, undated
 from sessioncompress.discover import Found, is_folder
 from sessioncompress.forget import forget_open
@@ -109,7 +109,7 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         lengths = journals.load(holding.beside.journal).lengths
         check(session, holding.beside, lengths)
         going = removable(session, holding.beside)
-        size = size_of(going)
+        size = size_going(going)
         if not dry_run:
             recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]

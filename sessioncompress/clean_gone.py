@@ -46,7 +46,7 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         needed = gone.needed_links(holding.session, holding.beside)
         others = not holding.size and set(gone.remains(holding.session, holding.beside))
         dead = gone.dead_drafts(holding.session, holding.beside)
-        size = size_of(dead)
+        size = size_going(dead)
         if not dry_run:
             _keep_note(decision)
             gone.remove_drafts(dead, holding.beside)
@@ -86,7 +86,7 @@ def with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
     )
 
 
-def size_of(paths: Iterable[Path]) -> int:
+def size_going(paths: Iterable[Path]) -> int:
     """Return the bytes that go with these names: those of a file that has another name stay."""
     found = [path.lstat() for path in paths]
     return sum(each.st_size for each in found if each.st_nlink == 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
-from sessioncompress.store.beside import Beside, beside
+from sessioncompress.store.beside import Beside, beside, size_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.survey import survey
@@ -50,11 +49,7 @@ def backup_folder(named: str, where: Path) -> Path:
 
 def size_beside(files: Beside) -> int:
     """Return the bytes of what lies beside a session."""
-    total = 0
-    for path in (files.originals, files.journal):
-        with suppress(FileNotFoundError):
-            total += path.lstat().st_size
-    return total
+    return sum(size_of(path) or 0 for path in (files.originals, files.journal))
 
 
 def format_of(session: OpenSession) -> Format:

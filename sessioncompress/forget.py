@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import Found, folders
-from sessioncompress.errors import Damaged, SessionCompressError, UsageError, failing
+from sessioncompress.discover import Found
+from sessioncompress.errors import Damaged, UsageError, failing
+from sessioncompress.holdings import sessions_of
 from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside
-from sessioncompress.store.leftover import size_of
+from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
 
@@ -48,14 +49,9 @@ def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator
 
     With an `error` it is a folder of which that cannot be known; the others are gone through.
     """
-    for here in folders(folder):
-        any_session = here / "session.jsonl"
-        try:
-            sessions = list(gone.sessions_gone(here, files.beside_of(any_session, policy_of(any_session))))
-        except SessionCompressError as error:
-            yield Found(here, named=True, error=error)
-        else:
-            yield from (Found(each, named=True) for each in sessions)
+    for found in sessions_of(folder, policy_of):
+        if found.error is not None or not os.path.lexists(found.path):
+            yield replace(found, named=True)
 
 
 def _is_there(path: Path | str) -> bool:

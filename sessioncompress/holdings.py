@@ -59,7 +59,7 @@ def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iter
     """
     seen: set[Path] = set()
     for path in paths:
-        for found in _sessions(path, policy_of):
+        for found in sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
             place = found.path.parent.resolve() / found.path.name
             if found.error is not None:
                 yield found
@@ -87,12 +87,12 @@ def _journal(holding: Holding) -> journals.Journal:
     return journal
 
 
-def _sessions(path: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
-    """Yield the sessions that a path may mean, with an error the folders of which nothing can be known."""
-    if not is_folder(path):
-        yield Found(path, named=True)
-        return
-    for here in folders(path):
+def sessions_of(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
+    """Yield the sessions of a folder, and below it, for which files of ours lie there or in its backup folder.
+
+    With an `error` it is a folder of which that cannot be known; the others are gone through.
+    """
+    for here in folders(folder):
         try:
             yield from [Found(each, named=False) for each in _in_folder(here, policy_of)]
         except SessionCompressError as error:

@@ -128,6 +128,7 @@ def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
     for each in (work / "session.jsonl.late-1-2-6-4-5", work / "session.jsonl.temp-0123abcd", kept):
         each.write_bytes(b"secret")
     path.unlink()
+    assert {each.path.name for each in sessions_gone(tmp_path, lambda _: EAGER)} == {"session.jsonl", "session.jsonl2"}
     assert forget_session(path, EAGER).bytes_deleted == 12
     assert list(work.iterdir()) == [kept]
 

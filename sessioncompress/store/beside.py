@@ -1,4 +1,4 @@
-"""Where the files that belong to a session lie; pure names, nothing is opened."""
+"""Where the files that belong to a session lie, and how long they are; nothing is opened."""
 
 from __future__ import annotations
 
@@ -83,6 +83,14 @@ def originals_of(journal: Path) -> Path:
 def session_beside(journal: Path) -> str:
     """Return the name of the session that a journal in a folder beside it belongs to."""
     return originals_of(journal).name.removesuffix(_ZST)
+
+
+def size_of(path: Path) -> int | None:
+    """Return a file's length in bytes, or None where there is none."""
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _home(folder: Path) -> str:

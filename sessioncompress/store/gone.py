@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from sessioncompress.errors import Refused, failing
 from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside, session_of
+from sessioncompress.store.beside import Beside
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import late_links, stale_drafts
 from sessioncompress.store.lock import lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
-
-
-def sessions_gone(folder: Path, files: Beside) -> Iterator[Path]:
-    """Yield the sessions of a folder that are gone while files still lie there, or in its backup folder, for them.
-
-    `files` are those of any session of that folder.
-    """
-    with failing(files.folder, state=""):
-        names = sorted(os.listdir(files.folder)) if files.folder.is_dir() else []
-    paths = {folder / name: None for each in names if (name := session_of(files, each))}
-    yield from (path for path in paths if not os.path.lexists(path))
 
 
 def forget_gone(session: Path, files: Beside) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from itertools import pairwise
+from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import reading
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
-
-_FRAME = b"\x28\xb5\x2f\xfd"
-"""How every zstd frame begins."""
+from sessioncompress.store.originals import FRAME_MAGIC
 
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
@@ -26,9 +24,28 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
             state=NOT_CHANGED,
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
         )
-    if any(run.originals_sha256 for run in journal.runs):
-        with failing(files.originals):
-            _compare(files, journal)
+    with failing(files.originals):
+        changed = first_changed(files.originals, journal)
+    if changed is not None:
+        start, end = changed
+        raise Damaged(
+            f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
+            where=files.originals,
+            state=NOT_CHANGED,
+            remedy="Put the file back from a backup.",
+        )
+
+
+def first_changed(originals: Path, journal: Journal) -> tuple[int, int] | None:
+    """Return where the originals begin and end of the first run whose SHA-256 is not that of what is there."""
+    spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
+    if not spans:
+        return None
+    fd = open_file(originals)
+    try:
+        return next(((start, end) for wanted, start, end in spans if digest(fd, start, end) != wanted), None)
+    finally:
+        os.close(fd)
 
 
 def ends_where_it_says(files: Beside, journal: Journal) -> bool:
@@ -37,11 +54,7 @@ def ends_where_it_says(files: Beside, journal: Journal) -> bool:
     The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,
     or the nothing that a power cut leaves where one was to be.
     """
-    spans = pairwise([0, *(run.store_size for run in journal.runs)])
-    last = next(
-        ((run, start) for run, (start, end) in reversed(list(zip(journal.runs, spans, strict=True))) if end > start),
-        None,
-    )
+    last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
     if last is None:
         return True
     run, start = last
@@ -49,27 +62,10 @@ def ends_where_it_says(files: Beside, journal: Journal) -> bool:
     try:
         if run.originals_sha256:
             return digest(fd, start, run.store_size) == run.originals_sha256
-        following = os.pread(fd, len(_FRAME), run.store_size)
+        following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
     finally:
         os.close(fd)
-    return _FRAME.startswith(following) or not following.strip(b"\0")
-
-
-def _compare(files: Beside, journal: Journal) -> None:
-    fd = open_file(files.originals)
-    try:
-        start = 0
-        for run in journal.runs:
-            if run.originals_sha256 and digest(fd, start, run.store_size) != run.originals_sha256:
-                raise Damaged(
-                    f"what a run wrote to bytes {start:,} to {run.store_size:,} is not the same any more",
-                    where=files.originals,
-                    state=NOT_CHANGED,
-                    remedy="Put the file back from a backup.",
-                )
-            start = run.store_size
-    finally:
-        os.close(fd)
+    return FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
 
 
 def digest(fd: int, start: int, end: int) -> str:

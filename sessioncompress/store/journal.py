@@ -74,6 +74,11 @@ class Journal:
             self._owners.append(len(self._lines) - 1)
 
     @property
+    def spans(self) -> Iterator[tuple[RunRecord, int]]:
+        """Yield the runs, each with the byte of the originals at which it began to write."""
+        return zip(self.runs, [0, *(run.store_size for run in self.runs)], strict=False)
+
+    @property
     def lines(self) -> Iterator[LineRecord]:
         """Yield the line records."""
         return map(self.line, range(len(self._lines)))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, Lengths
+from sessioncompress.store.beside import Beside, Lengths, size_of
 from sessioncompress.store.growing import too_short
 from sessioncompress.store.intact import ends_where_it_says
 from sessioncompress.store.journal import Journal
@@ -40,8 +39,9 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             "prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
         )
     behind = Lengths(originals or 0, journal or 0) != lengths and journal != FORGOTTEN
-    if behind and originals != lengths.originals:
-        _refuse_if_met(files)
+    loaded = _loaded(files) if behind and originals != lengths.originals else None
+    if loaded is not None:
+        refuse_if_another_sides(files.journal, loaded)
     for path, size, committed in (
         (files.originals, originals or 0, lengths.originals),
         (files.journal, journal or 0, lengths.journal),
@@ -49,15 +49,9 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
         if size < committed:
             raise too_short(path, size, committed)
     if behind:
-        if (originals or 0) > lengths.originals:
-            _refuse_if_of_another(files)
+        if loaded is not None and not ends_where_it_says(files, loaded):
+            raise _of_another(files)
         _refuse_unless_a_trace(session, files, lengths)
-
-
-def _refuse_if_met(files: Beside) -> None:
-    """Raise Met where the originals have another length than the journal says since they are those of another side."""
-    if (loaded := _loaded(files)) is not None:
-        refuse_if_another_sides(files.journal, loaded)
 
 
 def _loaded(files: Beside) -> Journal | None:
@@ -70,28 +64,18 @@ def _loaded(files: Beside) -> Journal | None:
         return None
 
 
-def _refuse_if_of_another(files: Beside) -> None:
-    """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
+def _of_another(files: Beside) -> Damaged:
+    """Return what is wrong where the journal is not that of these originals: what lies behind its end is no trace then.
 
     Cutting it off would leave a frame without its end, and no line in it could be read again.
     """
-    loaded = _loaded(files)
-    if loaded is not None and not ends_where_it_says(files, loaded):
-        raise Damaged(
-            f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
-            where=files.journal,
-            state="The session and its originals are not changed.",
-            remedy=f"Put the journal that was written with them back, or the originals that belong to this one. "
-            f"'zstd -dc {files.originals.name}' prints all that are there.",
-        )
-
-
-def size_of(path: Path) -> int | None:
-    """Return a file's length, or None where there is none."""
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return None
+    return Damaged(
+        f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
+        where=files.journal,
+        state="The session and its originals are not changed.",
+        remedy=f"Put the journal that was written with them back, or the originals that belong to this one. "
+        f"'zstd -dc {files.originals.name}' prints all that are there.",
+    )
 
 
 def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessioncompress.errors import SessionCompressError, failing
-from sessioncompress.store.beside import originals_of
-from sessioncompress.store.intact import digest
+from sessioncompress.store.beside import originals_of, size_of
+from sessioncompress.store.intact import first_changed
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, AnotherLine, OriginalsReader
 from sessioncompress.store.sides import met
 
@@ -21,17 +20,10 @@ def refuse_if_another_sides(journal: Path, loaded: Journal) -> None:
     rots, or is cut off, does not look like that.
     """
     originals = originals_of(journal)
-    if loaded.broken or _length(originals) in (None, loaded.store_size):
+    if loaded.broken or size_of(originals) in (None, loaded.store_size):
         return
     if any(_is_anothers(originals, loaded, row) for row in _beginnings(loaded)) or _ends_elsewhere(originals, loaded):
         raise met(journal, "the originals beside it are those of other runs than it names")
-
-
-def _length(path: Path) -> int | None:
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return None
 
 
 def _beginnings(loaded: Journal) -> list[int]:
@@ -41,7 +33,7 @@ def _beginnings(loaded: Journal) -> list[int]:
         place = loaded.line(row).place
         if place is not None:
             first.setdefault(place.frame, row)
-    starts = dict.fromkeys([0, *(run.store_size for run in loaded.runs)])
+    starts = dict.fromkeys(start for _, start in loaded.spans)
     return [first[start] for start in starts if start in first]
 
 
@@ -64,7 +56,8 @@ def _ends_elsewhere(originals: Path, loaded: Journal) -> bool:
     Where both sides kept the same lines first, only how many more tells them apart.
     """
     try:
-        position, end = _first_changed(originals, loaded)
+        with failing(originals):
+            position, end = first_changed(originals, loaded) or (0, 0)
         with OriginalsReader(originals) as reader:
             while position < end:
                 content, position = reader.frame(position)
@@ -74,14 +67,3 @@ def _ends_elsewhere(originals: Path, loaded: Journal) -> bool:
     except SessionCompressError:
         pass
     return False
-
-
-def _first_changed(originals: Path, loaded: Journal) -> tuple[int, int]:
-    """Return where the originals lie of the first run whose digest is not that of what is there; nothing if all are."""
-    start = 0
-    with failing(originals), open(open_file(originals), "rb", buffering=0) as file:
-        for run in loaded.runs:
-            if run.originals_sha256 and digest(file.fileno(), start, run.store_size) != run.originals_sha256:
-                return start, run.store_size
-            start = run.store_size
-    return start, start

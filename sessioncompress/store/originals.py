@@ -13,6 +13,8 @@ from sessioncompress.store.lock import open_file
 if TYPE_CHECKING:
     from sessioncompress.store import zstd
 
+FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""How every zstd frame begins."""
 FRAME_BYTES: Final = 2 << 20
 """The content of every frame but the last one of a run."""
 LONGEST_LINE: Final = 64 << 20

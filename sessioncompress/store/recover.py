@@ -9,12 +9,12 @@ from pathlib import Path
 
 from sessioncompress.errors import failing
 from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside, Lengths
+from sessioncompress.store.beside import Beside, Lengths, size_of
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import Late, holding_state, late_links, stale_drafts
-from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed, size_of
+from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.missing import forget_note
 from sessioncompress.store.swap import forget_links

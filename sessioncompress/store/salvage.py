@@ -10,11 +10,9 @@ from typing import Final
 
 from sessioncompress.errors import Unreadable
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, READ_BYTES, OriginalsReader, Place, new_decoder
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
 
-_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-"""What every frame begins with."""
-_FLAGS: Final = len(_MAGIC)
+_FLAGS: Final = len(FRAME_MAGIC)
 """Where the byte stands that says what a frame's head holds."""
 _CHECKSUM: Final = 0x04
 _ALL: Final = FRAME_BYTES + 1
@@ -60,10 +58,10 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
 def _next_frame(fd: int, position: int) -> int:
     """Return where the next frame seems to begin, -1 if none does."""
     while data := os.pread(fd, FRAME_BYTES, position):
-        found = data.find(_MAGIC)
+        found = data.find(FRAME_MAGIC)
         if found >= 0:
             return position + found
-        position += max(1, len(data) - len(_MAGIC) + 1)
+        position += max(1, len(data) - len(FRAME_MAGIC) + 1)
     return -1
 
 

@@ -31,6 +31,7 @@ from tests.store.tools import (
     in_a_child,
     left_over,
     make_session,
+    names_of_descriptors,
     originals_of,
     read_lengths,
     restore,
@@ -39,9 +40,6 @@ from tests.store.tools import (
 )
 
 NEW = shortened(OLD)
-linux = pytest.mark.skipif(
-    not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only"
-)
 SECOND = OLD.replace(b'"id":"', b'"id":"second-')
 
 
@@ -107,7 +105,7 @@ def test_modes_under_an_open_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / ".sessioncompress").stat().st_mode) == 0o700
 
 
-@linux
+@names_of_descriptors
 def test_the_order_of_writes(tmp_path: Path) -> None:
     """Originals and journal are flushed before the swap, links before and after it; this order is the argument."""
     path = make_session(tmp_path)
@@ -124,7 +122,7 @@ def test_the_order_of_writes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@linux
+@names_of_descriptors
 def test_the_order_of_taking_back(tmp_path: Path) -> None:
     """No journal ever names originals that are gone, also where a kill ends the undoing."""
     path = make_session(tmp_path)
@@ -301,7 +299,7 @@ def flipping(part: str) -> Callable[[int, str, tuple[Any, ...]], None]:
     return flip
 
 
-@linux
+@names_of_descriptors
 @pytest.mark.parametrize("part", [".zst", ".refs.jsonl"])
 def test_a_disk_that_corrupts_the_backup(tmp_path: Path, part: str) -> None:
     """What does not read back as written is noticed before the session is touched, and taken away."""

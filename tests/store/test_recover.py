@@ -24,6 +24,7 @@ from tests.store.tools import (
     failing_at,
     left_over,
     make_session,
+    names_of_descriptors,
     read_lengths,
     restore,
     shortened,
@@ -262,7 +263,7 @@ def test_forget(tmp_path: Path) -> None:
     assert everything(tmp_path) == {"session.jsonl": OLD}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only")
+@names_of_descriptors
 def test_the_order_of_forgetting(tmp_path: Path) -> None:
     """The journal is a stub, on the disk, before the originals go; and what went has gone from the disk too."""
     path = make_session(tmp_path)

@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths, beside
 from sessioncompress.store.commit import Committed, Rewrite
@@ -23,6 +25,9 @@ from sessioncompress.store.recover import recover
 OLD = b"".join(b'{"id":"%d","text":"%s"}\n' % (number, b"much text " * 40) for number in range(6))
 MTIME = 1_600_000_000_123_456_789
 APPENDED = b'{"id":"new"}\n'
+names_of_descriptors = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="file names of descriptors are known on Linux only"
+)
 
 
 def make_session(folder: Path, content: bytes = OLD, name: str = "session.jsonl") -> Path:
