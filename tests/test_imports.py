@@ -18,6 +18,7 @@ MODULES = sorted(str(path.relative_to(PACKAGE).with_suffix("")).replace("/", "."
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command, and the names that a library user imports", frozenset({"__main__", "__init__"})),
     ("the command line", frozenset({"cli"})),
+    ("each command", frozenset({"commands"})),
     ("what is printed of many stores", frozenset({"clean_report"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("many stores, and which of them can go", frozenset({"clean"})),

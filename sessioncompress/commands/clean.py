@@ -1,0 +1,96 @@
+"""`clean`: delete the originals of sessions that are gone, and what runs that ended left behind."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_json
+from sessioncompress.errors import SessionCompressError
+
+if TYPE_CHECKING:
+    from sessioncompress.stats import CleanStats
+
+
+def _amount(
+    units: Mapping[str, int], example: str
+) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """Return what reads a number with one of a few units as what it comes to."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+        if value is None:
+            return None
+        found = re.fullmatch(rf"(\d{{1,9}})({'|'.join(units)})", value)
+        if found is None:
+            raise click.BadParameter(
+                f"{value!r} is no whole number with {' or '.join(units)} behind it, as in {example}", ctx, param
+            )
+        return int(found[1]) * units[found[2]]
+
+    return read
+
+
+@click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do it; without this it only says what would go.")
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    callback=_amount({"d": 24 * 3600}, "90d"),
+    help="Also delete the originals of sessions whose last run is older, as in 90d.",
+)
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    callback=_amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
+    help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
+)
+@CONFIG
+@BACKUP_DIR
+@JSON
+@errors_end_it
+def clean(
+    paths: Sequence[Path],
+    yes: bool,
+    older_than: int | None,
+    max_size: int | None,
+    config: Path | None,
+    backup_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Delete the originals of sessions that are gone, and what runs that ended left behind."""
+    from itertools import chain
+
+    from sessioncompress import archive, clean_report
+    from sessioncompress.clean import clean_one, plan_clean
+    from sessioncompress.decide import Limits
+    from sessioncompress.discover import Found
+
+    planned = plan_clean(
+        paths, lambda path: policy_for(path, config, None, {"backup_dir": backup_dir}), Limits(older_than, max_size)
+    )
+    decisions = {each.holding.session: each for each in planned.decisions}
+    found = chain(planned.unread, (Found(path, named=True) for path in decisions))
+    done: list[CleanStats] = []
+    failed: list[tuple[str, SessionCompressError]] = []
+    codes: set[int] = set()
+    for outcome in archive.each(found, lambda found: clean_one(decisions[found.path], dry_run=not yes)):
+        codes.add(outcome.exit_code)
+        if outcome.error is not None:
+            failed.append((str(outcome.found.path), outcome.error))
+            click.echo(clean_report.failed_line(outcome.error), err=True)
+        elif outcome.result is not None:
+            done.append(outcome.result)
+            if not as_json:
+                click.echo(clean_report.line(outcome.result, dry_run=not yes))
+    if as_json:
+        echo_json(clean_report.document(done, failed, dry_run=not yes))
+    else:
+        click.echo(clean_report.total_line(done, len(failed), dry_run=not yes))
+    sys.exit(archive.worst(codes))

@@ -1,0 +1,93 @@
+"""`compress`: make sessions smaller, in place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, PATHS, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_json
+from sessioncompress.errors import SessionCompressError
+
+if TYPE_CHECKING:
+    from sessioncompress.discover import Found
+    from sessioncompress.stats import CompressionStats
+
+
+@click.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
+@PATHS
+@click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
+@click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+@CONFIG
+@PRESET
+@click.option(
+    "--keep-turns",
+    type=click.IntRange(0),
+    help="User turns that stay whole; in a session with no more of them --protect-tokens counts.",
+)
+@click.option(
+    "--protect-mode",
+    type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
+    help="How the recent context is measured.",
+)
+@click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole.")
+@click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
+@click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
+@BACKUP_DIR
+@click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
+@click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
+@JSON
+@errors_end_it
+def compress(
+    paths: Sequence[Path],
+    dry_run: bool,
+    check: bool,
+    config: Path | None,
+    preset: str | None,
+    as_json: bool,
+    force: bool,
+    **overrides: Any,
+) -> None:
+    """Make sessions smaller, in place."""
+    from dataclasses import replace
+
+    from sessioncompress import archive, gate, report
+    from sessioncompress.discover import discover
+
+    rehearse = dry_run or check
+
+    def work(found: Found) -> CompressionStats:
+        policy = policy_for(found.path, config, preset, overrides)
+        if (skipped := gate.skip(found.path, policy, force=force)) is not None:
+            return skipped
+        from sessioncompress.compress import compress_session
+
+        return replace(compress_session(found.path, policy, dry_run=rehearse, force=force), path=str(found.path))
+
+    done: list[CompressionStats] = []
+    passed_over = 0
+    codes: set[int] = set()
+    for outcome in archive.each(discover(paths), work):
+        codes.add(outcome.exit_code)
+        if outcome.passed_over:
+            passed_over += 1
+            continue
+        stats = outcome.result or report.failed(
+            str(outcome.found.path), outcome.error or SessionCompressError("nothing came of it")
+        )
+        done.append(stats)
+        if not as_json or outcome.error:
+            click.echo(report.line(stats, dry_run=rehearse), err=outcome.error is not None)
+        for text in report.warnings(stats):
+            click.echo(text, err=True)
+    if as_json:
+        echo_json(report.document(done))
+    else:
+        click.echo(report.total_line(done, passed_over=passed_over, dry_run=rehearse))
+    if check and any(stats.status.value == "compressed" for stats in done):
+        codes.add(1)
+    sys.exit(archive.worst(codes))

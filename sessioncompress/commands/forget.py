@@ -1,0 +1,71 @@
+"""`forget`: delete what lies beside sessions, after saying what that loses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_total, for_all
+from sessioncompress.printable import printable
+
+if TYPE_CHECKING:
+    from sessioncompress.policy import Policy
+    from sessioncompress.stats import ForgetStats
+
+
+@click.command(epilog="Example: sessioncompress forget session.jsonl")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@CONFIG
+@BACKUP_DIR
+@errors_end_it
+def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
+    """Delete what lies beside sessions, after saying what can then not be restored."""
+    from itertools import chain
+
+    from sessioncompress.discover import discover, is_folder
+    from sessioncompress.forget import forget_session, sessions_gone
+    from sessioncompress.report import at_stake, kb, links_kept
+
+    def policy_of(path: Path) -> Policy:
+        return policy_for(path, config, None, {"backup_dir": backup_dir})
+
+    def work(path: Path) -> tuple[str, ForgetStats]:
+        policy = policy_of(path)
+        would = forget_session(path, policy, dry_run=True)
+        name = printable(str(path)) + (" (session gone)" if would.gone else "")
+        if not would.bytes_deleted:
+            kept = f"kept {links_kept(would.links_kept)}" if would.links_kept else "nothing lies beside it"
+            click.echo(f"{name}: {kept}")
+            return "with nothing beside", would
+        if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?", path):
+            click.echo(f"{name}: kept")
+            return "kept", would
+        done = forget_session(path, policy)
+        click.echo(f"{name}: deleted {at_stake(done, done=True)}")
+        return "deleted", done
+
+    gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
+    done = for_all(chain(discover(paths), gone), work)
+    deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
+    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
+    echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
+    sys.exit(done.exit_code)
+
+
+def _confirmed(question: str, path: Path) -> bool:
+    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error."""
+    try:
+        return click.confirm(question)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise KeyboardInterrupt from None
+    click.echo()
+    from sessioncompress.errors import UsageError
+
+    raise UsageError("nobody answers", where=path, state="Nothing of it is deleted.", remedy="Use --yes.")

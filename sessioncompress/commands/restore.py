@@ -1,0 +1,56 @@
+"""`restore`: give sessions their original bytes back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, PATHS, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_total, for_each
+from sessioncompress.printable import printable
+
+if TYPE_CHECKING:
+    from sessioncompress.stats import RestoreStats
+
+
+@click.command(epilog="Example: sessioncompress restore session.jsonl")
+@PATHS
+@click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
+@click.option(
+    "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
+)
+@CONFIG
+@BACKUP_DIR
+@errors_end_it
+def restore(
+    paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
+) -> None:
+    """Give sessions their original bytes back; what was appended since stays."""
+    if originals and not from_markers:
+        raise click.UsageError("--originals goes with --from-markers")
+    from sessioncompress.report import kb
+    from sessioncompress.restore import restore_session
+
+    def work(path: Path) -> RestoreStats:
+        policy = policy_for(path, config, None, {"backup_dir": backup_dir})
+        done = restore_session(path, policy, from_markers=from_markers, originals=originals)
+        if done.lines_restored:
+            lines = f"{done.lines_restored:,} {'line' if done.lines_restored == 1 else 'lines'} restored"
+            sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}"
+            click.echo(f"{printable(str(path))}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
+        else:
+            click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
+        return done
+
+    done = for_each(paths, work)
+    restored = [each for each in done.results if each.lines_restored]
+    before, after, lines = (
+        sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
+    )
+    what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
+    echo_total(paths, len(restored), what, {"unchanged": len(done.results) - len(restored), **done.others})
+    sys.exit(done.exit_code)

@@ -1,0 +1,47 @@
+"""`stats`: where the bytes of sessions are, and what would be saved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, PATHS, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_json, echo_total, for_each
+
+if TYPE_CHECKING:
+    from sessioncompress.stats import SessionStats
+
+
+@click.command(epilog="Example: sessioncompress stats session.jsonl")
+@PATHS
+@CONFIG
+@PRESET
+@BACKUP_DIR
+@JSON
+@errors_end_it
+def stats(
+    paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
+) -> None:
+    """Show where the bytes of sessions are and what would be saved; change nothing."""
+    from dataclasses import replace
+
+    from sessioncompress import report
+    from sessioncompress.inspect import inspect_session
+
+    def work(path: Path) -> SessionStats:
+        done = inspect_session(path, policy_for(path, config, preset, {"backup_dir": backup_dir}))
+        return replace(done, path=str(path), would=replace(done.would, path=str(path)))
+
+    done = for_each(paths, work)
+    if as_json:
+        echo_json(report.sessions_document(done.results))
+    else:
+        for each in done.results:
+            for text in report.session_lines(each):
+                click.echo(text)
+        echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+    sys.exit(done.exit_code)
