@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress.clean_gone import DEAD_RUN, clean_gone, size_going, stats_of, with_cost
-from sessioncompress.decide import Decision, Limits, again, decide, undated
+from sessioncompress.decide import Decision, Limits, again, by_limit, decide, undated
 from sessioncompress.discover import Found, is_folder
 from sessioncompress.forget import forget_open
 from sessioncompress.holdings import Holding, holdings
@@ -18,6 +18,7 @@ from sessioncompress.sightings import Lookout
 from sessioncompress.stats import Cause, CleanStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
+from sessioncompress.store.beside import size_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import check, recover, removable
 
@@ -75,8 +76,8 @@ def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
     for each in decisions:
         if each.holding.session in over:
             when = times.written(over[each.holding.session])
-            reason = f"of all that lies there it is of the oldest, last run {when}"
-            yield replace(each, deletes=True, cause=Cause.SIZE, reason=reason)
+            reason = f"its last run, {when}, is among the oldest"
+            yield by_limit(each, Cause.SIZE, reason)
         else:
             yield undated(each) if total > most and _is_undated(each) else each
 
@@ -108,8 +109,10 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     with open_session(holding.session, writing=True) as session:
         lengths = journals.load(holding.beside.journal).lengths
         check(session, holding.beside, lengths)
+        cut = (size_of(holding.beside.originals) or 0) - lengths.originals
+        cut += (size_of(holding.beside.journal) or 0) - lengths.journal
         going = removable(session, holding.beside)
-        size = size_going(going)
+        size = size_going(going) + cut
         if not dry_run:
             recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]

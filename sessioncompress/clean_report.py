@@ -48,15 +48,19 @@ def failed_line(error: SessionCompressError) -> str:
     return f"{status_of(error).value}: {error}"
 
 
-def total_line(done: Sequence[CleanStats], failed: int, *, dry_run: bool) -> str:
-    """Return the line that ends a clean-up."""
+def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *, dry_run: bool) -> str:
+    """Return the line that ends a clean-up; `lying` are the bytes that lay beside each session before it."""
     going = [each for each in done if each.deleted or each.left_over]
     size = sum(each.bytes_deleted + each.left_over_bytes for each in going)
-    parts = [f"total: {counted(len(going), 'session', 'sessions')}"]
+    parts = ["total: nothing to delete"]
     if going:
-        parts[0] += f": {'would delete' if dry_run else DELETED} {kb(size)}"
+        verb = "would delete" if dry_run else DELETED
+        parts = [f"total: {counted(len(going), 'session', 'sessions')}: {verb} {kb(size)}"]
     kept = len(done) - len(going)
     parts += [f"{number:,} {word}" for number, word in ((kept, KEPT), (failed, "failed or refused")) if number]
+    found = "lie" if dry_run or not going else "lay"
+    sessions = counted(len(lying), "session", "sessions")
+    parts.append(f"{kb(sum(lying))} {found} beside {sessions}" if lying else "no originals lie there")
     return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.errors import SessionCompressError, failing
@@ -17,6 +19,14 @@ AS_IT_WAS = "What lies beside it is as it was."
 DAY = 24 * 3600
 MISSING_DAYS = 30
 """So long a session must have been found nowhere before what lies beside it goes."""
+_NOWHERE = "the session is found nowhere (if it was moved, name the folder that it is in, too)"
+_ELSEWHERE = {
+    Cause.MOVED: "; its session is elsewhere now, and may need them",
+    Cause.FORKED: "; a fork of its session may need them",
+    Cause.MISSING: "; the session is found nowhere, but may only have been moved",
+    Cause.UNKNOWN: "; the session is not there, but may only have been moved",
+}
+"""What is said of a session that is not at its path where a limit deletes its originals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,7 @@ def decide_gone(decision: Decision, sights: Sightings) -> Decision:
     if not holding.size and not gone.remains(holding.session, holding.beside):
         return replace(decision, deletes=True, cause=Cause.GONE, reason="all else of it is gone already")
     if not known.session_ids:
-        why = "its journal, of version 0.1.0, has no id of it" if known.runs else "no journal lies there"
+        why = "its journal, of version 0.1.0, has no id of it" if known.runs else "no journal there tells of a run"
         return replace(decision, cause=Cause.UNKNOWN, reason=_unknown(why))
     if _may_be_off(holding):
         why = "its folder is not there or empty, as where a disk is off"
@@ -93,7 +103,12 @@ def _by_age(decision: Decision, older_than: int | None) -> Decision:
     age = time.time() - decision.told.last_run
     if age <= older_than:
         return decision
-    return replace(decision, deletes=True, cause=Cause.AGE, reason=f"its last run was {int(age / DAY):,} days ago")
+    return by_limit(decision, Cause.AGE, f"its last run was {int(age / DAY):,} days ago")
+
+
+def by_limit(decision: Decision, cause: Cause, reason: str) -> Decision:
+    """Delete what a limit asks for, and say where the session is not at its path: somebody may still need it."""
+    return replace(decision, deletes=True, cause=cause, reason=reason + _ELSEWHERE.get(decision.cause, ""))
 
 
 def undated(decision: Decision) -> Decision:
@@ -112,7 +127,7 @@ def _if_seen(decision: Decision, sights: Sightings) -> Decision | None:
     """Say where a session is that is not gone, or what of it is there."""
     ids, file = decision.told.session_ids, decision.holding.session.name
     if (path := sights.session(ids)) is not None:
-        return replace(decision, cause=Cause.MOVED, reason=f"its session is now {path}: move these files with it")
+        return replace(decision, cause=Cause.MOVED, reason=f"its session is now {path}: {_puts_back(decision, path)}")
     if (path := sights.archived(file)) is not None:
         return replace(decision, cause=Cause.MOVED, reason=f"{path} may be its session, packed")
     path = sights.fork(ids, file)
@@ -121,6 +136,12 @@ def _if_seen(decision: Decision, sights: Sightings) -> Decision | None:
     if path is not None:
         return replace(decision, cause=Cause.FORKED, reason=f"{path} is a fork of it, and may need its originals")
     return None
+
+
+def _puts_back(decision: Decision, path: Path) -> str:
+    """Return what a user can do that harms nothing, even where that place has originals of its own by now."""
+    line = shlex.join(["restore", "--from-markers", "--originals", str(decision.holding.session), str(path)])
+    return f"'sessioncompress {line}' puts these originals back into it"
 
 
 def _unless_unread(decision: Decision, sights: Sightings) -> Decision:
@@ -134,14 +155,13 @@ def _by_time(decision: Decision, since: float | None) -> Decision:
     last_run = decision.told.last_run
     if since is None or (last_run is not None and since < last_run):
         # A run saw the session after that: a clock was wrong, and the days begin anew.
-        reason = (
-            f"the session is found nowhere; {MISSING_DAYS} days count from the first run with --yes that finds it so"
-        )
+        begin = f"{MISSING_DAYS} days count from the first run with --yes that finds it so"
+        reason = f"{_NOWHERE}; {begin}"
         return replace(decision, cause=Cause.MISSING, reason=reason, since=None)
     decision = replace(decision, since=since)
     if time.time() - since < MISSING_DAYS * DAY:
         goes = times.written(since + MISSING_DAYS * DAY)
-        return replace(decision, cause=Cause.MISSING, reason=f"the session is found nowhere; this goes from {goes} on")
+        return replace(decision, cause=Cause.MISSING, reason=f"{_NOWHERE}; this goes from {goes} on")
     reason = f"the session is found nowhere since {times.written(since)}"
     return replace(decision, deletes=True, cause=Cause.GONE, reason=reason)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, SessionCompressError
+from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
 
-FOLDER = ".sessioncompress"
 _SUFFIX = ".jsonl"
 _NEVER = frozenset({FOLDER, ".git", "node_modules"})
 
@@ -30,7 +30,8 @@ def discover(paths: Iterable[Path], ending: str = _SUFFIX) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
     Of the files in a folder those whose names have that ending. A folder may be named by a link: the files in it are
-    what they are. A link to a file, and links met in a folder, are for the session's opening to refuse.
+    what they are. A link to a file, and links met in a folder, are for the session's opening to refuse. A journal
+    beside its originals, as in a backup folder, is no session.
     """
     seen: set[str] = set()
     for path in paths:
@@ -59,7 +60,7 @@ def _walk(folder: Path, ending: str) -> Iterator[Found]:
         yield from failures(unreadable)
         folders[:] = sorted(name for name in folders if name not in _NEVER)
         for name in sorted(names):
-            if name.endswith(ending):
+            if name.endswith(ending) and not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
                 yield Found(Path(here) / name, named=False)
     yield from failures(unreadable)
 

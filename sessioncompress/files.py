@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,11 @@ class Known:
 
 def beside_of(path: Path, policy: Policy) -> Beside:
     """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
-    return beside(path, path.parent / backup_folder(policy.backup_dir, path) if policy.backup_dir else None)
+    if not policy.backup_dir:
+        return beside(path)
+    folder = path.parent / backup_folder(policy.backup_dir, path)
+    # The system knows no way through a folder that is gone, not even up and out of it.
+    return beside(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
 
 
 def backup_folder(named: str, where: Path) -> Path:

@@ -72,7 +72,8 @@ def _way_out(markers: Markers, beside: Beside) -> str:
     elsewhere = (
         "If it was moved or renamed, name its old path, or if it is a copy the other session: "
         f"'restore --from-markers --originals OTHER'. Or put its two files here as {beside.journal} and "
-        f"{beside.originals.name}, or name their folder with --backup-dir."
+        f"{beside.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted them, "
+        "they are gone."
     )
     if not markers.nameless:
         return elsewhere

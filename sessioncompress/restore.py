@@ -110,10 +110,9 @@ class _Restore:
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
         form = files.format_of(self.session)
         if not journal.kept:
-            reason = "no original is stored that could be put back"
-            if store == self.beside and not journal.runs:
-                reason = "no original lies beside it; --originals names the session that others lie beside"
-            return self._stats(Status.UNCHANGED, reason)
+            if not journal.runs:
+                refuse_if_marked(self.session, self.beside)
+            return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with SalvagingReader(store.originals) as originals, self.session.reader() as file:
             putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
             unknown = self._unknown() if putback.is_own else ""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sessioncompress.discover import FOLDER, Found, failures
+from sessioncompress.discover import Found, failures
 from sessioncompress.errors import FileFailed
 from sessioncompress.heads import KEPT
+from sessioncompress.store.beside import FOLDER
+from sessioncompress.store.late import is_ours
 
 
 def every_file(places: Iterable[Path]) -> Iterator[Found]:
     """Yield every file in the folders and below, each folder once, whatever name leads to it.
 
-    No folder is passed over but our own: a session may have been moved into any. With an `error` it is what could not
-    be looked into: a folder that may not be read, a link to what is not there now, perhaps on a disk that is off, or
-    one to a folder above all that is looked through.
+    No folder is passed over, in our own only what we wrote: a session may have been moved into any. With an `error`
+    it is what could not be looked into: a folder that may not be read, a link to what is not there now, perhaps on a
+    disk that is off, or one to a folder above all that is looked through.
     """
     walked: set[str] = set()
     for place in places:
@@ -40,14 +43,15 @@ def _walk(place: Path, walked: set[str]) -> Iterator[Found]:
     for here, folders, names in os.walk(place, onerror=unreadable.append, followlinks=True):
         yield from failures(unreadable)
         real = os.path.realpath(here)
-        if real in walked or _is_ours(real):
+        if real in walked:
             folders.clear()
             continue
         walked.add(real)
         above = [name for name in folders if _leads_above(here, name, real, walked)]
         yield from (_refused(Path(here) / name) for name in above)
-        folders[:] = sorted(set(folders) - {*above, FOLDER})
-        yield from (Found(Path(here) / name, named=False) for name in sorted(names))
+        folders[:] = sorted(set(folders) - set(above))
+        others = itertools.filterfalse(is_ours, names) if os.path.basename(real) == FOLDER else names  # noqa: PTH119
+        yield from (Found(Path(here) / name, named=False) for name in sorted(others))
     yield from failures(unreadable)
 
 
@@ -64,10 +68,6 @@ def _refused(link: Path) -> Found:
     what = "this link leads to a folder above it, through which all would be looked at"
     error = FileFailed(what, where=link, state=KEPT, remedy="Remove it, or name that folder too.")
     return Found(link, named=False, error=error)
-
-
-def _is_ours(real: str) -> bool:
-    return os.path.basename(real) == FOLDER  # noqa: PTH119
 
 
 def _dangling(place: Path) -> Path | None:

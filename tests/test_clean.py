@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from sessioncompress.clean import clean_one, plan_clean
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.decide import DAY, MISSING_DAYS, Limits
+from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Cause, CleanStats
 from sessioncompress.store import durable, missing, times
@@ -152,6 +155,7 @@ def unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 STAYS: tuple[tuple[str, Callable[[Path], None], Cause | None], ...] = (
     ("it is there", lambda folder: None, None),
     ("renamed", moves("sessions", "renamed.jsonl"), Cause.MOVED),
+    ("put among our files", moves("sessions", FOLDER, "session.jsonl"), Cause.MOVED),
     ("renamed to what no agent lists", moves("sessions", "session.jsonl.deleted.2026"), Cause.MOVED),
     ("moved to a folder below", moves("sessions", "archive", "2026", "session.jsonl"), Cause.MOVED),
     ("moved to pi's sessions", moves("home", ".pi", "agent", "sessions", "x", "s.jsonl"), Cause.MOVED),
@@ -374,6 +378,21 @@ def test_what_dead_runs_left_beside_a_session_goes(folder: Path) -> None:
     assert path.read_bytes() == content
 
 
+def test_what_a_killed_run_added_is_counted(tmp_path: Path) -> None:
+    """It goes with the temp file: the originals and the records that were never committed."""
+    path = write(tmp_path, session())
+    files = beside(path)
+    files.work.mkdir()
+    (files.work / "session.jsonl.temp-0123abcd").write_bytes(b"dead")
+    files.journal.write_bytes(b'{"type":"li')
+    would = clean(tmp_path, dry_run=True)
+    assert clean(tmp_path) == would
+    found = would["session.jsonl"]
+    assert found is not None
+    assert (found.left_over, found.left_over_bytes) == (1, 4 + 11)
+    assert not files.work.exists()
+
+
 def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
     """Before the link goes that has it."""
     path = folder / "session.jsonl"
@@ -442,7 +461,57 @@ def test_it_only_says_what_would_go(folder: Path) -> None:
     done = run("--yes", folder)
     assert "deleted" in done.stdout
     assert "can no longer be restored" in done.stdout
-    assert run(folder).stdout == "total: 0 sessions\n"
+    assert run(folder).stdout == "total: nothing to delete; no originals lie there\n"
+
+
+def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
+    """It says how much lies there, and what stays of it."""
+    files = beside(folder / "session.jsonl")
+    size = sum(path.stat().st_size for path in (files.originals, files.journal))
+    assert run(folder).stdout == f"total: nothing to delete; {kb(size)} lie beside 1 session\n"
+    (folder / "session.jsonl").unlink()
+    assert run(folder).stdout.splitlines()[-1] == f"total: nothing to delete; 1 kept; {kb(size)} lie beside 1 session"
+    assert "if it was moved, name the folder that it is in, too" in run(folder).stdout
+
+
+def test_what_is_said_of_a_moved_session_harms_no_originals(folder: Path, tmp_path: Path) -> None:
+    """It went on at its new place, with originals of its own there by now; then all of it can be restored."""
+    old, new = folder / "session.jsonl", tmp_path / "new place" / "session.jsonl"
+    original = session().bytes()
+    move(old, new)
+    later = b"".join(session(PiSession(seed="later")).lines()[1:])
+    new.write_bytes(new.read_bytes() + later)
+    compress(new)
+    command = re.search(r"'sessioncompress (restore .*)' puts these originals back", run(folder, tmp_path).stdout)
+    assert command, run(folder, tmp_path).stdout
+    CliRunner().invoke(main, ["restore", str(new)])
+    done = CliRunner().invoke(main, shlex.split(command[1]))
+    assert done.exit_code == 0, done.stderr
+    assert new.read_bytes() == original + later
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (moves("sessions", "renamed.jsonl"), "; its session is elsewhere now, and may need them"),
+        (fork, "; a fork of its session may need them"),
+        (missing_for(29 * DAY), "; the session is found nowhere, but may only have been moved"),
+    ],
+    ids=["moved", "forked", "missing"],
+)
+def test_a_limit_says_what_it_overrules(folder: Path, act: Callable[[Path], None], said: str) -> None:
+    """By age and by size."""
+    act(folder)
+    for limit in (["--older-than", "1d"], ["--max-size", "0KB"]):
+        assert said in run(*limit, folder).stdout
+
+
+def test_a_backup_folder_that_is_not_there_is_an_error(folder: Path) -> None:
+    """A typing error would look like nothing to do."""
+    for command in ("clean", "forget", "verify", "restore"):
+        done = CliRunner().invoke(main, [command, "--backup-dir", "nosuch", str(folder)])
+        assert done.exit_code == 2, command
+        assert "nosuch" in done.stderr
 
 
 def test_the_document(folder: Path) -> None:
@@ -470,9 +539,10 @@ def test_the_document(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--older-than", "90"], "'90' is no whole number with d behind it, as in 90d"),
+        (["--older-than", "90"], "'90' is no whole number, of nine digits at most, with d behind it, as in 90d"),
         (["--older-than", "-1d"], "is no whole number"),
-        (["--max-size", "500"], "'500' is no whole number with KB or MB or GB behind it, as in 500MB"),
+        (["--max-size", "500"], "'500' is no whole number, of nine digits at most, with KB or MB or GB behind it"),
+        (["--older-than", "9999999999d"], "of nine digits at most"),
         (["--max-size", "1.5GB"], "is no whole number"),
         (["--yes", "nowhere"], "nowhere: it does not exist, and nothing of ours lies there for it. Nothing was done."),
     ],
@@ -792,6 +862,17 @@ def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: st
     assert (found.deleted, found.cause) == (False, Cause.UNKNOWN)
     assert "as where a disk is off" in found.reason
     assert beside(path, tmp_path / "backup").originals.exists()
+
+
+def test_a_backup_folder_beside_a_folder_that_was_renamed(tmp_path: Path) -> None:
+    """No way leads through the old one, but it tells where the originals are."""
+    policy = replace(EAGER, backup_dir="../store")
+    (folder := tmp_path / "old").mkdir()
+    path = write(folder, session())
+    compress(path, policy)
+    folder.rename(tmp_path / "new")
+    restore_session(tmp_path / "new" / "session.jsonl", policy, from_markers=True, originals=path)
+    assert (tmp_path / "new" / "session.jsonl").read_bytes() == session().bytes()
 
 
 @pytest.mark.parametrize("limits", [NOTHING, EVERYTHING], ids=str)

@@ -515,6 +515,17 @@ def test_backup_dir(session: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_backup_dir_in_the_folder_that_is_walked(session: Path) -> None:
+    """A journal in it ends like a session, and is none; a session of such a name is one."""
+    run("compress", "--backup-dir", "kept", "session.jsonl")
+    put(session.parent / "my.refs.jsonl")
+    for command in ("compress", "stats", "restore", "verify", "forget"):
+        yes = ["--yes"] if command == "forget" else []
+        said = run(command, *yes, "--backup-dir", "kept", ".").stdout
+        assert "my.refs.jsonl" in said, command
+        assert "session.refs.jsonl" not in said, command
+
+
 def test_a_backup_dir_that_is_no_text(session: Path) -> None:
     """The bytes of its name are its name; the journal tells them escaped."""
     folder = os.fsdecode(os.fsencode(session.parent) + b"/\xff")
@@ -620,6 +631,7 @@ def test_a_folder_without_sessions(here: Path) -> None:
     (here / "foreign" / "x.jsonl").write_bytes(b'{"x": 1}\n')
     for command in ("stats", "verify", "restore", "forget"):
         assert run(command, "empty").stdout == "total: 0 sessions\n", command
+    assert run("clean", "empty").stdout == "total: nothing to delete; no originals lie there\n"
     for command in ("stats", "verify"):
         assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (no sessions, or links)\n", command
     assert run("restore", "foreign").stdout.splitlines()[-1] == "total: 0 sessions; 1 unchanged"
@@ -1169,7 +1181,7 @@ def test_restore_of_a_fork(compressed: Path) -> None:
     """A fork has no journal: the originals of the session that it came from are named."""
     fork = compressed.with_name("fork.jsonl")
     fork.write_bytes(b"".join(split(compressed.read_bytes())[:60]))
-    assert "unchanged: " in run("restore", "--from-markers", "fork.jsonl").stdout
+    assert run("restore", "--from-markers", "fork.jsonl").exit_code == 4
     result = run("restore", "--from-markers", "--originals", "session.jsonl", "fork.jsonl")
     assert result.exit_code == 0
     assert re.fullmatch(r"fork\.jsonl: [\d,]+ KB -> [\d,]+ KB, \d+ lines restored\n", result.stdout)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, JSON, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
@@ -28,9 +28,8 @@ def _amount(
             return None
         found = re.fullmatch(rf"(\d{{1,9}})({'|'.join(units)})", value)
         if found is None:
-            raise click.BadParameter(
-                f"{value!r} is no whole number with {' or '.join(units)} behind it, as in {example}", ctx, param
-            )
+            what = f"no whole number, of nine digits at most, with {' or '.join(units)} behind it, as in {example}"
+            raise click.BadParameter(f"{value!r} is {what}", ctx, param)
         return int(found[1]) * units[found[2]]
 
     return read
@@ -52,7 +51,7 @@ def _amount(
     help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
 )
 @CONFIG
-@BACKUP_DIR
+@THEIR_FOLDER
 @JSON
 @errors_end_it
 def clean(
@@ -92,5 +91,6 @@ def clean(
     if as_json:
         echo_json(clean_report.document(done, failed, dry_run=not yes))
     else:
-        click.echo(clean_report.total_line(done, len(failed), dry_run=not yes))
+        lying = [each.holding.size for each in planned.decisions if each.holding.size]
+        click.echo(clean_report.total_line(done, len(failed), lying, dry_run=not yes))
     sys.exit(archive.worst(codes))

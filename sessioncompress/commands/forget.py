@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_total, for_all
 from sessioncompress.printable import printable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @CONFIG
-@BACKUP_DIR
+@THEIR_FOLDER
 @errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
     """Delete what lies beside sessions, after saying what can then not be restored."""

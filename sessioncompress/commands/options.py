@@ -40,6 +40,11 @@ PRESET = click.option(
 BACKUP_DIR = click.option(
     "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
 )
+THEIR_FOLDER = click.option(
+    "--backup-dir",
+    type=_Existing(path_type=Path, file_okay=False, exists=True),
+    help="Folder where the originals and journals are.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, PATHS, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, PATHS, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_total, for_each
 from sessioncompress.printable import printable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
 )
 @CONFIG
-@BACKUP_DIR
+@THEIR_FOLDER
 @errors_end_it
 def restore(
     paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None

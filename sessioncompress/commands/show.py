@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.printable import printable
 
 _SHOWN_BYTES = 20 * 1024
@@ -23,7 +23,7 @@ _SHOWN_BYTES = 20 * 1024
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
 @click.option("--lines", metavar="A:B", help="Print lines A to B only, counted from 1.")
 @CONFIG
-@BACKUP_DIR
+@THEIR_FOLDER
 @errors_end_it
 def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, PATHS, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, JSON, PATHS, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: sessioncompress verify session.jsonl")
 @PATHS
 @CONFIG
-@BACKUP_DIR
+@THEIR_FOLDER
 @JSON
 @errors_end_it
 def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, as_json: bool) -> None:

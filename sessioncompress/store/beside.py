@@ -9,9 +9,12 @@ from pathlib import Path
 
 FOLDER = ".sessioncompress"
 _ENDINGS = (".json", ".jsonl")
-_REFS = ".refs.jsonl"
+JOURNAL = ".refs.jsonl"
+"""What ends the name of a journal."""
 _ZST = ".zst"
 _MISSING = ".missing"
+ENDINGS = (JOURNAL, _ZST, _MISSING)
+"""What ends the names of the files that lie beside a session."""
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -43,7 +46,7 @@ class Lengths:
 def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     """Name the files beside a session, or in a backup folder that sessions of many folders share."""
     work = work_folder(session)
-    refs = f"{_stem(session.name)}{_REFS}"
+    refs = f"{_stem(session.name)}{JOURNAL}"
     compressed = f"{session.name}{_ZST}"
     missing = f"{session.name}{_MISSING}"
     if backup_dir is None:
@@ -63,7 +66,7 @@ def session_of(files: Beside, name: str) -> str:
         return ""
     if name.endswith(_MISSING):
         return name.removeprefix(home).removesuffix(_MISSING)
-    originals = originals_of(Path(name)).name if name.endswith(_REFS) else name
+    originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
     return originals.removeprefix(home).removesuffix(_ZST) if originals.endswith(_ZST) else ""
 
 
@@ -74,7 +77,7 @@ def work_folder(session: Path) -> Path:
 
 def originals_of(journal: Path) -> Path:
     """Name the originals that belong to a journal."""
-    stem = journal.name.removesuffix(_REFS)
+    stem = journal.name.removesuffix(JOURNAL)
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")

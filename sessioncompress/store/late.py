@@ -8,9 +8,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sessioncompress.store.beside import ENDINGS
+
 _INODE = r"(\d{1,20})"
 _SIZE = r"(\d{1,18})"
 """No file has more bytes; a longer number is no position that the system takes, and the name none of ours."""
+_LEFT_OVER = r"(.+)\.(?:late-\d+-\d+-\d+-\d+-\d+|temp-[0-9a-f]{8})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,12 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
 
 def sessions_named(work: Path) -> set[str]:
     """Return the names of the sessions whose late links and temp files lie in a folder."""
-    return {name[1] for name in _matching(work, r"(.+)\.(?:late-\d+-\d+-\d+-\d+-\d+|temp-[0-9a-f]{8})")}
+    return {name[1] for name in _matching(work, _LEFT_OVER)}
+
+
+def is_ours(name: str) -> bool:
+    """Say whether a file in our folder is one that we write, by its name."""
+    return name.endswith(ENDINGS) or re.fullmatch(_LEFT_OVER, name, re.DOTALL) is not None
 
 
 def draft_path(work: Path, session: Path) -> Path:
