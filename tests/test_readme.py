@@ -117,7 +117,7 @@ def test_the_second_command_is_what_ci_runs() -> None:
     command = setup_commands()[1]
     install, call = command.split(" && ")[1:]
     assert install == ".venv/bin/pip install -q -e '.[dev]'"
-    assert call == ".venv/bin/python -m pytest -q"
+    assert call == ".venv/bin/python -m pytest -q -n auto --dist worksteal"
     runs = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'"$python" {call.removeprefix(".venv/bin/python ")}\n' in runs
     assert '".[dev]"' in runs
