@@ -26,6 +26,8 @@ class _Head(NamedTuple):
     io: int
     reads: int
     facts: Facts
+    response: str
+    time: int
     first_block: int
     blocks: int
     first_call: int
@@ -39,7 +41,7 @@ class Lines(Sequence[Line]):
     """
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
-        self._heads: Table[_Head] = Table(_Head, columns("OQQTTOIIOIIII"))
+        self._heads: Table[_Head] = Table(_Head, columns("OQQTTOIIOOQIIII"))
         self.blocks: Table[Block] = Table(Block, columns("OOIIOODb"))
         self.calls: Table[Call] = Table(Call, columns("OOOOOO"))
         self.block_lines, self.call_lines = columns("II")
@@ -57,10 +59,12 @@ class Lines(Sequence[Line]):
         self.io: Sequence[int]
         self.reads: Sequence[int]
         self.facts: Sequence[Facts]
+        self.responses: Sequence[str]
+        self.times: Sequence[int]
         heads = self._heads.columns
         self.roles, self.sizes, self.digests, self.ids, self.parents, self.answers, *_ = heads
-        self.io, self.reads, self.facts = heads[6:9]
-        self._first_blocks, self._block_counts, self._first_calls, self.call_counts = heads[9:]
+        self.io, self.reads, self.facts, self.responses, self.times = heads[6:11]
+        self._first_blocks, self._block_counts, self._first_calls, self.call_counts = heads[11:]
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -76,9 +80,10 @@ class Lines(Sequence[Line]):
             return [self[each] for each in range(*number.indices(len(self)))]
         if number < 0:
             number += len(self)
-        role, size, digest, name, parent, answers, io, reads, facts, *_ = self._heads[number]
+        role, size, digest, name, parent, answers, io, reads, facts, response, time, *_ = self._heads[number]
         calls = tuple(self.calls.rows(self.call_span(number)))
-        return Line(role, size, digest, name, parent, self.blocks_of(number), calls, answers, io, reads, facts)
+        blocks = self.blocks_of(number)
+        return Line(role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, response, time)
 
     @property
     def not_understood(self) -> int:
@@ -100,9 +105,9 @@ class Lines(Sequence[Line]):
     def append(self, line: Line) -> None:
         """Add a line."""
         number = len(self.roles)
-        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts = line
+        role, size, digest, name, parent, blocks, calls, *rest = line
         spans = (len(self.block_lines), len(blocks), len(self.call_lines), len(calls))
-        self._heads.add((role, size, digest, name, parent, answers, io, reads, facts, *spans))
+        self._heads.add((role, size, digest, name, parent, *rest, *spans))
         if self.roles is not self._heads.columns[0]:
             self._name_columns()
         for block in blocks:
@@ -114,12 +119,12 @@ class Lines(Sequence[Line]):
 
     def put(self, number: int, line: Line) -> None:
         """Put a line in the place of another."""
-        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts = line
+        role, size, digest, name, parent, blocks, calls, *rest = line
         block_span, call_span = self.block_span(number), self.call_span(number)
         first_block = block_span.start if len(blocks) <= len(block_span) else len(self.block_lines)
         first_call = call_span.start if len(calls) <= len(call_span) else len(self.call_lines)
         spans = (first_block, len(blocks), first_call, len(calls))
-        self._heads.put(number, (role, size, digest, name, parent, answers, io, reads, facts, *spans))
+        self._heads.put(number, (role, size, digest, name, parent, *rest, *spans))
         self._name_columns()
         for index in block_span:
             self.block_lines[index] = NO_LINE

@@ -109,6 +109,7 @@ class Facts(NamedTuple):
     only together with the ties. `repeats` holds the digests of results that the line's text repeats. `keeps` is a
     checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever their ids.
     `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never changed.
+    `several` are the calls whose results a line holds where they are more than one.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -120,6 +121,7 @@ class Facts(NamedTuple):
     keeps: str | int = ""
     listed: bool = False
     foreign: bool = False
+    several: tuple[str, ...] = ()
 
 
 PLAIN = Facts()
@@ -130,7 +132,9 @@ class Line(NamedTuple):
     """What the plan knows of one line. Sizes are bytes, `io` and `reads` are characters.
 
     `io` counts the line's tool calls and results; `reads` all that a model reads of it. `digest` is the XXH3 of
-    the bytes, to see that two passes read the same line. `answers` is the call whose result the line is.
+    the bytes, to see that two passes read the same line. `answers` is the call whose result the line is. `response` is
+    the assistant message that the line is a part of, where an agent writes one in several lines; `time` when a line
+    was written, in milliseconds, where the newest one tells how the lines hang together.
     """
 
     role: Role
@@ -144,6 +148,8 @@ class Line(NamedTuple):
     io: int = 0
     reads: int = 0
     facts: Facts = PLAIN
+    response: str = ""
+    time: int = 0
 
     @property
     def understood(self) -> bool:

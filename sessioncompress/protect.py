@@ -41,9 +41,12 @@ def tokens_instead(policy: Policy, turns: int) -> bool:
     return policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns <= policy.turn_threshold_before_compress
 
 
-def latest_thinking(lines: Lines, shape: Shape) -> int | None:
-    """Return the last line on the live path that holds thinking: its thinking is never taken out."""
-    return next((number for number in reversed(shape.live) if lines.facts[number].thinks), None)
+def latest_thinking(lines: Lines, shape: Shape) -> frozenset[int]:
+    """Return the lines of the last message on the live path that holds thinking: its thinking is never taken out."""
+    last = next((number for number in reversed(shape.live) if lines.facts[number].thinks), None)
+    if last is None or not lines.responses[last]:
+        return frozenset() if last is None else frozenset((last,))
+    return frozenset(number for number, name in enumerate(lines.responses) if name == lines.responses[last])
 
 
 def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
@@ -55,11 +58,21 @@ def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
     characters = 0
     for position in range(len(path) - 1, -1, -1):
         characters += lines.io[path[position]]
-        if lines.roles[path[position]] is Role.ASSISTANT:
+        if lines.roles[path[position]] is Role.ASSISTANT and not _goes_on(lines, path, position):
             if start < len(path) and estimate(characters) > most:
                 break
             start = position
     return start if start < len(path) else 0
+
+
+def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
+    """Say whether a line goes on with the assistant message of the lines before it; results may stand between."""
+    response = lines.responses[path[position]]
+    if not response:
+        return False
+    earlier = (path[before] for before in range(position - 1, -1, -1))
+    before = next((number for number in earlier if lines.roles[number] is Role.ASSISTANT), None)
+    return before is not None and lines.responses[before] == response
 
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
@@ -72,6 +85,7 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
         for index in lines.call_span(path[position]):
             if waiting.pop(ids[index], -1) >= start:
                 start = min(start, position)
-        if name := lines.answers[path[position]]:
-            waiting[name] = max(position, waiting.get(name, 0))
+        for name in lines.facts[path[position]].several or (lines.answers[path[position]],):
+            if name:
+                waiting[name] = max(position, waiting.get(name, 0))
     return start

@@ -16,7 +16,7 @@ def block(size: int = 300, digest: bytes = b"d" * 16, *, marked: bool = False) -
 CALL = Call("c1|fc", "c1", "bash", Purpose.COMMAND, "a.py", "offset=1")
 FIRST = Line(Role.ASSISTANT, 900, 2**64 - 1, "a", "", (), (CALL, CALL._replace(id="c2", name="c2")), "", 7, 9)
 SECOND = Line(Role.RESULT, 700, 1, "b", "a", (block(), block(500, b"")), (), "c1|fc", 5, 5, Facts(failed=True))
-THIRD = Line(Role.OTHER, 2**40, 2, "ü\ud800", "b")
+THIRD = Line(Role.OTHER, 2**40, 2, "ü\ud800", "b", response="msg_1", time=2**41)
 LINES = [FIRST, SECOND, THIRD]
 
 

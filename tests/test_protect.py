@@ -19,22 +19,27 @@ OR, TURNS, AND = ProtectMode.TURNS_OR_TOKENS, ProtectMode.TURNS, ProtectMode.TUR
 def path(story: str) -> list[Line]:
     """Return lines from words: U a prompt, A an answer, C7 an answer with call 7, R7:40 its result of 40 characters.
 
-    H is a header, O anything else, T an answer with thinking.
+    R7+8 is one line with two results, H a header, O anything else, T an answer with thinking; what stands behind @ is
+    the response that an answer's line is a part of.
     """
     return [_line(word) for word in story.split()]
 
 
 def _line(word: str) -> Line:
+    word, _, response = word.partition("@")
     kind, _, size = word.partition(":")
     io = int(size or 0)
     if kind[0] == "C":
         made = tuple(Call(name, name, "bash", Purpose.COMMAND) for name in kind[1:].split("+"))
-        return line(Role.ASSISTANT, calls=made, io=io)
+        return line(Role.ASSISTANT, calls=made, io=io, response=response)
     if kind[0] == "R":
-        return line(Role.RESULT, answers=kind[1:], io=io)
+        one, *others = kind[1:].split("+")
+        return line(Role.RESULT, several=(one, *others), io=io) if others else line(Role.RESULT, answers=one, io=io)
     if kind == "T":
-        return line(Role.ASSISTANT, thinks=True)
-    return line({"U": Role.USER, "A": Role.ASSISTANT, "H": Role.HEADER, "O": Role.OTHER}[kind], io=io)
+        return line(Role.ASSISTANT, thinks=True, response=response)
+    return line(
+        {"U": Role.USER, "A": Role.ASSISTANT, "H": Role.HEADER, "O": Role.OTHER}[kind], io=io, response=response
+    )
 
 
 def shape(lines: Sequence[Line], *off: int, dead: Sequence[int] = ()) -> Shape:
@@ -68,6 +73,10 @@ BOUNDARIES: list[tuple[str, str, ProtectMode, int, int, int]] = [
     ("an id that comes again: a result's own call", "U C1 R1 U C1 R1 U C1 R1", TURNS, 1, 0, 6),
     ("and the nearest before it", "U C1 R1 C1 U R1", TURNS, 1, 0, 3),
     ("a result without any call moves nothing", "U A U R9 A", TURNS, 1, 0, 2),
+    ("a line with two results: both calls", "U C1 C2 U R2+1 U A", TURNS, 2, 0, 1),
+    ("a step in several lines is whole", "U A C1:9 R1:9 T@m A@m C2:4@m R2:4", OR, 4, 0, 4),
+    ("with results between them", "U A C1:9 R1:9 T@m C2:4@m R2:4 C3:4@m R3:4", OR, 4, 0, 4),
+    ("the next response is another step", "U T@m A@m T@n C2:4@n R2:4", OR, 4, 0, 3),
 ]
 
 
@@ -108,9 +117,15 @@ def test_what_is_protected_is_not_dead() -> None:
 def test_the_latest_thinking_is_the_last_on_the_live_path() -> None:
     """One on another branch is another branch's."""
     lines = path("U T U T A T")
-    assert latest_thinking(Lines(lines), shape(lines)) == 5
-    assert latest_thinking(Lines(lines), shape(lines, 5)) == 3
-    assert latest_thinking(Lines(lines), shape(lines, 1, 3, 5)) is None
+    assert latest_thinking(Lines(lines), shape(lines)) == {5}
+    assert latest_thinking(Lines(lines), shape(lines, 5)) == {3}
+    assert latest_thinking(Lines(lines), shape(lines, 1, 3, 5)) == set()
+
+
+def test_the_latest_thinking_is_that_of_a_whole_message() -> None:
+    """Which may be several lines."""
+    lines = path("U T@m A@m U T@n A@n T@n A")
+    assert latest_thinking(Lines(lines), shape(lines)) == {4, 5, 6}
 
 
 def one_turn() -> Policy:

@@ -44,9 +44,19 @@ class View:
         return protect.standings(self.survey.lines, self.survey.shape, self.policy)
 
     @cached_property
-    def latest_thinking(self) -> int | None:
-        """The line whose thinking stays."""
+    def latest_thinking(self) -> frozenset[int]:
+        """The lines whose thinking stays."""
         return protect.latest_thinking(self.survey.lines, self.survey.shape)
+
+    @cached_property
+    def speaking(self) -> frozenset[str]:
+        """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
+        counts, facts = self.lines.call_counts, self.lines.facts
+        return frozenset(
+            name
+            for number, name in enumerate(self.lines.responses)
+            if name and (counts[number] or not facts[number].thinks)
+        )
 
     @cached_property
     def asked(self) -> Sequence[int]:
@@ -106,7 +116,7 @@ class View:
         """Say whether the policy keeps this block as it is."""
         if self.standing[number] is Standing.PROTECTED:
             return True
-        latest = number == self.latest_thinking and self.lines.blocks.columns[0][index] is Kind.THINKING
+        latest = number in self.latest_thinking and self.lines.blocks.columns[0][index] is Kind.THINKING
         return latest or self._stays(number, index)
 
     def _stays(self, number: int, index: int) -> bool:

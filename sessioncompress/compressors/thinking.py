@@ -17,7 +17,10 @@ def propose(view: View) -> Iterator[Change]:
     loosened = ties.loosened(view)
     tied = frozenset(view.tied)
     for number, block in view.blocks(Kind.THINKING):
-        if number != view.latest_thinking and (number not in tied or number in loosened):
+        response = view.lines.responses[number]
+        if response and response not in view.speaking:
+            continue
+        if number not in view.latest_thinking and (number not in tied or number in loosened):
             group = ties.group_of(number) if number in tied else 0
             yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
     for number in sorted(loosened):

@@ -21,7 +21,7 @@ def loosened(view: View) -> frozenset[int]:
         return frozenset()
     names = _names(view) if view.tied else Counter()
     return frozenset(
-        number for number in view.tied if number != view.latest_thinking and _all_free(view, number, names)
+        number for number in view.tied if number not in view.latest_thinking and _all_free(view, number, names)
     )
 
 
