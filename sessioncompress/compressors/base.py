@@ -122,11 +122,16 @@ class View:
     def _stays(self, number: int, index: int) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
         kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
-        if (tools[index] and tools[index] in self.policy.protect_tools) or not (
+        if (tools[index] and tools[index].lower() in self._protected_tools) or not (
             bulks[index] or kinds[index] is Kind.ARGUMENT
         ):
             return True
         return kinds[index] in _READ and self.asked[number] in self._skills
+
+    @cached_property
+    def _protected_tools(self) -> frozenset[str]:
+        """The tools whose calls and results stay; agents spell one and the same tool differently."""
+        return frozenset(map(str.lower, self.policy.protect_tools))
 
     @cached_property
     def _skills(self) -> frozenset[int]:
