@@ -15,6 +15,9 @@ from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
 from sessioncompress.tokens import estimate
 
+_COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
+"""What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
+
 
 def counted(view: View, path: str, backup_size: int) -> CompressionStats:
     """Return the statistics of a session as it is."""
@@ -76,7 +79,7 @@ def _imitated(view: View) -> tuple[int, int]:
     """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
     marked, numbers = view.lines.blocks.columns[7], view.lines.block_lines
     blocks = (view.lines.blocks[index] for index, is_one in enumerate(marked) if is_one and numbers[index] != NO_LINE)
-    kinds = [block.kind for block in blocks if block.kind is not Kind.IMAGE and not view.holds_ours(block)]
+    kinds = [block.kind for block in blocks if block.kind not in _COPIES and not view.holds_ours(block)]
     return len(kinds), kinds.count(Kind.ARGUMENT)
 
 

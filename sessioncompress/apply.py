@@ -16,7 +16,7 @@ from sessioncompress.errors import InUse
 from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
 from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Change, Kind, Origin, Path, Purpose, Replacement
+from sessioncompress.model import Block, Change, Kind, Line, Origin, Path, Purpose, Replacement
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
@@ -146,9 +146,15 @@ class Applier:
             self._add(number, raw, original, rewritten, b"".join(blocks))
         else:
             self._recorded[number] = original
-        self.done.lines.put(number, self._view.form.reader().line(new.raw, new.entry))
+        self.done.lines.put(number, self._with_tools(number, self._view.form.reader().line(new.raw, new.entry)))
         self.done.changed.append(number)
         self._count(new.replacements)
+
+    def _with_tools(self, number: int, line: Line) -> Line:
+        """Return a rewritten line with its tools: a result may not name its own, and is read alone here."""
+        tools = {block.call: block.tool for block in self._view.lines.blocks_of(number)}
+        blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
+        return line._replace(blocks=tuple(blocks))
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""
@@ -208,7 +214,7 @@ class Applier:
 
     def _digest(self, each: Replacement, kind: Kind) -> bytes:
         """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
-        if each.value is REMOVED or kind is Kind.MIRROR:
+        if each.value is REMOVED or (kind is Kind.MIRROR and not isinstance(each.value, str)):
             return b""
         return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written)
 

@@ -56,12 +56,11 @@ class Purpose(StrEnum):
 
 
 class Treatment(StrEnum):
-    """What happens to a value: shortened, named only, taken out, emptied, or set to a given text."""
+    """What happens to a value: shortened, named only, taken out, or set to a given text."""
 
     PREVIEW = "preview"
     REFERENCE = "reference"
     REMOVE = "remove"
-    EMPTY = "empty"
     SET = "set"
 
 

@@ -1,4 +1,4 @@
-"""Mirrors: copies for the agent's screen that no model sees; taken out, or emptied where a key must stay."""
+"""Mirrors: copies for the agent's screen that no model sees; taken out, or what the screen accepts in their place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
+from sessioncompress.compressors.preview import Wording, reference
 from sessioncompress.model import Change, Kind, Replacement, Treatment
 from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, literal
-
-_STAYING_KEYS = frozenset({"args"})
 
 
 def propose(view: View) -> Iterator[Change]:
@@ -22,20 +21,18 @@ def propose(view: View) -> Iterator[Change]:
         bound = view.lines.facts[number].bound
         if (number, block.path) in newest or (bound and number not in loosened):
             continue
-        treatment = Treatment.EMPTY if block.path[-1] in _STAYING_KEYS else Treatment.REMOVE
-        yield Change(number, block.path, treatment, block.size, block, group=ties.group_of(number) if bound else 0)
+        group = ties.group_of(number) if bound else 0
+        yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
 
 
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
-    """Take the mirror out, or leave an empty value of its type."""
-    del context
+    """Take the mirror out, or put in its place what the format says: of a text, the reference."""
     content = content_of(value, Kind.MIRROR)
     was = len(literal(value)) if isinstance(value, str) else len(content)
-    if change.treatment is Treatment.REMOVE:
-        yield Replacement(change.path, REMOVED, change, was, b"", content)
-    else:
-        new = type(value)()
-        yield Replacement(change.path, new, change, was, literal(new), content)
+    new = context.view.form.stand_in(change.path, value)
+    if new == "" and isinstance(value, str):
+        new = reference(value, Wording(context.refer(content)))
+    yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:

@@ -71,6 +71,12 @@ class Format(Protocol):
         It is asked for every single change, whoever proposed it: what it does not name stays as it is.
         """
 
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return what takes a mirror's place: REMOVED, or a value that the agent accepts there.
+
+        An empty text asks for the reference.
+        """
+
     def text_part(self, text: str) -> Any:
         """Return a content part that is this text, for an image's place."""
 

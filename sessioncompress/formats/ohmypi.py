@@ -47,6 +47,10 @@ class OhMyPi(family.FamilyFormat):
         """Say whether the value at a path may become that one; the arguments of a start are emptied, never dropped."""
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Empty the arguments of a start; take other mirrors out."""
+        return {} if path == _ARGUMENTS else super().stand_in(path, value)
+
 
 class OhMyPiReader(family.FamilyReader):
     """Reads oh-my-pi's entries."""
