@@ -9,23 +9,17 @@ from functools import cache
 from sys import intern
 from typing import Any
 
-import orjson
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
-from sessioncompress.formats import tree
+from sessioncompress.formats import tree, values
 from sessioncompress.formats.base import Entry, Head, Name
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED
 
-SMALLEST_BLOCK = 256
-"""Bytes. Smaller values are never replaced, so they are not looked at."""
-
 _LONGEST_COMPARED = 32 * 1024
-_FILE_KEYS = ("path", "file_path", "filePath")
-_PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
 _PARENTS = ("parentSession", "branchedFrom")
@@ -62,8 +56,8 @@ def claimed(head: Head) -> Name:
 
 
 def _name_in(header: Entry) -> Name:
-    parents = (_text(header.get(key)) for key in _PARENTS)
-    return Name(_text(header.get("id")), tuple(filter(None, parents)))
+    parents = (values.text(header.get(key)) for key in _PARENTS)
+    return Name(values.text(header.get("id")), tuple(filter(None, parents)))
 
 
 def _is_other_harness(head: Head) -> bool:
@@ -74,30 +68,6 @@ def _is_other_harness(head: Head) -> bool:
 def _is_list(version: Any) -> bool:
     """Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent."""
     return version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
-
-
-def literal(value: Any) -> bytes:
-    """Return the value's JSON text, empty where it is nested too deep to be written."""
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return b""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _part(value: Any) -> str:
-    return value if isinstance(value, str) else literal(value).decode()
-
-
-def _items(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 @dataclass(slots=True)
@@ -128,7 +98,7 @@ class FamilyReader:
         if kind == "compaction":
             role = Role.CHECKPOINT
             index = entry.get("firstKeptEntryIndex")
-            keeps = index if isinstance(index, int) else _text(entry.get("firstKeptEntryId"))
+            keeps = index if isinstance(index, int) else values.text(entry.get("firstKeptEntryId"))
         elif kind == "reset_boundary":
             role = Role.CHECKPOINT
         blocks = self.entry_blocks(entry)
@@ -142,7 +112,7 @@ class FamilyReader:
 
     @staticmethod
     def _entry_reads(entry: Entry) -> int:
-        return len(_text(entry.get("summary"))) + _characters(entry.get("content"))
+        return len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
 
     def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         role = message.get("role")
@@ -151,21 +121,25 @@ class FamilyReader:
         if role == "toolResult":
             return self._result(raw, entry, message)
         content = message.get("content")
-        blocks = [block for index, part in enumerate(_items(content)) for block in _image(index, part, "", "")]
+        blocks = [block for index, part in enumerate(values.items(content)) for block in _image(index, part, "", "")]
         if marker.PREFIX_BYTES in raw:
-            blocks += _marked_images(_items(content))
-        reads = _characters(content) + len(_text(message.get("output"))) + len(_text(message.get("command")))
+            blocks += _marked_images(values.items(content))
+        reads = (
+            values.characters(content)
+            + len(values.text(message.get("output")))
+            + len(values.text(message.get("command")))
+        )
         return _line(raw, entry, Role.USER if role == "user" else Role.OTHER, tuple(blocks), reads=reads)
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        tool = intern(_text(message.get("toolName")))
-        answers = _text(message.get("toolCallId"))
+        tool = intern(values.text(message.get("toolName")))
+        answers = values.text(message.get("toolCallId"))
         made = self._asked.pop(answers, None)
         answers, call = (answers, _name(answers)) if made is None else (made.id, made.name)
         blocks: list[Block] = []
         characters = 0
-        for index, part in enumerate(_items(message.get("content"))):
-            text = _text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
+        for index, part in enumerate(values.items(message.get("content"))):
+            text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
                 blocks += self._result_text(_text_path(index), text, tool, call, raw)
@@ -173,7 +147,7 @@ class FamilyReader:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
         if isinstance(details, (dict, list)) and details:
-            blocks += _whole(Kind.MIRROR, _DETAILS, details, tool, call)
+            blocks += values.whole(Kind.MIRROR, _DETAILS, details, tool, call)
         ties = _id_tie(("message", "toolCallId"), answers)
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
@@ -182,17 +156,17 @@ class FamilyReader:
     def _result_text(self, path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
         """Return the block of a text, and keep the text until the next assistant message shows if it repeats it."""
         marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
-        if len(text) < SMALLEST_BLOCK and not marked:
+        if len(text) < values.SMALLEST_BLOCK and not marked:
             return []
-        written = literal(text)
+        written = values.literal(text)
         digest = digest_of(written)
         if len(text) <= _LONGEST_COMPARED:
             self._unanswered.append((text, digest))
         return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest, marked)]
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        parts = _items(message.get("content"))
-        responses = "responses" in _text(message.get("api"))
+        parts = values.items(message.get("content"))
+        responses = "responses" in values.text(message.get("api"))
         blocks: list[Block] = []
         ties: list[Tie] = []
         calls: list[Call] = []
@@ -206,12 +180,12 @@ class FamilyReader:
                 io += self._arguments(index, part, raw, calls[-1], blocks)
                 ties += _id_tie((*_part_path(index), "id"), part.get("id")) if responses else ()
             elif kind == "text":
-                texts.append(_text(part.get("text")))
+                texts.append(values.text(part.get("text")))
                 characters += len(texts[-1])
                 ties += _signature_tie(_part_path(index), part) if responses else ()
             elif kind in _THOUGHTS:
                 thoughts += 1
-                characters += len(_text(part.get("thinking")))
+                characters += len(values.text(part.get("thinking")))
                 found = _thinking(_part_path(index), part)
                 blocks += found
                 written += len(found)
@@ -221,7 +195,7 @@ class FamilyReader:
         payload = message.get("providerPayload")
         sealed = payload is not None and not _may_go(payload)
         if payload is not None and not sealed:
-            blocks += _whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
+            blocks += values.whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
         facts = _THINKS if thoughts else PLAIN
         repeats = self._repeated(texts)
@@ -233,22 +207,22 @@ class FamilyReader:
         """Add the blocks of one call; return how many characters its arguments are."""
         tool, call = made.tool, made.name
         arguments = part.get("arguments")
-        written = literal(arguments)
-        if isinstance(arguments, dict) and len(written) >= SMALLEST_BLOCK:
+        written = values.literal(arguments)
+        if isinstance(arguments, dict) and len(written) >= values.SMALLEST_BLOCK:
             # A thought signature vouches for the call as it was made: its arguments stay.
-            bulk = 0 if part.get("thoughtSignature") else sum(long_leaves(arguments))
+            bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
             blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
         if written and marker.PREFIX_BYTES in raw:
-            blocks += _marked_leaves(_arguments_path(index), arguments, tool, call)
+            blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
-            blocks += _whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
+            blocks += values.whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
         return len(written)
 
     def _made(self, part: Mapping[str, Any]) -> Call:
-        tool = intern(_text(part.get("name")))
-        name = _text(part.get("id"))
+        tool = intern(values.text(part.get("name")))
+        name = values.text(part.get("id"))
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
-        made = Call(name, _name(name), tool, purpose, *_about(_fields(part.get("arguments"))))
+        made = Call(name, _name(name), tool, purpose, *values.about(values.fields(part.get("arguments"))))
         self._asked[name] = made
         return made
 
@@ -281,9 +255,9 @@ class FamilyFormat:
         """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
         if path in _MIRRORS:
             return value is REMOVED
-        message = _fields(entry.get("message"))
+        message = values.fields(entry.get("message"))
         if path == ("message", "toolCallId"):
-            return bool(value) and value == _name(_text(message.get("toolCallId")))
+            return bool(value) and value == _name(values.text(message.get("toolCallId")))
         match path:
             case ("message", "content", int(index), *_):
                 part = message["content"][index]
@@ -301,11 +275,11 @@ class FamilyFormat:
 
     def part_text(self, part: Any) -> str:
         """Return the text of a text part."""
-        return _text(_fields(part).get("text"))
+        return values.text(values.fields(part).get("text"))
 
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
-        return _text(_fields(part).get("mimeType")), _text(_fields(part).get("data"))
+        return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
 
 
 def _line(
@@ -333,16 +307,6 @@ def _line(
         reads,
         facts,
     )
-
-
-def _about(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the file that a call is about, and the part of it."""
-    for key in _FILE_KEYS:
-        if key in arguments:
-            file = intern(_text(arguments[key]))
-            named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
-            return file, ",".join(named)
-    return "", ""
 
 
 def _name(call: str) -> str:
@@ -378,59 +342,35 @@ def _with_blobs(line: Line, entry: Entry) -> Line:
 def _names_blob(value: Any, path: Path) -> bool:
     for step in path:
         value = value[step]
-    written = literal(value)
+    written = values.literal(value)
     return not written or _BLOB_BYTES in written
 
 
-def _characters(content: Any) -> int:
-    if isinstance(content, str):
-        return len(content)
-    return sum(len(_text(_fields(part).get("text"))) for part in _items(content))
-
-
-def _whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
-    size = len(literal(value))
-    return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
-
-
 def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
-    data = _text(_fields(part).get("data"))
-    if _fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
+    data = values.text(values.fields(part).get("data"))
+    if values.fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
         return []
-    return _whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
+    return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 
 def _marked_images(parts: Sequence[Any]) -> list[Block]:
     """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
     found: list[Block] = []
     for index, part in enumerate(parts):
-        text = _text(_fields(part).get("text"))
+        text = values.text(values.fields(part).get("text"))
         if marker.is_one(text):
-            found.append(_marked(Kind.IMAGE, ("message", "content", index, "text"), text, "", ""))
+            found.append(values.marked(Kind.IMAGE, ("message", "content", index, "text"), text, "", ""))
     return found
 
 
-def _marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
-    """Find the strings in arguments that hold something in the marker's form, at any depth."""
-    if isinstance(value, str):
-        return [_marked(Kind.ARGUMENT, path, value, tool, call)] if marker.occurs_in(value) else []
-    children = value.items() if isinstance(value, dict) else enumerate(_items(value))
-    return [block for step, child in children for block in _marked_leaves((*path, step), child, tool, call)]
-
-
-def _marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
-    written = literal(text)
-    return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
-
-
 def _thinking(path: Path, part: Entry) -> list[Block]:
-    size = len(literal(part))
+    size = len(values.literal(part))
     return [Block(Kind.THINKING, path, size, size)] if size else []
 
 
 def _id_tie(path: Path, name: Any) -> list[Tie]:
     """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
-    call, bar, item = _text(name).partition("|")
+    call, bar, item = values.text(name).partition("|")
     return [Tie(path, call, len(item) + 1)] if call and bar else []
 
 
@@ -442,20 +382,12 @@ def _signature_tie(path: Path, part: Entry) -> list[Tie]:
 
 def _may_go(payload: Any) -> bool:
     """A Responses history repeats what the message says in its content; any other payload we do not know."""
-    return _fields(payload).get("type") == "openaiResponsesHistory"
-
-
-def long_leaves(value: Any) -> list[int]:
-    """Return the lengths of all strings of SMALLEST_BLOCK characters or more, at any depth."""
-    if isinstance(value, str):
-        return [len(value)] if len(value) >= SMALLEST_BLOCK else []
-    children = value.values() if isinstance(value, dict) else _items(value)
-    return [size for child in children for size in long_leaves(child)]
+    return values.fields(payload).get("type") == "openaiResponsesHistory"
 
 
 def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool:
     """Say whether this value inside a content part may become that one."""
-    kind = _fields(part).get("type")
+    kind = values.fields(part).get("type")
     match rest:
         case ():
             return kind in _THOUGHTS if value is REMOVED else kind == "image"
@@ -464,7 +396,7 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
         case ("textSignature",) | ("partialJson",):
             return value is REMOVED
         case ("id",):
-            return kind == "toolCall" and bool(value) and value == _name(_text(part.get("id")))
+            return kind == "toolCall" and bool(value) and value == _name(values.text(part.get("id")))
         case ("arguments", *_, step):
-            return kind == "toolCall" and isinstance(value, str) and step not in _FILE_KEYS
+            return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
     return False

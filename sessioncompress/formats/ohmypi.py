@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sessioncompress.formats import family
+from sessioncompress.formats import family, values
 from sessioncompress.formats.base import Entry, Head, Reader
 from sessioncompress.model import Block, Kind, Path, Purpose
 
@@ -59,15 +59,11 @@ class OhMyPiReader(family.FamilyReader):
         """Return the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
             return []
-        size = len(family.literal(entry["data"]["args"]))
-        if size < family.SMALLEST_BLOCK:
+        size = len(values.literal(entry["data"]["args"]))
+        if size < values.SMALLEST_BLOCK:
             return []
-        tool, call = (_text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
+        tool, call = (values.text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
         return [Block(Kind.MIRROR, _ARGUMENTS, size, size, tool, call)]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _is_start(entry: Entry) -> bool:

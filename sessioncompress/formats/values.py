@@ -1,0 +1,91 @@
+"""What the adapters take from parsed values of any type, and the blocks they make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from sys import intern
+from typing import Any
+
+import orjson
+
+from sessioncompress import marker
+from sessioncompress.model import Block, Kind, Path
+from sessioncompress.references import digest_of
+
+SMALLEST_BLOCK = 256
+"""Bytes. Smaller values are never replaced, so they are not looked at."""
+
+FILE_KEYS = ("path", "file_path", "filePath")
+_PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+
+
+def literal(value: Any) -> bytes:
+    """Return the value's JSON text, empty where it is nested too deep to be written."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return b""
+
+
+def text(value: Any) -> str:
+    """Return a string as it is, an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def _part(value: Any) -> str:
+    return value if isinstance(value, str) else literal(value).decode()
+
+
+def items(value: Any) -> Sequence[Any]:
+    """Return a list as it is, an empty sequence for anything else."""
+    return value if isinstance(value, list) else ()
+
+
+def fields(value: Any) -> Mapping[str, Any]:
+    """Return an object as it is, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def about(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the file that a call is about, and the part of it."""
+    for key in FILE_KEYS:
+        if key in arguments:
+            file = intern(text(arguments[key]))
+            named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
+            return file, ",".join(named)
+    return "", ""
+
+
+def characters(content: Any) -> int:
+    """Count the characters of a message's content: a string, or a list of parts."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(text(fields(part).get("text"))) for part in items(content))
+
+
+def whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
+    """Return the block of a value that is replaced as a whole; none where it is small."""
+    size = len(literal(value))
+    return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
+
+
+def marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
+    """Find the strings in arguments that hold something in the marker's form, at any depth."""
+    if isinstance(value, str):
+        return [marked(Kind.ARGUMENT, path, value, tool, call)] if marker.occurs_in(value) else []
+    children = value.items() if isinstance(value, dict) else enumerate(items(value))
+    return [block for step, child in children for block in marked_leaves((*path, step), child, tool, call)]
+
+
+def marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
+    """Return the block of a text that holds something in the marker's form."""
+    written = literal(text)
+    return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
+
+
+def long_leaves(value: Any) -> list[int]:
+    """Return the lengths of all strings of SMALLEST_BLOCK characters or more, at any depth."""
+    if isinstance(value, str):
+        return [len(value)] if len(value) >= SMALLEST_BLOCK else []
+    children = value.values() if isinstance(value, dict) else items(value)
+    return [size for child in children for size in long_leaves(child)]
