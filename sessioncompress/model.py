@@ -16,13 +16,17 @@ Path = tuple[str | int, ...]
 
 
 class Kind(StrEnum):
-    """What a block is; thresholds and compressors go by it."""
+    """What a block is; thresholds and compressors go by it.
+
+    An attachment is text that the agent itself puts in: it goes only where the live path says it again, or is dead.
+    """
 
     ARGUMENT = "argument"
     RESULT = "result"
     THINKING = "thinking"
     IMAGE = "image"
     MIRROR = "mirror"
+    ATTACHMENT = "attachment"
 
 
 class Standing(StrEnum):
@@ -105,7 +109,7 @@ class Facts(NamedTuple):
     """What only some lines have, apart so that the others take no memory for it.
 
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
-    only together with the ties. `repeats` holds the digests of results that the line's text repeats. `keeps` is a
+    only together with the ties. `repeats` holds the digests of results and attachments that the line's text repeats. `keeps` is a
     checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever their ids.
     `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never changed.
     `several` are the calls whose results a line holds where they are more than one.

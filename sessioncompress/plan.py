@@ -19,7 +19,14 @@ from sessioncompress.policy import Policy
 _LINE_RECORD = 250
 """Bytes that the journal takes for a rewritten line."""
 
-_BLOCK_RECORD = {Kind.ARGUMENT: 280, Kind.RESULT: 280, Kind.THINKING: 140, Kind.IMAGE: 280, Kind.MIRROR: 190}
+_BLOCK_RECORD = {
+    Kind.ARGUMENT: 280,
+    Kind.RESULT: 280,
+    Kind.THINKING: 140,
+    Kind.IMAGE: 280,
+    Kind.MIRROR: 190,
+    Kind.ATTACHMENT: 280,
+}
 """Bytes that the journal takes for a replaced block."""
 
 _ORIGINAL_SHARE = 5
@@ -131,4 +138,6 @@ def counts(kind: Kind, size: int, policy: Policy, *, marked: bool) -> bool:
         return not marked
     if kind is Kind.RESULT:
         return size > policy.result_limit
+    if kind is Kind.ATTACHMENT:
+        return False
     return policy.strip_thinking if kind is Kind.THINKING else True

@@ -16,8 +16,8 @@ from sessioncompress.rewrite import value_at
 from sessioncompress.splice import CannotSplice
 from sessioncompress.store.records import BlockRecord
 
-_TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict}
-"""What a value must be that goes back where a marker stands; of other kinds no marker does."""
+_TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}
+"""What a value must be that goes back where a marker stands; of thinking none does, in a mirror only of a text."""
 
 
 def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sessioncompress.compressors import arguments, images, mirrors, redundancy, results, thinking
+from sessioncompress.compressors import arguments, attachments, images, mirrors, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
 from sessioncompress.model import Change, Kind, Replacement
 
@@ -15,6 +15,7 @@ COMPRESSORS: tuple[Compressor, ...] = (
     arguments.propose,
     thinking.propose,
     images.propose,
+    attachments.propose,
     mirrors.propose,
 )
 
@@ -24,6 +25,7 @@ RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterator[Replacement]]
     Kind.THINKING: thinking.render,
     Kind.IMAGE: images.render,
     Kind.MIRROR: mirrors.render,
+    Kind.ATTACHMENT: attachments.render,
 }
 
 __all__ = ["COMPRESSORS", "RENDERERS", "Context", "View"]

@@ -1,4 +1,4 @@
-"""Redundancy: a result that stands again later, an old read of a file, a result that the next text repeats."""
+"""Redundancy: what stands again later, an old read of a file, a result that the next text repeats."""
 
 from __future__ import annotations
 
@@ -12,19 +12,29 @@ from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Purpose, Role, Treatment
 from sessioncompress.pairs import NO_CALL
 
+_COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
+
 
 def propose(view: View) -> Iterator[Change]:
     """Offer what the live path says again; contents are compared by their hash, never by path alone."""
     if not view.policy.eliminate_redundancy:
         return
     repeats = _Repeats(view)
-    for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
-        if not view.holds_ours(block) and block.size <= view.policy.result_limit:
-            continue
+    for number, block in _offered(view):
         note = repeats.note(number, block)
         if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
             # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
+
+
+def _offered(view: View) -> Iterator[tuple[int, Block]]:
+    """Yield the results and attachments that may become a reference; a preview of ours may be one yet."""
+    for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
+        if view.holds_ours(block) or block.size > view.policy.result_limit:
+            yield number, block
+    for number, block in view.blocks(Kind.ATTACHMENT):
+        if not view.holds_ours(block):
+            yield number, block
 
 
 class _Repeats:
@@ -46,8 +56,7 @@ class _Repeats:
                 self._add(position, number)
         if twice := _twice(self._lines):
             for position, number in enumerate(view.survey.shape.live):
-                if roles[number] is Role.RESULT:
-                    self._compare(position, number, twice)
+                self._compare(position, number, twice)
 
     def _add(self, position: int, number: int) -> None:
         asked = self._view.asked[number]
@@ -62,7 +71,7 @@ class _Repeats:
         """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
         kinds, *_, digests, marked = self._lines.blocks.columns
         for index in self._lines.block_span(number):
-            if kinds[index] is not Kind.RESULT or marked[index] or digests[index] not in twice:
+            if kinds[index] not in _COMPARED or marked[index] or digests[index] not in twice:
                 continue
             if self._view.is_whole(number, index) or not self._goes(position, number, digests[index]):
                 self._last_with[digests[index]] = (position, number)
@@ -76,7 +85,8 @@ class _Repeats:
     def note(self, number: int, block: Block) -> str:
         """Return what the marker says the text repeats, or nothing where it repeats nothing."""
         position = self._position[number]
-        if position < 0:
+        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines.ids[number]):
+            # What has no place in the tree stands on no path that the user could go back to.
             return ""
         later, other = self._last_with.get(block.digest, (position, number))
         if later > position:
@@ -101,7 +111,8 @@ class _Repeats:
         call = self._view.asking(number)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
         block = next(block for block in self._lines.blocks_of(number) if block.digest == digest)
-        return f"{marker.name(block.tool) or 'tool'} result{of_file}"
+        what = "attachment" if block.kind is Kind.ATTACHMENT else "result"
+        return f"{marker.name(block.tool) or 'tool'} {what}{of_file}"
 
 
 def _twice(lines: Lines) -> frozenset[bytes]:
