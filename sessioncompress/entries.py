@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from sessioncompress import marker
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
+from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse
@@ -24,8 +27,17 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
 
 
 def identity(entry: Entry | None) -> int:
-    """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays."""
-    return hash(tuple((key, value) for key, value in (entry or {}).items() if not isinstance(value, (dict, list))))
+    """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays.
+
+    A text that is long, or was until a marker took its place, may be replaced too.
+    """
+    return hash(tuple((key, value) for key, value in (entry or {}).items() if not _may_change(value)))
+
+
+def _may_change(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) >= SMALLEST_BLOCK or marker.occurs_in(value)
+    return isinstance(value, (dict, list))
 
 
 def of_another(journal: Path) -> Damaged:

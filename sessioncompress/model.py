@@ -109,10 +109,10 @@ class Facts(NamedTuple):
     """What only some lines have, apart so that the others take no memory for it.
 
     `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
-    only together with the ties. `repeats` holds the digests of results and attachments that the line's text repeats. `keeps` is a
-    checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever their ids.
-    `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never changed.
-    `several` are the calls whose results a line holds where they are more than one.
+    only together with the ties. `repeats` holds the digests of results and attachments that the line's text repeats.
+    `keeps` is a checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever
+    their ids. `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never
+    changed. `several` are the calls whose results a line holds where they are more than one.
     """
 
     ties: tuple[Tie, ...] = ()

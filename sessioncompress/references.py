@@ -49,5 +49,6 @@ def digest_of(written: bytes) -> bytes:
 def content_of(value: object, kind: Kind) -> bytes:
     """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
     if kind is Kind.IMAGE and isinstance(value, dict):
-        return str(value.get("data", "")).encode()
+        source = value.get("source")
+        return str((source if isinstance(source, dict) else value).get("data", "")).encode()
     return value.encode() if isinstance(value, str) else orjson.dumps(value)

@@ -1,0 +1,137 @@
+"""Claude Code: a tree by `parentUuid`, an answer's parts in lines of their own, and what its screen shows beside."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sessioncompress.formats import claude_path, claude_screen, values
+from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.claude_reader import FILES_SHOWN, PICTURES, READ_BACK, THOUGHTS, ClaudeReader
+from sessioncompress.lines import Lines
+from sessioncompress.model import Path, Shape
+from sessioncompress.splice import REMOVED
+
+_TOOLS = (
+    "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
+    "ExitPlanMode ExitWorktree Glob Grep KillBash KillShell ListMcpResourcesTool LS LSP Monitor MultiEdit "
+    "NotebookEdit NotebookRead PowerShell Read ReadMcpResourceTool SendMessage SendUserFile Skill SlashCommand "
+    "StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite "
+    "ToolSearch WebFetch WebSearch Workflow Write "
+)
+_NOTES = frozenset(
+    {
+        "summary",
+        "custom-title",
+        "ai-title",
+        "last-prompt",
+        "tag",
+        "agent-name",
+        "agent-color",
+        "agent-setting",
+        "pr-link",
+        "file-history-snapshot",
+        "file-history-delta",
+        "attribution-snapshot",
+        "mode",
+        "permission-mode",
+        "worktree-state",
+        "queue-operation",
+        "content-replacement",
+        "progress",
+    }
+)
+"""Lines beside the conversation, which often come first."""
+
+_NAMES = ("sessionId", "leafUuid", "messageId")
+
+
+class ClaudeCode:
+    """Sessions of Claude Code, and of its subagents."""
+
+    name = "claude-code"
+    tools = frozenset(_TOOLS.lower().split())
+    links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether lines hang on each other, or stand beside a conversation, as Claude Code writes them."""
+        entries = head.entries
+        return any(map(_is_own, entries)) and not any(map(_is_others, entries))
+
+    def named(self, head: Head) -> Name:
+        """Return the session's id, a subagent's own, and of which session it is a fork."""
+        for entry in head.entries:
+            own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
+            if name := own or values.text(entry.get("sessionId")):
+                return Name(name, values.text(values.fields(entry.get("forkedFrom")).get("sessionId")))
+        return Name()
+
+    def reader(self) -> Reader:
+        """Return a reader for one session."""
+        return ClaudeReader()
+
+    def shape(self, lines: Lines) -> Shape:
+        """Return the live path and the dead history."""
+        return claude_path.shape(lines)
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of a line may become that one (or be REMOVED)."""
+        old: Any = entry
+        for step in path:
+            old = old[step]
+        match path:
+            case ("message", "content", int(index), *rest):
+                return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
+            case ("attachment", *_) if any(path == place for _, place in FILES_SHOWN):
+                return isinstance(old, str) and isinstance(value, str)
+        return claude_screen.may_change(entry, path, old, value)
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return what takes the place of a copy for the screen."""
+        return claude_screen.stand_in(path, value)
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "text", "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return values.text(values.fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""
+        source = values.fields(values.fields(part).get("source"))
+        return values.text(source.get("media_type")), values.text(source.get("data"))
+
+
+def _is_own(entry: Entry) -> bool:
+    kind = entry.get("type")
+    if not isinstance(kind, str):
+        return False
+    if "parentUuid" in entry:
+        return isinstance(entry.get("sessionId"), str)
+    return kind in _NOTES and any(isinstance(entry.get(key), str) for key in _NAMES)
+
+
+def _is_others(entry: Entry) -> bool:
+    """Others hang their lines together alike, but write a message's `parts`, or begin with a header."""
+    message = entry.get("message")
+    foreign = isinstance(message, dict) and "parts" in message
+    return foreign or entry.get("type") in ("session", "session_meta")
+
+
+def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
+    """Say whether this value inside a content part may become that one."""
+    kind = values.fields(part).get("type")
+    text = isinstance(old, str) and isinstance(new, str)
+    match rest:
+        case ():
+            return kind in THOUGHTS if new is REMOVED else kind in PICTURES
+        case ("input", *_, step):
+            spared = str(values.fields(part).get("name")).lower() in READ_BACK
+            return kind == "tool_use" and text and not spared and step not in values.FILE_KEYS
+        case ("content",) | ("content", int(), "text"):
+            return kind == "tool_result" and text
+        case ("content", int()):
+            return kind == "tool_result" and values.fields(old).get("type") in PICTURES and new is not REMOVED
+    return False
