@@ -16,12 +16,16 @@ def propose(view: View) -> Iterator[Change]:
         return
     loosened = ties.loosened(view)
     tied = frozenset(view.tied)
+    first: dict[str, int] = {}
     for number, block in view.blocks(Kind.THINKING):
         response = view.lines.responses[number]
         if response and response not in view.speaking:
             continue
         if number not in view.latest_thinking and (number not in tied or number in loosened):
             group = ties.group_of(number) if number in tied else 0
+            if response:
+                # All thinking of a message goes or none.
+                group = ties.group_of(first.setdefault(response, number))
             yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
     for number in sorted(loosened):
         yield from ties.changes(view, number)
