@@ -7,15 +7,16 @@ from collections.abc import Iterable
 import orjson
 
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
+from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.formats.family import claimed
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.pi import Pi
 
-FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi())
-"""In the order they are asked: pi comes last, since the others are pi with more."""
+FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode())
+"""In the order they are asked: pi comes behind its relatives, since they are pi with more."""
 
-AGENTS = "pi, oh-my-pi, OpenClaw or GitClaw"
+AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw or Claude Code"
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sessioncompress.formats import claude_path, claude_screen, values
+from sessioncompress.formats import claude_notes, claude_path, claude_screen, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.claude_reader import FILES_SHOWN, PICTURES, READ_BACK, THOUGHTS, ClaudeReader
+from sessioncompress.formats.claude_parts import PICTURES, READ_BACK, THOUGHTS
+from sessioncompress.formats.claude_reader import ClaudeReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import REMOVED
@@ -82,9 +83,8 @@ class ClaudeCode:
         match path:
             case ("message", "content", int(index), *rest):
                 return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
-            case ("attachment", *_) if any(path == place for _, place in FILES_SHOWN):
-                return isinstance(old, str) and isinstance(value, str)
-        return claude_screen.may_change(entry, path, old, value)
+        notes, screen = claude_notes.may_change, claude_screen.may_change
+        return notes(entry, path, old, value) or screen(entry, path, old, value)
 
     def stand_in(self, path: Path, value: Any) -> Any:
         """Return what takes the place of a copy for the screen."""

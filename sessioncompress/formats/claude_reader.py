@@ -11,18 +11,9 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
-from sessioncompress.formats import claude_screen, values
+from sessioncompress.formats import claude_notes, claude_parts, claude_screen, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
-from sessioncompress.references import digest_of
-
-THOUGHTS = ("thinking", "redacted_thinking")
-PICTURES = ("image", "document")
-FILES_SHOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("edited_text_file", ("attachment", "snippet")),
-    ("file", ("attachment", "content", "file", "content")),
-)
-"""Attachments that show the model a file, and where in them its text stands."""
 
 _PURPOSES = {
     "read": Purpose.READ,
@@ -32,9 +23,6 @@ _PURPOSES = {
     "bashoutput": Purpose.COMMAND,
     "taskoutput": Purpose.COMMAND,
 }
-READ_BACK = frozenset({"exitplanmode", "todowrite"})
-"""Tools whose arguments the agent reads again at a resume: the plan becomes a file, the list stands on the screen."""
-
 _UNCHANGED = "File unchanged since last read"
 _NUMBERED = "numbered"
 _PARTS: Path = ("message", "content")
@@ -58,9 +46,7 @@ class ClaudeReader:
         elif kind == "system" and entry.get("subtype") == "compact_boundary":
             return _boundary(raw, entry)
         else:
-            shown = _shown(entry, raw)
-            blocks = (*shown, *claude_screen.blocks(entry, "", ""))
-            return _line(raw, entry, Role.OTHER, blocks=blocks, reads=sum(block.size for block in shown))
+            return _note(raw, entry)
         return line if entry.get("isSidechain") else line._replace(time=_time(entry))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
@@ -71,7 +57,7 @@ class ClaudeReader:
         says = characters = io = thinks = 0
         for index, part in enumerate(values.items(message.get("content"))):
             kind = values.fields(part).get("type")
-            if kind in THOUGHTS:
+            if kind in claude_parts.THOUGHTS:
                 thinks += 1
                 characters += len(values.text(part.get("thinking")))
                 if size := len(values.literal(part)):
@@ -81,7 +67,7 @@ class ClaudeReader:
             characters += len(values.text(values.fields(part).get("text")))
             if kind == "tool_use":
                 calls.append(self._made(part))
-                io += _arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], raw, blocks)
+                io += claude_parts.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], raw, blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
@@ -94,7 +80,7 @@ class ClaudeReader:
             calls=tuple(calls),
             io=io,
             reads=characters + io,
-            facts=Facts(thinks=True) if thinks else PLAIN,
+            facts=_facts(thinks=thinks > 0),
             response=response,
         )
 
@@ -114,9 +100,10 @@ class ClaudeReader:
         content = message.get("content")
         parts = [(index, values.fields(part)) for index, part in enumerate(values.items(content))]
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
-        blocks = [block for index, part in parts for block in _picture((*_PARTS, index), part, "", "")]
+        blocks = [block for index, part in parts for block in claude_parts.picture((*_PARTS, index), part, "", "")]
         if marker.PREFIX_BYTES in raw:
-            blocks += [block for index, part in parts for block in _marked_picture((*_PARTS, index, "text"), part)]
+            for index, part in parts:
+                blocks += claude_parts.marked_picture((*_PARTS, index, "text"), part)
         if not results:
             return _line(
                 raw,
@@ -124,15 +111,16 @@ class ClaudeReader:
                 _role(entry),
                 blocks=(*blocks, *claude_screen.blocks(entry, "", "")),
                 reads=values.characters(content),
+                facts=_facts(repeats=claude_notes.said(entry)),
             )
         calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
         io = 0
         for (index, part), (name, tool) in zip(results, calls, strict=True):
-            io += _result((*_PARTS, index, "content"), part.get("content"), tool, name, raw, blocks)
+            io += claude_parts.result((*_PARTS, index, "content"), part.get("content"), tool, name, blocks)
         one = len(calls) == 1
         blocks += claude_screen.blocks(entry, *(reversed(calls[0]) if one else ("", "")))
         failed = any(part.get("is_error") is True for _, part in results)
-        facts = Facts(failed=failed, several=() if one else tuple(name for name, _ in calls))
+        facts = _facts(failed=failed, several=() if one else tuple(name for name, _ in calls))
         return _line(
             raw,
             entry,
@@ -141,7 +129,7 @@ class ClaudeReader:
             answers=calls[0][0] if one else "",
             io=io,
             reads=values.characters(content) + io,
-            facts=PLAIN if facts == PLAIN else facts,
+            facts=facts,
         )
 
     def _answered(self, name: str) -> tuple[str, str]:
@@ -173,6 +161,20 @@ def _boundary(raw: bytes, entry: Entry) -> Line:
     return line._replace(parent=values.text(entry.get("logicalParentUuid")))
 
 
+def _note(raw: bytes, entry: Entry) -> Line:
+    """Read a line beside the conversation, or one that the agent itself put into it."""
+    shown = tuple(claude_notes.blocks(entry))
+    blocks = (*shown, *claude_screen.blocks(entry, "", ""))
+    reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
+    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=_facts(repeats=claude_notes.said(entry)))
+
+
+def _facts(**known: Any) -> Facts:
+    """Return what only some lines have; most have nothing of it, and share that."""
+    facts = Facts(**known)
+    return PLAIN if facts == PLAIN else facts
+
+
 def _line(raw: bytes, entry: Entry, role: Role, **known: Any) -> Line:
     name, parent = values.text(entry.get("uuid")), values.text(entry.get("parentUuid"))
     return Line(role, len(raw), xxh3_64_intdigest(raw), name, parent, **known)
@@ -184,60 +186,3 @@ def _time(entry: Entry) -> int:
         return max(int(written.timestamp() * 1000), 0)
     except (ValueError, OverflowError):
         return 0
-
-
-def _arguments(path: Path, arguments: Any, made: Call, raw: bytes, blocks: list[Block]) -> int:
-    """Add the blocks of one call; return how many characters its arguments are."""
-    written = values.literal(arguments)
-    if isinstance(arguments, dict) and len(written) >= values.SMALLEST_BLOCK:
-        bulk = 0 if made.tool.lower() in READ_BACK else sum(values.long_leaves(arguments))
-        blocks.append(Block(Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name))
-    if written and marker.PREFIX_BYTES in raw:
-        blocks += values.marked_leaves(path, arguments, made.tool, made.name)
-    return len(written)
-
-
-def _result(path: Path, content: Any, tool: str, call: str, raw: bytes, blocks: list[Block]) -> int:
-    """Add the blocks of one result; return how many characters it is."""
-    if isinstance(content, str):
-        blocks += _text(path, content, tool, call, raw)
-        return len(content)
-    for index, part in enumerate(values.items(content)):
-        text = values.text(values.fields(part).get("text"))
-        if text and part.get("type") == "text":
-            blocks += _text((*path, index, "text"), text, tool, call, raw)
-        blocks += _picture((*path, index), part, tool, call)
-    return values.characters(content)
-
-
-def _text(path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
-    marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
-    if len(text) < values.SMALLEST_BLOCK and not marked:
-        return []
-    written = values.literal(text)
-    return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest_of(written), marked)]
-
-
-def _picture(path: Path, part: Any, tool: str, call: str) -> list[Block]:
-    part = values.fields(part)
-    data = values.fields(part.get("source")).get("data")
-    return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in PICTURES and data else []
-
-
-def _marked_picture(path: Path, part: Mapping[str, Any]) -> list[Block]:
-    """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
-    text = values.text(part.get("text"))
-    return [values.marked(Kind.IMAGE, path, text, "", "")] if marker.is_one(text) else []
-
-
-def _shown(entry: Entry, raw: bytes) -> list[Block]:
-    """Return the blocks of an attachment that shows the model a file."""
-    attachment = values.fields(entry.get("attachment"))
-    found: list[Block] = []
-    for kind, path in FILES_SHOWN:
-        if entry.get("type") == "attachment" and attachment.get("type") == kind:
-            value: Any = entry
-            for step in path:
-                value = values.fields(value).get(step)
-            found += _text(path, values.text(value), kind, "", raw)
-    return found

@@ -24,13 +24,13 @@ _EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
 _NULLED = "originalFile"
 """The agent itself writes null here where a file is long."""
 
-_PLACES = frozenset(
+PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
 )
 """What names a file stays, however long."""
 
-_HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
-_HOOK_OUTPUT = ("stdout", "stderr")
+HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
+HOOK_OUTPUT = ("stdout", "stderr")
 """The model reads a hook's `content`."""
 
 
@@ -40,8 +40,8 @@ def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     if entry.get("type") == "progress":
         found += _copies(entry.get("data"), PROGRESS, tool, call)
     attachment = values.fields(entry.get("attachment"))
-    if attachment.get("type") in _HOOKS:
-        for key in _HOOK_OUTPUT:
+    if attachment.get("type") in HOOKS:
+        for key in HOOK_OUTPUT:
             found += _copies(attachment.get(key), ("attachment", key), values.text(attachment.get("type")), call)
     return found
 
@@ -55,7 +55,7 @@ def stand_in(path: Path, value: Any) -> Any:
 
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
     """Say whether this value of a copy may become that one: of the same type, and never nothing."""
-    if not _is_copy(entry, path) or path[-1] in _PLACES:
+    if not _is_copy(entry, path) or path[-1] in PLACES:
         return False
     if isinstance(old, str):
         return new is None if path[-1] == _NULLED else isinstance(new, str) and new != ""
@@ -69,7 +69,7 @@ def _is_copy(entry: Entry, path: Path) -> bool:
         case ("data", _, *_):
             return entry.get("type") == "progress"
         case ("attachment", key):
-            return key in _HOOK_OUTPUT and values.fields(entry.get("attachment")).get("type") in _HOOKS
+            return key in HOOK_OUTPUT and values.fields(entry.get("attachment")).get("type") in HOOKS
     return False
 
 
@@ -91,7 +91,7 @@ def _copies(value: Any, path: Path, tool: str, call: str) -> Iterator[Block]:
 def _text(text: str, path: Path, tool: str, call: str) -> Iterator[Block]:
     marked = marker.occurs_in(text)
     long = len(text) >= values.SMALLEST_BLOCK
-    if (long or marked) and path[-1] not in _PLACES:
+    if (long or marked) and path[-1] not in PLACES:
         written = values.literal(text)
         digest = digest_of(written) if marked else b""
         yield Block(Kind.MIRROR, path, len(written), len(written) if long else 0, tool, call, digest, marked)

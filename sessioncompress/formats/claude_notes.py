@@ -1,0 +1,77 @@
+"""What Claude Code itself puts into a session: files and notices that the model reads, prompts that waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessioncompress import marker
+from sessioncompress.formats import values
+from sessioncompress.formats.base import Entry
+from sessioncompress.formats.claude_screen import HOOK_OUTPUT, HOOKS, PLACES
+from sessioncompress.model import Block, Kind, Path
+from sessioncompress.references import digest_of
+
+_FILES: Mapping[str, Path] = {
+    "edited_text_file": ("attachment", "snippet"),
+    "file": ("attachment", "content", "file", "content"),
+}
+"""Attachments that show the model a file, and where in them its text stands: to the model it is like a result."""
+
+_PROMPTS = frozenset({"queued_command"})
+"""Attachments that are the user's own words."""
+
+_QUEUE = "queue-operation"
+_WAITING: Path = ("content",)
+
+
+def blocks(entry: Entry) -> Iterator[Block]:
+    """Yield the blocks of a line that is no message."""
+    attachment = values.fields(entry.get("attachment"))
+    name = values.text(attachment.get("type"))
+    if entry.get("type") == _QUEUE and isinstance(entry.get("content"), str):
+        yield from text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
+    elif entry.get("type") == "attachment" and name not in _PROMPTS:
+        for path, value in _leaves(attachment, ("attachment",)):
+            if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
+                kind = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
+                yield from text(kind, path, value, name, "")
+
+
+def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
+    """Say whether this text may become that one."""
+    if path == _WAITING:
+        known = entry.get("type") == _QUEUE
+    else:
+        name = values.fields(entry.get("attachment")).get("type")
+        known = path[0] == "attachment" and name not in _PROMPTS and path[-1] not in PLACES
+    return known and isinstance(old, str) and isinstance(new, str) and new != ""
+
+
+def said(entry: Entry) -> tuple[bytes, ...]:
+    """Return the digests of the user's words in a line: a queue may hold them once more."""
+    attachment = values.fields(entry.get("attachment"))
+    message = values.fields(entry.get("message"))
+    content = attachment.get("prompt") if attachment.get("type") in _PROMPTS else message.get("content")
+    texts = (
+        [content] if isinstance(content, str) else [values.fields(part).get("text") for part in values.items(content)]
+    )
+    long = (each for each in texts if isinstance(each, str) and len(each) >= values.SMALLEST_BLOCK)
+    return tuple(digest_of(values.literal(each)) for each in long)
+
+
+def text(kind: Kind, path: Path, value: str, tool: str, call: str) -> Iterator[Block]:
+    """Yield the block of a text that is long, or holds something in the marker's form."""
+    marked = marker.occurs_in(value)
+    if marked or len(value) >= values.SMALLEST_BLOCK:
+        written = values.literal(value)
+        yield Block(kind, path, len(written), len(written), tool, call, digest_of(written), marked)
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        if path[-1] not in PLACES:
+            yield path, value
+    elif isinstance(value, (dict, list)):
+        for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(child, (*path, step))
