@@ -131,7 +131,7 @@ class View:
     @cached_property
     def _protected_tools(self) -> frozenset[str]:
         """The tools whose calls and results stay; agents spell one and the same tool differently."""
-        return frozenset(map(str.lower, self.policy.protect_tools))
+        return self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
 
     @cached_property
     def _skills(self) -> frozenset[int]:

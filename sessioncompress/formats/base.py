@@ -50,6 +50,10 @@ class Format(Protocol):
         """The agent's own tools, in lower case."""
 
     @property
+    def kept_tools(self) -> frozenset[str]:
+        """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
+
+    @property
     def links(self) -> re.Pattern[str] | None:
         """What in a result's text names a file of the agent, and must stay there; None where there is no such thing."""
 

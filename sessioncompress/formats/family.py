@@ -241,6 +241,7 @@ class FamilyReader:
 class FamilyFormat:
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
+    kept_tools: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
 
     def named(self, head: Head) -> Name:
