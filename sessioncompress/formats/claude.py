@@ -7,7 +7,7 @@ from typing import Any
 
 from sessioncompress.formats import claude_notes, claude_path, claude_screen, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.claude_parts import PICTURES, READ_BACK, THOUGHTS
+from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS
 from sessioncompress.formats.claude_reader import ClaudeReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
@@ -20,6 +20,9 @@ _TOOLS = (
     "StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite "
     "ToolSearch WebFetch WebSearch Workflow Write "
 )
+_KEPT_TOOLS = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
+"""What the user answered; the plan, which a resume writes to its file, and the list, which it shows."""
+
 _NOTES = frozenset(
     {
         "summary",
@@ -52,6 +55,7 @@ class ClaudeCode:
 
     name = "claude-code"
     tools = frozenset(_TOOLS.lower().split())
+    kept_tools = _KEPT_TOOLS
     links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
 
     def recognises(self, head: Head) -> bool:
@@ -128,8 +132,8 @@ def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
         case ():
             return kind in THOUGHTS if new is REMOVED else kind in PICTURES
         case ("input", *_, step):
-            spared = str(values.fields(part).get("name")).lower() in READ_BACK
-            return kind == "tool_use" and text and not spared and step not in values.FILE_KEYS
+            kept = str(values.fields(part).get("name")).lower() in _KEPT_TOOLS
+            return kind == "tool_use" and text and not kept and step not in values.FILE_KEYS
         case ("content",) | ("content", int(), "text"):
             return kind == "tool_result" and text
         case ("content", int()):

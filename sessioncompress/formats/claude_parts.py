@@ -11,15 +11,15 @@ from sessioncompress.model import Block, Call, Kind, Path
 
 THOUGHTS = ("thinking", "redacted_thinking")
 PICTURES = ("image", "document")
-READ_BACK = frozenset({"exitplanmode", "todowrite"})
-"""Tools whose arguments the agent reads again at a resume: the plan becomes a file, the list stands on the screen."""
+_USERS_WORDS = "The user doesn't want to "
+"""So begins the result of a call that the user refused, perhaps saying why."""
 
 
 def arguments(path: Path, given: Any, made: Call, raw: bytes, blocks: list[Block]) -> int:
     """Add the blocks of one call; return how many characters its arguments are."""
     written = values.literal(given)
     if isinstance(given, dict) and len(written) >= values.SMALLEST_BLOCK:
-        bulk = 0 if made.tool.lower() in READ_BACK else sum(values.long_leaves(given))
+        bulk = sum(values.long_leaves(given))
         blocks.append(Block(Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name))
     if written and marker.PREFIX_BYTES in raw:
         blocks += values.marked_leaves(path, given, made.tool, made.name)
@@ -29,6 +29,8 @@ def arguments(path: Path, given: Any, made: Call, raw: bytes, blocks: list[Block
 def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) -> int:
     """Add the blocks of one result; return how many characters it is."""
     if isinstance(content, str):
+        if content.startswith(_USERS_WORDS):
+            return len(content)
         blocks += claude_notes.text(Kind.RESULT, path, content, tool, call)
         return len(content)
     for index, part in enumerate(values.items(content)):
