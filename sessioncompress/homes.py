@@ -9,6 +9,7 @@ from pathlib import Path
 _AGENT_FOLDERS = (
     ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
     ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
+    ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
     ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
 )
 """Environment variable, folder without it, and where below it sessions lie."""

@@ -18,6 +18,7 @@ from tests.blocks import (
     thinking,
     unsigned,
 )
+from tests.claude import ClaudeSession
 from tests.session import PiSession, Use
 from tests.variants import (
     GeminiSession,
@@ -33,6 +34,7 @@ from tests.variants import (
 
 __all__ = [
     "Block",
+    "ClaudeSession",
     "GeminiSession",
     "OmpAnthropicSession",
     "OmpGeminiSession",

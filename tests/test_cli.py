@@ -82,7 +82,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         each.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(home))
-    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR"):
+    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "CLAUDE_CONFIG_DIR", "OPENCLAW_STATE_DIR"):
         monkeypatch.delenv(name, raising=False)
     return folder
 
@@ -785,7 +785,7 @@ def test_every_command_refuses_alike(session: Path) -> None:
     seen = "its first object has the keys kind"
     said = (
         f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
-        "Name a session of pi, oh-my-pi, OpenClaw or GitClaw.\n"
+        "Name a session of pi, oh-my-pi, OpenClaw, GitClaw or Claude Code.\n"
     )
     for command in ("compress", "stats", "verify"):
         assert run(command, "below/none.jsonl").stderr == said, command
@@ -1106,7 +1106,7 @@ def test_stats_as_json(session: Path) -> None:
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
     }
-    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in Kind}
+    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in Kind} - {"attachment"}
     assert file["would"] == one("compress", "--dry-run", "session.jsonl")
 
 
@@ -1338,6 +1338,7 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ("PI_CODING_AGENT_DIR", "sessions/--tmp--"),
         ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
+        ("CLAUDE_CONFIG_DIR", "projects/-tmp"),
         ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
     ],
 )

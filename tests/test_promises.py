@@ -48,6 +48,8 @@ from tests.runs import (
 SESSIONS = sorted(
     str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
 )
+FAMILY = [name for name in SESSIONS if not name.startswith("claude")]
+"""Sessions of pi and its relatives: what stays of one of Claude Code is told in `tests/formats/test_claude.py`."""
 LARGE = [
     "pi-anthropic.jsonl",
     "pi-responses.jsonl",
@@ -55,6 +57,7 @@ LARGE = [
     "pi-compacted.jsonl",
     "omp.jsonl",
     "openclaw.jsonl",
+    "claude-code.jsonl",
 ]
 POLICIES: dict[str, Policy] = {
     **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
@@ -135,7 +138,7 @@ def outline(value: Any, key: str = "") -> Any:
 
 
 @pytest.mark.parametrize("preset", POLICIES)
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", FAMILY)
 def test_resumable(name: str, preset: str) -> None:
     """Same lines, order, ids, parents, types; calls and results paired; texts verbatim; arguments' keys and types."""
     before, now = split(fixture(name)), split(outcome(name, preset).data)

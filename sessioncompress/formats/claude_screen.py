@@ -38,7 +38,7 @@ def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     """Return the blocks of a line's copies for the screen."""
     found = list(_copies(entry.get("toolUseResult"), RESULT, tool, call))
     if entry.get("type") == "progress":
-        found += _copies(entry.get("data"), PROGRESS, tool, call)
+        found += _copies(values.fields(entry.get("data")), PROGRESS, tool, call)
     attachment = values.fields(entry.get("attachment"))
     if attachment.get("type") in HOOKS:
         for key in HOOK_OUTPUT:

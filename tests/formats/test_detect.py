@@ -9,12 +9,14 @@ import pytest
 
 from sessioncompress.formats import FORMATS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES
-from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
+from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.runs import FIXTURES, split
 
 HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
 
-FIXTURE_FORMATS = {"omp": "oh-my-pi", "openclaw": "openclaw", "look-alike": None}
+TREE = {"parentUuid": None, "isSidechain": False, "uuid": "x", "sessionId": "y"}
+
+FIXTURE_FORMATS = {"omp": "oh-my-pi", "openclaw": "openclaw", "claude": "claude-code", "look-alike": None}
 ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl"))
 
 
@@ -42,12 +44,16 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("a header behind two titles", lines({"type": "title"}, {"type": "title"}, HEADER)),
     ("a harness that dates its header otherwise", lines({**HEADER, "createdAt": "2026"})),
     ("a harness that numbers its lines", lines(HEADER, {"type": "user/message", "seq": 1})),
+    ("a line that hangs on none and names no session", lines({"type": "user", "uuid": "x", "parentUuid": None})),
+    ("a session id alone", lines({"type": "user", "sessionId": "y"})),
+    ("a note without its session", lines({"type": "summary", "summary": "x"})),
+    ("a type of tomorrow beside a session id", lines({"type": "new", "sessionId": "y"})),
+    ("a list of prompts", lines([{"sessionId": "x", "messageId": 0, "type": "user", "message": "hello"}])),
     (
-        "Claude Code",
-        lines(
-            {"type": "summary", "leafUuid": "x"}, {"type": "user", "uuid": "x", "parentUuid": None, "sessionId": "y"}
-        ),
+        "a harness that hangs its lines together as Claude Code does",
+        lines({**TREE, "type": "user", "message": {"role": "user", "parts": [{"text": "hello"}]}}),
     ),
+    ("lines of Claude Code behind another's header", lines({"type": "session_meta"}, {**TREE, "type": "user"})),
     ("Codex", lines({"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}})),
 ]
 
@@ -64,6 +70,13 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
     ("oh-my-pi, other APIs", OmpGeminiSession().lines(), "oh-my-pi"),
     ("oh-my-pi without a title slot", OmpAnthropicSession().opening().lines()[1:], "oh-my-pi"),
     ("OpenClaw", OpenClawSession().opening().lines(), "openclaw"),
+    ("Claude Code", ClaudeSession().turn().lines(), "claude-code"),
+    ("Claude Code by a line of its tree", lines({**TREE, "type": "user"}), "claude-code"),
+    ("Claude Code by a note before it", lines({"type": "queue-operation", "sessionId": "y"}), "claude-code"),
+    ("Claude Code by a summary", lines({"type": "summary", "leafUuid": "x"}), "claude-code"),
+    ("Claude Code by a snapshot", lines({"type": "file-history-snapshot", "messageId": "x"}), "claude-code"),
+    ("Claude Code behind lines of unknown types", lines({"type": []}, {}, {**TREE, "type": "system"}), "claude-code"),
+    ("a subagent of Claude Code", ClaudeSession(agent="a1").turn().lines(), "claude-code"),
     ("OpenClaw by a later entry", lines(HEADER, {"type": "custom", "customType": "openclaw.cache-ttl"}), "openclaw"),
 ]
 
@@ -114,5 +127,5 @@ def test_what_was_seen_is_short() -> None:
 
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
-    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi"]
+    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi", "claude-code"]
     assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.stories import anthropic, apis, checkpoints, odd, relatives
+from tests.stories import anthropic, apis, checkpoints, claude_code, odd, relatives
 
 _GITCLAW = "state/sessions/2026-03-02T09-00-00-000Z_gitclaw.jsonl"
 
@@ -19,6 +19,9 @@ STORIES: Mapping[str, Callable[[], bytes]] = {
     "pi-1x.jsonl": lambda: checkpoints.version_1x().bytes(),
     "omp.jsonl": lambda: relatives.oh_my_pi().bytes(),
     "omp-gemini.jsonl": lambda: relatives.oh_my_pi_gemini().bytes(),
+    "claude-code.jsonl": lambda: claude_code.session().bytes(),
+    "claude-compacted.jsonl": lambda: claude_code.compacted().bytes(),
+    "claude-agent.jsonl": lambda: claude_code.subagent().bytes(),
     "openclaw.jsonl": lambda: relatives.openclaw().bytes(),
     f"gitclaw/GITCLAW-layout/{_GITCLAW}": lambda: relatives.gitclaw().bytes(),
     "gitclaw/GITCLAW-layout/state/issues/7.json": lambda: relatives.gitclaw_issue(f".GITCLAW/{_GITCLAW}"),
