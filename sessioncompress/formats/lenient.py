@@ -12,7 +12,10 @@ from typing import Any, NoReturn
 
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())
-    for key in ("type", "id", "parentId", "firstKeptEntryId", "role", "toolCallId")
+    for key in (
+        *("type", "id", "parentId", "firstKeptEntryId", "role", "toolCallId"),
+        *("subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp"),
+    )
 }
 _LONGEST_NUMBER = 15
 

@@ -278,6 +278,16 @@ def test_a_loop_of_parents_ends() -> None:
     assert sorted(survey_of(made.bytes()).shape.live) == [0, 1, 2]
 
 
+def test_a_line_that_only_the_agent_reads_keeps_its_place() -> None:
+    """The path goes on through what is nested too deep for us; nothing of that line changes."""
+    made = linear()
+    raw = made.lines()
+    deep = raw[3][:-2] + b',"toolUseResult":' + b"[" * 1500 + b"]" * 1500 + b"}\n"
+    found = survey_of(b"".join([*raw[:3], deep, *raw[4:]]))
+    assert (list(found.shape.live), found.lines.not_understood) == ([0, 1, 2, 3, 4, 5], 1)
+    assert not found.lines.blocks_of(3)
+
+
 def compacted(*, keep: bool, through: bool = False) -> ClaudeSession:
     """Return a session with a compaction, which may keep the last step; the next prompt hangs on what was kept."""
     made = linear()
