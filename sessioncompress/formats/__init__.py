@@ -36,7 +36,8 @@ def detect(head: Head) -> Format | None:
 
 def claims(head: Head) -> Name:
     """Return whose session a file says it is, whether or not an agent of the table wrote it."""
-    return claimed(head)
+    named = (each.named(head) for each in FORMATS)
+    return next((name for name in named if name.id), claimed(head))
 
 
 def seen(head: Head) -> str:

@@ -65,10 +65,11 @@ class ClaudeCode:
 
     def named(self, head: Head) -> Name:
         """Return the session's id, a subagent's own, and of which session it is a fork."""
-        for entry in head.entries:
+        for entry in filter(_is_own, head.entries):
             own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
             if name := own or values.text(entry.get("sessionId")):
-                return Name(name, values.text(values.fields(entry.get("forkedFrom")).get("sessionId")))
+                parent = values.text(values.fields(entry.get("forkedFrom")).get("sessionId"))
+                return Name(name, (parent,) if parent else ())
         return Name()
 
     def reader(self) -> Reader:

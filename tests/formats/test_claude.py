@@ -676,5 +676,6 @@ def test_by_which_name_a_session_goes() -> None:
     assert form.named(head) == Name(made.session)
     assert form.named(Head(tuple(entries(ClaudeSession(agent="a1").turn().bytes())))) == Name("a1")
     forked = line("user", "x", forkedFrom={"sessionId": "before", "messageUuid": "m"})
-    assert form.named(Head((forked,))) == Name("s", "before")
+    assert form.named(Head((forked,))) == Name("s", ("before",))
     assert form.named(Head(({"type": "summary", "leafUuid": "x"},))) == Name()
+    assert form.named(Head(({"type": "run", "sessionId": "of our journal"},))) == Name()
