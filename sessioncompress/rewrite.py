@@ -10,7 +10,7 @@ from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.formats.base import Entry
 from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
 from sessioncompress.references import content_of
-from sessioncompress.splice import REMOVED, CannotSplice, literal, splice
+from sessioncompress.splice import REMOVED, CannotSplice, literal, splice, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacemen
 
 
 def value_at(entry: Entry, path: Path) -> Any:
-    """Return the value at a path of a parsed line. Raises CannotSplice where there is none."""
+    """Return the value at a path of a parsed line; a path may go on into a string's JSON. Raises CannotSplice."""
     value: Any = entry
     try:
         for step in path:
+            value = within(value) if isinstance(value, str) else value
             # A journal's path may hold as an index what is a key.
             value = value[str(step) if isinstance(step, int) and isinstance(value, dict) else step]
     except (KeyError, IndexError, TypeError) as error:

@@ -4,6 +4,8 @@ An old value that stands in the line exactly once is found by its bytes. Any oth
 line is walked together with its parsed document, in document order. Either way the result is parsed and compared
 with the intended document; where anything differs (duplicate keys, a number that does not survive parsing) the line
 is left alone.
+
+A path may go on into the JSON that a string holds. That text is spliced in the same way, and stays a string.
 """
 
 from __future__ import annotations
@@ -50,12 +52,23 @@ class CannotSplice(ValueError):
     """The line cannot be changed with every other byte kept."""
 
 
+def within(text: str) -> Any:
+    """Return the object or the list that a text is the JSON of; None where it is not."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
 def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes, Any]:
     """Return the line with the values at these paths replaced (or REMOVED), and its parsed document.
 
     `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
     """
     try:
+        values = _folded(document, values)
         cuts = _unique(raw, document, values) if len(values) <= _FEW else None
         new = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
@@ -68,6 +81,31 @@ def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes
     if parsed != document:
         raise CannotSplice("the spliced line does not parse to what was intended")
     return new, parsed
+
+
+def _folded(document: Any, values: Mapping[Path, Any]) -> Mapping[Path, Any]:
+    """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
+    inside: dict[Path, dict[Path, Any]] = {}
+    outside: dict[Path, Any] = {}
+    for path, value in values.items():
+        end = _string_on(document, path)
+        if end:
+            inside.setdefault(path[:end], {})[path[end:]] = value
+        else:
+            outside[path] = value
+    for path, inner in inside.items():
+        text = _parent(document, path)[path[-1]]
+        outside[path] = splice(text.encode(), within(text), inner)[0].decode()
+    return outside if inside else values
+
+
+def _string_on(document: Any, path: Path) -> int:
+    """Return how many steps of a path lead to a string that it goes on in; 0 where it meets none."""
+    for position, step in enumerate(path[:-1], 1):
+        document = document[step]
+        if isinstance(document, str):
+            return position
+    return 0
 
 
 def literal(value: Any) -> bytes:

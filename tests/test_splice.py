@@ -20,6 +20,8 @@ LEFT_ALONE: list[tuple[str, bytes, dict[P, Any]]] = [
     ("no such key inside", b'{"a":{}}', {("a", "b"): 2}),
     ("no such index", b'{"a":[1,2]}', {("a", 2): 3}),
     ("the path leads through a text", b'{"a":"text"}', {("a", "b"): 3}),
+    ("the path leads through a text of another JSON", b'{"a":"[1]"}', {("a", "b"): 3}),
+    ("a key that stands twice in a text's JSON", b'{"a":"{\\"b\\":1,\\"b\\":1}"}', {("a", "b"): 3}),
     ("the path leads through a number", b'{"a":5}', {("a", "b"): 3}),
     ("the path leads through null", b'{"a":null}', {("a", "b"): 3}),
     ("a value that is no JSON", b'{"a":1}', {("a",): object()}),
@@ -29,6 +31,18 @@ LEFT_ALONE: list[tuple[str, bytes, dict[P, Any]]] = [
 
 CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ("a text", b'{"a":"old"}', {("a",): "new"}, b'{"a":"new"}'),
+    (
+        "a text inside a text's JSON, whose spaces and numbers stay",
+        rb'{"a":"{ \"n\": 1E5,\"t\":\"o\\nld\" }","b":1}',
+        {("a", "t"): 'n\n"ew"'},
+        rb'{"a":"{ \"n\": 1E5,\"t\":\"n\\n\\\"ew\\\"\" }","b":1}',
+    ),
+    (
+        "several inside a text's list, and one beside it",
+        rb'{"a":"[\"x\",{\"y\":\"z\"}]","b":1}',
+        {("a", 0): "v", ("b",): 2, ("a", 1, "y"): "w"},
+        rb'{"a":"[\"v\",{\"y\":\"w\"}]","b":2}',
+    ),
     ("spaces outside stay", b' { "a" :\t"old" , "b" : 1 } \r\n', {("a",): "new"}, b' { "a" :\t"new" , "b" : 1 } \r\n'),
     ("escapes outside stay", b'{"p":"\\/\\u00e9\\u0041","a":"old"}', {("a",): 1}, b'{"p":"\\/\\u00e9\\u0041","a":1}'),
     (

@@ -14,7 +14,7 @@ from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, differing, headings, preview, reference
 from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
-from sessioncompress.splice import literal
+from sessioncompress.splice import literal, within
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
@@ -51,6 +51,9 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     """Give a replacement for each long text at any depth; paths and short values stay."""
     limit = context.view.policy.leaf_limit
     call = change.block.call if change.block else ""
+    if isinstance(arguments, str):
+        # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
+        arguments = within(arguments) or arguments
     for path, text, other in _leaves(arguments, change.path):
         was = len(literal(text))
         if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
