@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.documents import pieces_of
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked, strangers_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
@@ -70,12 +70,11 @@ def _stands(session: OpenSession, rewritten: RewrittenLines, journal: Journal, b
     stands: dict[int, int] = {}
     if not rewritten:
         return stands
-    with session.reader() as file:
-        for number, raw, _ in pieces(file, session.size):
-            if record := rewritten.get(number):
-                entry = identity(parse(raw))
-                if stands.setdefault(journal.originals(bytes.fromhex(record.sha256))[0], entry) != entry:
-                    raise of_another(beside.journal)
+    for number, raw, _ in pieces_of(session.reader, session.size):
+        if record := rewritten.get(number):
+            entry = identity(parse(raw))
+            if stands.setdefault(journal.originals(bytes.fromhex(record.sha256))[0], entry) != entry:
+                raise of_another(beside.journal)
     return stands
 
 

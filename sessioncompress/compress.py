@@ -15,9 +15,9 @@ from sessioncompress.account import advice, boundary_of, counted, turns_of, why,
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
+from sessioncompress.documents import pieces_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
-from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
 from sessioncompress.model import Change
@@ -135,8 +135,8 @@ class _Run:
                 return self._unchanged(view, planned, 0)
             rehearsing = self._dry_run or (not rehearsed and self._is_doubtful(planned))
             with self._sink(rehearsing=rehearsing) as sink:
-                with self._session.reader() as file:
-                    applied = self._applier(view, planned, sink).run(pieces(file, self._session.size))
+                stream = pieces_of(self._session.reader, self._session.size)
+                applied = self._applier(view, planned, sink).run(stream)
                 left_alone |= applied.left_alone
                 if applied.again:
                     continue
@@ -239,12 +239,11 @@ class _Run:
             made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         found = set()
-        with sink.reader() as file:
-            for number, raw, _ in pieces(file, view.survey.size):
-                changes = second.changes.get(number)
-                entry = parse(raw) if changes else None
-                if changes and entry is not None and _changes(raw, entry, changes, view):
-                    found.add(number)
+        for number, raw, _ in pieces_of(sink.reader, view.survey.size):
+            changes = second.changes.get(number)
+            entry = parse(raw) if changes else None
+            if changes and entry is not None and _changes(raw, entry, changes, view):
+                found.add(number)
         return found
 
     def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:

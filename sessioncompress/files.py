@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from sessioncompress.documents import document_of, pieces_of
 from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
 from sessioncompress.formats import AGENTS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES, Format, Head
@@ -63,6 +64,9 @@ def format_of(session: OpenSession) -> Format:
 
 
 def _head(session: OpenSession) -> Head:
+    document = document_of(session.reader, session.size)
+    if document is not None:
+        return head_of((raw for _, raw, whole in document.pieces() if whole), document.outer)
     with session.reader() as file:
         return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
 
@@ -84,6 +88,5 @@ def read_session(session: OpenSession, journal: Journal) -> Known:
     head = _head(session)
     form = _recognised(session, head)
     rewritten = RewrittenLines(journal)
-    with session.reader() as file:
-        found = survey(rewritten.watch(pieces(file, session.size)), form)
+    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), form)
     return Known(form, form.named(head).id, found, rewritten)

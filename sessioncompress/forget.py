@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.discover import Found
+from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, UsageError, failing
 from sessioncompress.holdings import sessions_of
-from sessioncompress.jsonl import pieces
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
@@ -96,6 +96,5 @@ def _stored(beside: Beside) -> set[bytes]:
 
 def _standing(session: OpenSession, stored: set[bytes]) -> set[bytes]:
     """Return which of the originals stand in the session."""
-    with session.reader() as file:
-        read = pieces(file, session.size) if stored else ()
-        return {digest for _, raw, whole in read if whole and (digest := sha256(raw).digest()) in stored}
+    read = pieces_of(session.reader, session.size) if stored else ()
+    return {digest for _, raw, whole in read if whole and (digest := sha256(raw).digest()) in stored}

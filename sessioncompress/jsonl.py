@@ -11,6 +11,9 @@ LINE_CAP = 64 * 1024 * 1024
 Piece = tuple[int, bytes, bool]
 """Line number from 0, its bytes with the LF if there is one, and whether they are the whole line."""
 
+GAP = -1
+"""The number of what stands between the messages of a document: it belongs to no line, and is copied."""
+
 
 def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
     """Yield the lines in the first `size` bytes of the file; a line over the cap comes in several pieces.

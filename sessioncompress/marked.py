@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from sessioncompress import files
+from sessioncompress.documents import pieces_of
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
-from sessioncompress.jsonl import pieces
 from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.model import Block, Kind
 from sessioncompress.rewrite import value_at
@@ -90,14 +90,12 @@ def _marked(session: OpenSession, journal: Journal | None = None) -> Iterator[tu
         reader = files.format_of(session).reader()
     except NotASession:
         return
-    with session.reader() as file:
-        marked = (raw for _, raw, whole in pieces(file, session.size) if whole and PREFIX_BYTES in raw)
-        for raw in marked:
-            entry = None if journal and _knows(journal, sha256(raw).digest()) else parse(raw)
-            for block in reader.line(raw, entry).blocks if entry is not None else ():
-                text = value_at(entry or {}, block.path) if block.marked else ""
-                if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
-                    yield block, text
+    for raw in (raw for _, raw, whole in pieces_of(session.reader, session.size) if whole and PREFIX_BYTES in raw):
+        entry = None if journal and _knows(journal, sha256(raw).digest()) else parse(raw)
+        for block in reader.line(raw, entry).blocks if entry is not None else ():
+            text = value_at(entry or {}, block.path) if block.marked else ""
+            if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
+                yield block, text
 
 
 def _knows(journal: Journal, digest: bytes) -> bool:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.documents import pieces_of
 from sessioncompress.entries import original_of
 from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.formats.base import Format
-from sessioncompress.jsonl import pieces
 from sessioncompress.marked import refuse_if_marked, strangers_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
@@ -102,10 +102,9 @@ class _Restore:
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
-        with self.session.reader() as file:
-            for number, raw, _ in pieces(file, self.session.size):
-                record = swaps.get(number)
-                yield original_of(raw, record, originals, self.beside.journal) if record else raw
+        for number, raw, _ in pieces_of(self.session.reader, self.session.size):
+            record = swaps.get(number)
+            yield original_of(raw, record, originals, self.beside.journal) if record else raw
 
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
         form = files.format_of(self.session)
@@ -113,10 +112,10 @@ class _Restore:
             if not journal.runs:
                 refuse_if_marked(self.session, self.beside)
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
-        with SalvagingReader(store.originals) as originals, self.session.reader() as file:
+        with SalvagingReader(store.originals) as originals:
             putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
             unknown = self._unknown() if putback.is_own else ""
-            done = self._write(putback.lines(pieces(file, self.session.size)), 0, putback)
+            done = self._write(putback.lines(pieces_of(self.session.reader, self.session.size)), 0, putback)
         if putback.unreadable and done.status is Status.UNCHANGED:
             raise Damaged(
                 f"nothing can be put back: {putback.unreadable}",
@@ -195,9 +194,10 @@ def _can_put_back(session: OpenSession, beside: Beside, journal: Journal) -> boo
     if not journal.kept:
         return False
     form = files.format_of(session)
-    with SalvagingReader(beside.originals) as originals, session.reader() as file:
+    with SalvagingReader(beside.originals) as originals:
         putback = _putback(session, form, journal, originals, beside, own=True)
-        return any(putback.changed or putback.unreadable for _ in putback.lines(pieces(file, session.size)))
+        lines = putback.lines(pieces_of(session.reader, session.size))
+        return any(putback.changed or putback.unreadable for _ in lines)
 
 
 def _putback(

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from sessioncompress.jsonl import Piece, pieces
+from sessioncompress.documents import pieces_of
+from sessioncompress.jsonl import Piece
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.records import LineRecord
@@ -42,7 +43,7 @@ class RewrittenLines(Mapping[int, LineRecord]):
         return self._journal.placed(self._rows[number])
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and number < len(self._rows) and self._rows[number] != _NO_RECORD
+        return isinstance(number, int) and 0 <= number < len(self._rows) and self._rows[number] != _NO_RECORD
 
     def __iter__(self) -> Iterator[int]:
         return (number for number, row in enumerate(self._rows) if row != _NO_RECORD)
@@ -61,11 +62,10 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, int]:
     """Return a session's rewritten lines, and how many originals stand there in no form at all."""
     found = RewrittenLines(journal)
     present = bytearray(journal.counts[0])
-    with session.reader() as file:
-        for number, raw, whole in pieces(file, session.size) if present else ():
-            digest = sha256(raw).digest() if whole else b""
-            row = journal.rewriting(digest)
-            found.note(number, row)
-            for each in journal.originals(digest if row is None else journal.original_of(row)):
-                present[each] = True
+    for number, raw, whole in pieces_of(session.reader, session.size) if present else ():
+        digest = sha256(raw).digest() if whole else b""
+        row = journal.rewriting(digest)
+        found.note(number, row)
+        for each in journal.originals(digest if row is None else journal.original_of(row)):
+            present[each] = True
     return found, journal.originals_but(present)

@@ -9,7 +9,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.formats.base import Entry, Format, Reader
 from sessioncompress.formats.lenient import Skeleton, entry_of
-from sessioncompress.jsonl import Piece
+from sessioncompress.jsonl import GAP, Piece
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import Facts, Line, Role
 
@@ -20,10 +20,14 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     lines = Lines()
     long_line = _LongLine(reader)
     size = 0
+    ended = True
     for number, raw, whole in pieces:
         size += len(raw)
+        if number == GAP:
+            ended = False
+            continue
         if whole:
-            lines.append(read_line(raw, reader))
+            lines.append(read_line(raw, reader, ended=ended))
             continue
         if number == len(lines):
             lines.append(Line(Role.OPAQUE, 0, 0))
@@ -51,13 +55,16 @@ class _LongLine:
         return line._replace(size=self._size, digest=self._digest.intdigest())
 
 
-def read_line(raw: bytes, reader: Reader) -> Line:
-    """Read one whole line. A line without its LF may still be being written: it is known, but never changed."""
+def read_line(raw: bytes, reader: Reader, *, ended: bool = True) -> Line:
+    """Read one whole line. A line without its LF may still be being written: it is known, but never changed.
+
+    Messages of a document are not `ended` by one.
+    """
     entry = parse(raw)
     if entry is None:
         return _opaque(raw, reader)
     line = reader.line(raw, entry)
-    return line if raw.endswith(b"\n") else unchangeable(line)
+    return line if not ended or raw.endswith(b"\n") else unchangeable(line)
 
 
 def _opaque(raw: bytes, reader: Reader) -> Line:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from sessioncompress.documents import pieces_of
 from sessioncompress.entries import of_another, original_of
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Format
-from sessioncompress.jsonl import pieces
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -77,8 +77,7 @@ def _named_elsewhere(
 
 
 def _lines(session: OpenSession) -> Iterator[tuple[int, bytes]]:
-    with session.reader() as file:
-        yield from ((number, raw) for number, raw, whole in pieces(file, session.size) if whole)
+    return ((number, raw) for number, raw, whole in pieces_of(session.reader, session.size) if whole)
 
 
 def _ids(form: Format, raw: bytes) -> list[str]:

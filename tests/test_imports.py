@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "verify", "store"})),
     ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
+    ("one document's messages", frozenset({"documents"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 
@@ -23,10 +24,13 @@ _BOM = b"\xef\xbb\xbf"
 _KEYS_SHOWN = 8
 
 
-def head_of(lines: Iterable[bytes]) -> Head:
-    """Parse a file's first lines; those that are no JSON object are passed over."""
+def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
+    """Parse a file's first lines; those that are no JSON object are passed over.
+
+    Of a document the lines are its messages, and `document` is all else of it.
+    """
     entries = (_entry(raw) for raw, _ in zip(lines, range(HEAD_LINES), strict=False))
-    return Head(tuple(entry for entry in entries if entry is not None))
+    return Head(tuple(entry for entry in entries if entry is not None), document)
 
 
 def detect(head: Head) -> Format | None:
@@ -42,6 +46,8 @@ def claims(head: Head) -> Name:
 
 def seen(head: Head) -> str:
     """Say what the first line is, for the error that refuses a file."""
+    if isinstance(head.document, dict):
+        return "one JSON document with the keys " + ", ".join(list(head.document)[:_KEYS_SHOWN])
     if not head.entries:
         return "no JSON object in its first lines"
     return "its first object has the keys " + ", ".join(list(head.entries[0])[:_KEYS_SHOWN])

@@ -25,9 +25,10 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first parsed lines of a file."""
+    """The first parsed lines of a file, or messages of a document: then `document` is all of it but its messages."""
 
     entries: tuple[Entry, ...]
+    document: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""One document into its messages: every byte is in one piece, and what is no document of messages is lines."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from sessioncompress.documents import cut, pieces_of
+from sessioncompress.jsonl import GAP
+
+ONE = {"id": "1", "text": 'ü"}],"messages":[{'}
+TWO = {"id": "2", "nested": {"messages": [{"a": 1}], "b": [[], {}]}}
+
+NO_DOCUMENTS = {
+    "nothing": b"",
+    "text": b"messages",
+    "lines": b'{"type":"session"}\n{"messages":[{}]}\n',
+    "lines of chats": b'{"messages":[{}]}\n{"messages":[{}]}\n',
+    "no messages": b'{"a":1}',
+    "messages that are none": b'{"messages":{}}',
+    "messages twice": b'{"messages":[],"messages":[]}',
+    "a message that is a text": b'{"messages":[{},"text"]}',
+    "a list of numbers": b"[1, 2]",
+    "cut off": b'{"messages":[{}',
+    "more behind it": b'{"messages":[{}]} x',
+    "a BOM": b'\xef\xbb\xbf{"messages":[{}]}',
+    "bytes that are no text": b'{"messages":[{"a":"\xff"}]}',
+    "NaN": b'{"messages":[{"a":NaN}]}',
+    "nested too deep": b'{"messages":[{"a":' + b"[" * 2000 + b"]" * 2000 + b"}]}",
+}
+
+DOCUMENTS: dict[str, Any] = {
+    "messages last": {"id": "x", "list": [1, {"messages": 2}], "messages": [ONE, TWO]},
+    "messages first": {"messages": [ONE, TWO], "ü": "ü"},
+    "nothing else": {"messages": [ONE, TWO]},
+    "a list": [ONE, TWO],
+}
+
+
+def pieces(data: bytes) -> list[tuple[int, bytes, bool]]:
+    """Return the pieces of a file with this content."""
+    return list(pieces_of(lambda: BytesIO(data), len(data)))
+
+
+@pytest.mark.parametrize("data", NO_DOCUMENTS.values(), ids=NO_DOCUMENTS)
+def test_what_is_no_document_is_lines(data: bytes) -> None:
+    """Split at LF, as if there were no documents."""
+    lines = data.splitlines(keepends=True)
+    assert pieces(data) == [(number, line, True) for number, line in enumerate(lines)]
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_a_document_is_cut_into_its_messages(document: Any, ascii_only: bool, indent: Any) -> None:
+    """Its own formatting stays, in the messages and around them."""
+    data = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode() + b"\n"
+    found = pieces(data)
+    assert b"".join(raw for _, raw, _ in found) == data
+    messages = [(number, json.loads(raw)) for number, raw, whole in found if whole]
+    assert messages == [(0, ONE), (1, TWO)]
+    assert all(number == GAP and not whole for number, raw, whole in found[::2])
+
+
+def test_all_else_of_a_document_is_known() -> None:
+    """A format is told by it."""
+    found = cut(b'{"a": 1, "messages": [{"b": 2}], "c": "\xc3\xbc"}')
+    assert found is not None
+    assert found.outer == {"a": 1, "messages": [], "c": "ü"}
+
+
+def test_no_messages_yet() -> None:
+    """A document may be empty."""
+    assert pieces(b'{"messages": []}') == [(GAP, b'{"messages": []}', False)]
