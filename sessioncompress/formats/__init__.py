@@ -10,11 +10,12 @@ import orjson
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
 from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.formats.family import claimed
+from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.pi import Pi
 
-FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode())
+FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Gemini())
 """In the order they are asked: pi comes behind its relatives, since they are pi with more."""
 
 AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw or Claude Code"
