@@ -13,9 +13,10 @@ from sessioncompress.formats.family import claimed
 from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
+from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.pi import Pi
 
-FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Gemini())
+FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Gemini(), OpenCode())
 """In the order they are asked: pi comes behind its relatives, since they are pi with more."""
 
 AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw or Claude Code"

@@ -22,6 +22,12 @@ def shape(lines: Lines) -> Shape:
     return Shape(array("I", live), frozenset(_dead(lines, live)))
 
 
+def listed(lines: Lines) -> Shape:
+    """Return the shape of a session whose entries follow each other, whatever their ids."""
+    live = _list(lines)
+    return Shape(array("I", live), frozenset(_dead(lines, live)))
+
+
 def _list(lines: Lines) -> list[int]:
     """Return the lines that the agent reads as entries, also where we do not (those are sealed)."""
     return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]

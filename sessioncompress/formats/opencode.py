@@ -1,0 +1,255 @@
+"""OpenCode, as `opencode export` writes it: one document, each message with its parts, a call and its result in one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress import marker
+from sessioncompress.formats import tree, values
+from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.lines import Lines
+from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.references import digest_of
+from sessioncompress.splice import REMOVED
+
+_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
+_TOOLS = frozenset(
+    {
+        *_PURPOSES,
+        "edit",
+        "multiedit",
+        "apply_patch",
+        "patch",
+        "grep",
+        "glob",
+        "list",
+        "webfetch",
+        "websearch",
+        "codesearch",
+        "task",
+        "todowrite",
+        "todoread",
+        "question",
+        "lsp",
+        "invalid",
+    }
+)
+_FILE_KEYS = ("filePath", "path")
+_PART_KEYS = ("offset", "limit")
+_SKILL_FILE = "SKILL.md"
+_TIED = frozenset({"openai", "copilot"})
+"""Providers whose data at a text or a call names the reasoning before it; both are optional."""
+
+_DIFFS: Path = ("info", "summary", "diffs")
+
+
+@dataclass(slots=True)
+class OpenCodeReader:
+    """Reads the messages of one session."""
+
+    _tails: dict[str, str] = field(default_factory=dict)
+    """The first message that a compaction keeps, by the message that asked for it."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this message."""
+        info = values.fields(entry.get("info"))
+        name = values.text(info.get("id"))
+        parts = [(index, part) for index, part in enumerate(values.items(entry.get("parts"))) if isinstance(part, dict)]
+        if info.get("role") == "assistant":
+            return self._answer(raw, info, name, parts)
+        compactions = [part for _, part in parts if part.get("type") == "compaction"]
+        if compactions:
+            self._tails[name] = values.text(compactions[0].get("tail_start_id")) or name
+        role = Role.USER if info.get("role") == "user" and not compactions else Role.OTHER
+        blocks = [Block(Kind.MIRROR, _DIFFS, size, size)] if (size := _diffs(info)) else []
+        return _line(raw, name, role, blocks, reads=sum(len(values.text(part.get("text"))) for _, part in parts))
+
+    def _answer(self, raw: bytes, info: Mapping[str, Any], name: str, parts: Sequence[tuple[int, Entry]]) -> Line:
+        blocks: list[Block] = []
+        calls: list[Call] = []
+        io = 0
+        for index, part in parts:
+            if part.get("type") == "tool":
+                calls.append(_call(part))
+                blocks += _tool(raw, ("parts", index, "state"), values.fields(part.get("state")), calls[-1])
+                io += _io(values.fields(part.get("state")))
+        texts = sum(
+            len(values.text(part.get("text"))) for _, part in parts if part.get("type") in ("text", "reasoning")
+        )
+        thoughts = [(index, part) for index, part in parts if part.get("type") == "reasoning"]
+        ties: tuple[Tie, ...] = ()
+        if _may_go(parts):
+            blocks += [_thinking(index, part) for index, part in thoughts]
+            ties = tuple(_tie(index, part) for index, part in parts if _is_tied(part))
+        made = info.get("summary") is True and bool(info.get("finish")) and not info.get("error")
+        keeps = self._tails.get(values.text(info.get("parentID")), "") if made else ""
+        facts = Facts(ties=ties, thinks=bool(thoughts), keeps=keeps)
+        role = Role.CHECKPOINT if keeps else Role.ASSISTANT
+        return _line(raw, name, role, blocks, calls, io, io + texts, facts)
+
+
+class OpenCode:
+    """Sessions of OpenCode, exported."""
+
+    name = "opencode"
+    tools = _TOOLS
+    kept_tools: frozenset[str] = frozenset()
+    links: re.Pattern[str] | None = None
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether the document is one session with its messages, as the export has them."""
+        info = values.fields(values.fields(head.document).get("info"))
+        if not all(isinstance(info.get(key), str) for key in ("id", "projectID", "directory")):
+            return False
+        return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in head.entries)
+
+    def named(self, head: Head) -> Name:
+        """Return the session's id and its parent's."""
+        info = values.fields(values.fields(head.document).get("info"))
+        parent = values.text(info.get("parentID"))
+        return Name(values.text(info.get("id")), (parent,) if parent else ())
+
+    def reader(self) -> Reader:
+        """Return a reader for one session."""
+        return OpenCodeReader()
+
+    def shape(self, lines: Lines) -> Shape:
+        """All messages follow each other; those before what the last compaction kept are dead."""
+        return tree.listed(lines)
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of a message may become that one (or be REMOVED)."""
+        if path == _DIFFS:
+            return bool(value == [])
+        match path:
+            case ("parts", int(index), *_):
+                return _may_change_part(values.fields(entry["parts"][index]), path[2:], value)
+        return False
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return what takes a mirror's place: an empty one of its type, since the agent's schema asks for it."""
+        del path
+        return type(value)()
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "text", "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return values.text(values.fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an attachment's media type and its base64 data."""
+        return values.text(values.fields(part).get("mime")), values.text(values.fields(part).get("url")).partition(
+            "base64,"
+        )[2]
+
+
+def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
+    kind = part.get("type")
+    match rest:
+        case ():
+            return kind == "reasoning" and value is REMOVED
+        case ("metadata",):
+            return value is REMOVED and _is_tied(part)
+        case ("state", "metadata"):
+            return kind == "tool" and bool(value == {})
+        case ("state", "output"):
+            return kind == "tool" and isinstance(value, str)
+        case ("state", "input", *_, step):
+            return kind == "tool" and isinstance(value, str) and step not in _FILE_KEYS
+    return False
+
+
+def _call(part: Entry) -> Call:
+    tool = intern(values.text(part.get("tool")))
+    name = values.text(part.get("callID"))
+    arguments = values.fields(values.fields(part.get("state")).get("input"))
+    file = next((values.text(arguments[key]) for key in _FILE_KEYS if key in arguments), "")
+    named = ",".join(f"{key}={arguments[key]}" for key in _PART_KEYS if key in arguments)
+    return Call(name, name, tool, _PURPOSES.get(tool, Purpose.OTHER), intern(file), named if file else "")
+
+
+def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
+    """Return the blocks of one call: what it was given, what it gave back, what the screen shows of it."""
+    blocks: list[Block] = []
+    arguments = state.get("input")
+    size = len(values.literal(arguments))
+    if isinstance(arguments, dict) and size >= values.SMALLEST_BLOCK:
+        blocks.append(
+            Block(Kind.ARGUMENT, (*path, "input"), size, sum(values.long_leaves(arguments)), call.tool, call.name)
+        )
+    if size and marker.PREFIX_BYTES in raw:
+        blocks += values.marked_leaves((*path, "input"), arguments, call.tool, call.name)
+    blocks += _output(raw, (*path, "output"), values.text(state.get("output")), call)
+    shown = state.get("metadata")
+    size = len(values.literal(shown)) if isinstance(shown, dict) else 0
+    # Of a call that was interrupted the model gets what stands there.
+    if size >= values.SMALLEST_BLOCK and state.get("status") == "completed":
+        blocks.append(Block(Kind.MIRROR, (*path, "metadata"), size, size, call.tool, call.name))
+    return blocks
+
+
+def _output(raw: bytes, path: Path, text: str, call: Call) -> list[Block]:
+    """Return the block of what a tool gave back; of a skill that was read none."""
+    marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
+    if (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)) or (
+        len(text) < values.SMALLEST_BLOCK and not marked
+    ):
+        return []
+    written = values.literal(text)
+    return [Block(Kind.RESULT, path, len(written), len(written), call.tool, call.name, digest_of(written), marked)]
+
+
+def _io(state: Mapping[str, Any]) -> int:
+    return len(values.literal(state.get("input"))) + len(values.text(state.get("output")))
+
+
+def _thinking(index: int, part: Entry) -> Block:
+    size = len(values.literal(part))
+    return Block(Kind.THINKING, ("parts", index), size, size)
+
+
+def _tie(index: int, part: Entry) -> Tie:
+    return Tie(("parts", index, "metadata"), None, len(values.literal(part.get("metadata"))))
+
+
+def _is_tied(part: Mapping[str, Any]) -> bool:
+    """Say whether a text or a call names the reasoning that it came from."""
+    return part.get("type") in ("text", "tool") and bool(_TIED & values.fields(part.get("metadata")).keys())
+
+
+def _may_go(parts: Sequence[tuple[int, Entry]]) -> bool:
+    """Say whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
+    others = [part for _, part in parts if part.get("type") in ("text", "tool")]
+    known = all(values.fields(part.get("metadata")).keys() <= _TIED or not _is_tied(part) for part in others)
+    signed = any("google" in values.fields(part.get("metadata")) for part in others)
+    return known and not signed and any(part.get("type") == "tool" or part.get("text") for part in others)
+
+
+def _diffs(info: Mapping[str, Any]) -> int:
+    """Return the size of the diffs in a message's summary, which only the screen shows."""
+    diffs = values.fields(info.get("summary")).get("diffs")
+    size = len(values.literal(diffs)) if isinstance(diffs, list) else 0
+    return size if size >= values.SMALLEST_BLOCK else 0
+
+
+def _line(
+    raw: bytes,
+    name: str,
+    role: Role,
+    blocks: Sequence[Block],
+    calls: Sequence[Call] = (),
+    io: int = 0,
+    reads: int = 0,
+    facts: Facts | None = None,
+) -> Line:
+    digest = xxh3_64_intdigest(raw)
+    return Line(role, len(raw), digest, name, "", tuple(blocks), tuple(calls), "", io, reads, facts or Facts())
