@@ -127,5 +127,5 @@ def test_what_was_seen_is_short() -> None:
 
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
-    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi", "claude-code"]
+    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi", "claude-code", "gemini", "opencode"]
     assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)
