@@ -8,12 +8,13 @@ from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
 from sessioncompress.lines import NO_LINE, Survey
-from sessioncompress.model import Kind, Role, Standing
+from sessioncompress.model import Kind, Standing
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
 from sessioncompress.tokens import estimate
+from sessioncompress.turns import turns_on
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 """What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
@@ -60,7 +61,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
 
 def turns_of(found: Survey) -> int:
     """Return the user turns on the live path."""
-    return sum(found.lines.roles[number] is Role.USER for number in found.shape.live)
+    return len(turns_on(found.lines, found.shape.live))
 
 
 def _tokens(found: Survey) -> int:

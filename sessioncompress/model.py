@@ -112,7 +112,8 @@ class Facts(NamedTuple):
     only together with the ties. `repeats` holds the digests of results and attachments that the line's text repeats.
     `keeps` is a checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever
     their ids. `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never
-    changed. `several` are the calls whose results a line holds where they are more than one.
+    changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
+    the turn of the user line behind them begins with. `back`: so many turns are taken back.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -125,6 +126,8 @@ class Facts(NamedTuple):
     listed: bool = False
     foreign: bool = False
     several: tuple[str, ...] = ()
+    prompt: bool = False
+    back: int = 0
 
 
 PLAIN = Facts()

@@ -8,6 +8,7 @@ from sessioncompress.lines import Lines
 from sessioncompress.model import Role, Shape, Standing
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.tokens import estimate
+from sessioncompress.turns import turns_on
 
 
 def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
@@ -27,8 +28,7 @@ def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...
 
 def boundary(lines: Lines, shape: Shape, policy: Policy) -> int:
     """Return the position on the live path from which on lines are protected."""
-    roles = lines.roles
-    turns = [position for position, number in enumerate(shape.live) if roles[number] is Role.USER]
+    turns = turns_on(lines, shape.live)
     wanted = policy.turn_threshold_before_compress
     by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if len(turns) > wanted else 0
     if policy.protect_mode is not ProtectMode.TURNS_AND_TOKENS and not tokens_instead(policy, len(turns)):

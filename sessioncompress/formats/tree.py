@@ -18,17 +18,17 @@ def shape(lines: Lines) -> Shape:
     """
     header = next((number for number, role in enumerate(lines.roles) if role is Role.HEADER), None)
     listed = header is not None and lines.facts[header].listed
-    live = _list(lines) if listed or not any(lines.ids) else _tree(lines)
-    return Shape(array("I", live), frozenset(_dead(lines, live)))
+    live = entries(lines) if listed or not any(lines.ids) else _tree(lines)
+    return Shape(array("I", live), frozenset(dead(lines, live)))
 
 
 def listed(lines: Lines) -> Shape:
     """Return the shape of a session whose entries follow each other, whatever their ids."""
-    live = _list(lines)
-    return Shape(array("I", live), frozenset(_dead(lines, live)))
+    live = entries(lines)
+    return Shape(array("I", live), frozenset(dead(lines, live)))
 
 
-def _list(lines: Lines) -> list[int]:
+def entries(lines: Lines) -> list[int]:
     """Return the lines that the agent reads as entries, also where we do not (those are sealed)."""
     return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]
 
@@ -47,7 +47,7 @@ def _tree(lines: Lines) -> list[int]:
     return path
 
 
-def _dead(lines: Lines, live: Sequence[int]) -> set[int]:
+def dead(lines: Lines, live: Sequence[int]) -> set[int]:
     """Return the lines before the first entry that the last checkpoint kept; without one, before the checkpoint."""
     for position in range(len(live) - 1, -1, -1):
         if lines.roles[live[position]] is Role.CHECKPOINT:
@@ -56,13 +56,13 @@ def _dead(lines: Lines, live: Sequence[int]) -> set[int]:
 
 
 def _before(lines: Lines, earlier: Sequence[int], keeps: str | int) -> set[int]:
-    dead: set[int] = set()
+    found: set[int] = set()
     if isinstance(keeps, int):
-        entries = _list(lines)
-        first = entries[keeps] if 0 <= keeps < len(entries) else None
+        listed = entries(lines)
+        first = listed[keeps] if 0 <= keeps < len(listed) else None
         return {number for number in earlier if first is not None and number < first}
     for number in earlier:
         if keeps and lines.ids[number] == keeps:
             break
-        dead.add(number)
-    return dead
+        found.add(number)
+    return found
