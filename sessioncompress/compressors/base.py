@@ -12,7 +12,7 @@ from sessioncompress import protect
 from sessioncompress.formats.base import Format
 from sessioncompress.lines import NO_LINE, Lines, Survey
 from sessioncompress.marker import PREFIX
-from sessioncompress.model import Block, Call, Change, Kind, Origin, Purpose, Standing, Treatment
+from sessioncompress.model import Block, Call, Change, Kind, Origin, Purpose, Role, Standing, Treatment
 from sessioncompress.ours import Ours
 from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy
@@ -120,7 +120,12 @@ class View:
         return latest or self._stays(number, index)
 
     def _stays(self, number: int, index: int) -> bool:
-        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk."""
+        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
+
+        What a checkpoint holds is the model's context until a later one takes its place.
+        """
+        if self.lines.roles[number] is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
+            return True
         kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
         if (tools[index] and tools[index].lower() in self._protected_tools) or not (
             bulks[index] or kinds[index] is Kind.ARGUMENT
