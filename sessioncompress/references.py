@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha1, sha256
+from typing import Any
 
 import orjson
 from xxhash import xxh3_64_intdigest
@@ -46,9 +47,19 @@ def digest_of(written: bytes) -> bytes:
     return sha256(written).digest()[:16]
 
 
+def image_data(part: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the base64 of an image's content part, or of its source, and what stands before it in a data URL."""
+    source = part.get("source")
+    holder = source if isinstance(source, dict) else part
+    if "data" in holder:
+        return "", str(holder["data"])
+    longest = max((each for each in part.values() if isinstance(each, str)), key=len, default="")
+    address, comma, data = longest.partition(";base64,")
+    return (address, data) if comma else ("", address)
+
+
 def content_of(value: object, kind: Kind) -> bytes:
     """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
     if kind is Kind.IMAGE and isinstance(value, dict):
-        source = value.get("source")
-        return str((source if isinstance(source, dict) else value).get("data", "")).encode()
+        return image_data(value)[1].encode()
     return value.encode() if isinstance(value, str) else orjson.dumps(value)

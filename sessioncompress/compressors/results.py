@@ -16,6 +16,8 @@ MARKER_BYTES = 110
 _PREVIEW_SHARE = 20
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
 _EXIT_WITHIN = 200
+_EXIT_LINE = re.compile(r"^(?:\w+ )?exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d*$", re.IGNORECASE | re.MULTILINE)
+"""Some agents say it in a line of its own above the output."""
 _MOST_LINKS = 8
 
 
@@ -69,7 +71,10 @@ def _with_links(new: str, text: str, context: Context) -> str:
 
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
-    room = min(budget(len(text), context.view), context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
+    room = budget(len(text), context.view)
+    if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
+        room += len(above.group())
+    room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     if change.failures and failed(text, context.view.lines.facts[change.line].failed):
         yield preview(text, room, wording, keep=FAILURES)
     yield preview(text, room, wording)
@@ -77,8 +82,9 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
 
 
 def failed(text: str, flagged: bool) -> bool:
-    """Say whether the command failed: by its error flag or by the exit status its output ends with."""
-    return flagged or _EXIT_STATUS.search(text, max(0, len(text) - _EXIT_WITHIN)) is not None
+    """Say whether the command failed: by its error flag or by the exit status its output ends or begins with."""
+    ends = _EXIT_STATUS.search(text, max(0, len(text) - _EXIT_WITHIN))
+    return flagged or (ends or _EXIT_LINE.search(text[:_EXIT_WITHIN])) is not None
 
 
 def _is_command(view: View, number: int) -> bool:

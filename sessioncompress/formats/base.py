@@ -58,6 +58,10 @@ class Format(Protocol):
     def links(self) -> re.Pattern[str] | None:
         """What in a result's text names a file of the agent, and must stay there; None where there is no such thing."""
 
+    @property
+    def preamble(self) -> re.Pattern[str] | None:
+        """What the agent writes above a result's own text: a preview has it beside its share of that text."""
+
     def recognises(self, head: Head) -> bool:
         """Say whether the file is this agent's, from what it holds and never from its name."""
 

@@ -57,6 +57,7 @@ class ClaudeCode:
     tools = frozenset(_TOOLS.lower().split())
     kept_tools = _KEPT_TOOLS
     links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
+    preamble: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether lines hang on each other, or stand beside a conversation, as Claude Code writes them."""

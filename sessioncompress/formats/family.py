@@ -243,6 +243,7 @@ class FamilyFormat:
 
     kept_tools: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
+    preamble: re.Pattern[str] | None = None
 
     def named(self, head: Head) -> Name:
         """Return the header's id, and the path of the session that this one was forked from."""

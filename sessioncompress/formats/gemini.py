@@ -70,6 +70,7 @@ class Gemini:
     tools = _TOOLS
     kept_tools: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
+    preamble: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document names a session and a project, and its messages are of this agent's types."""
