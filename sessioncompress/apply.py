@@ -214,7 +214,7 @@ class Applier:
 
     def _digest(self, each: Replacement, kind: Kind) -> bytes:
         """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
-        if each.value is REMOVED or (kind is Kind.MIRROR and not isinstance(each.value, str)):
+        if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
             return b""
         return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written)
 

@@ -30,7 +30,7 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
     content = content_of(value, Kind.MIRROR)
     was = len(literal(value)) if isinstance(value, str) else len(content)
     new = context.view.form.stand_in(change.path, value)
-    if new == "" and isinstance(value, str):
+    if new is Treatment.REFERENCE:
         new = reference(value, Wording(context.refer(content)))
     yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
 

@@ -83,7 +83,7 @@ class Format(Protocol):
     def stand_in(self, path: Path, value: Any) -> Any:
         """Return what takes a mirror's place: REMOVED, or a value that the agent accepts there.
 
-        An empty text asks for the reference.
+        Of a text it may be Treatment.REFERENCE, which asks for its reference.
         """
 
     def text_part(self, text: str) -> Any:

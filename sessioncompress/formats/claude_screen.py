@@ -8,7 +8,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Block, Kind, Path
+from sessioncompress.model import Block, Kind, Path, Treatment
 from sessioncompress.references import digest_of
 
 RESULT: Path = ("toolUseResult",)
@@ -47,10 +47,10 @@ def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
 
 
 def stand_in(path: Path, value: Any) -> Any:
-    """Return what takes the place of a copy, an empty text where the reference does."""
+    """Return what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none."""
     if path[-1] == _NULLED:
         return None
-    return [] if isinstance(value, list) else ""
+    return [] if isinstance(value, list) else Treatment.REFERENCE
 
 
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
