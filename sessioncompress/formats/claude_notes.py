@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.claude_screen import HOOK_OUTPUT, HOOKS, PLACES
@@ -30,12 +29,12 @@ def blocks(entry: Entry) -> Iterator[Block]:
     attachment = values.fields(entry.get("attachment"))
     name = values.text(attachment.get("type"))
     if entry.get("type") == _QUEUE and isinstance(entry.get("content"), str):
-        yield from text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
+        yield from values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
     elif entry.get("type") == "attachment" and name not in _PROMPTS:
         for path, value in _leaves(attachment, ("attachment",)):
             if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
                 kind = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
-                yield from text(kind, path, value, name, "")
+                yield from values.long_text(kind, path, value, name, "")
 
 
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
@@ -58,14 +57,6 @@ def said(entry: Entry) -> tuple[bytes, ...]:
     )
     long = (each for each in texts if isinstance(each, str) and len(each) >= values.SMALLEST_BLOCK)
     return tuple(digest_of(values.literal(each)) for each in long)
-
-
-def text(kind: Kind, path: Path, value: str, tool: str, call: str) -> Iterator[Block]:
-    """Yield the block of a text that is long, or holds something in the marker's form."""
-    marked = marker.occurs_in(value)
-    if marked or len(value) >= values.SMALLEST_BLOCK:
-        written = values.literal(value)
-        yield Block(kind, path, len(written), len(written), tool, call, digest_of(written), marked)
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

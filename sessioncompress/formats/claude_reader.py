@@ -67,7 +67,7 @@ class ClaudeReader:
             characters += len(values.text(values.fields(part).get("text")))
             if kind == "tool_use":
                 calls.append(self._made(part))
-                io += claude_parts.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], raw, blocks)
+                io += values.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], raw, blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
@@ -102,8 +102,7 @@ class ClaudeReader:
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
         blocks = [block for index, part in parts for block in claude_parts.picture((*_PARTS, index), part, "", "")]
         if marker.PREFIX_BYTES in raw:
-            for index, part in parts:
-                blocks += claude_parts.marked_picture((*_PARTS, index, "text"), part)
+            blocks += values.marked_images(_PARTS, values.items(content))
         if not results:
             return _line(
                 raw,

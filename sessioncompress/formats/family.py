@@ -123,7 +123,7 @@ class FamilyReader:
         content = message.get("content")
         blocks = [block for index, part in enumerate(values.items(content)) for block in _image(index, part, "", "")]
         if marker.PREFIX_BYTES in raw:
-            blocks += _marked_images(values.items(content))
+            blocks += values.marked_images(("message", "content"), values.items(content))
         reads = (
             values.characters(content)
             + len(values.text(message.get("output")))
@@ -353,16 +353,6 @@ def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     if values.fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
         return []
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
-
-
-def _marked_images(parts: Sequence[Any]) -> list[Block]:
-    """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
-    found: list[Block] = []
-    for index, part in enumerate(parts):
-        text = values.text(values.fields(part).get("text"))
-        if marker.is_one(text):
-            found.append(values.marked(Kind.IMAGE, ("message", "content", index, "text"), text, "", ""))
-    return found
 
 
 def _thinking(path: Path, part: Entry) -> list[Block]:

@@ -8,12 +8,10 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
-from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED
 
 _PURPOSES = {
@@ -130,10 +128,11 @@ def _answer(raw: bytes, entry: Entry) -> Line:
     for index, made in enumerate(values.items(entry.get("toolCalls"))):
         if isinstance(made, dict):
             calls.append(_call(made))
-            blocks += _arguments(raw, ("toolCalls", index, "args"), made, calls[-1])
-            blocks += _results(raw, ("toolCalls", index, "result"), made, calls[-1])
-            blocks += _whole(("toolCalls", index, "resultDisplay"), made.get("resultDisplay"), calls[-1])
-            io += len(values.literal(made.get("args"))) + len(values.literal(made.get("result")))
+            path, tool, call = ("toolCalls", index), calls[-1].tool, calls[-1].name
+            io += values.arguments((*path, "args"), made.get("args"), calls[-1], raw, blocks)
+            io += len(values.literal(made.get("result")))
+            blocks += _results((*path, "result"), made, calls[-1])
+            blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), tool, call)
     thoughts = entry.get("thoughts")
     size = len(values.literal(thoughts)) if isinstance(thoughts, list) and thoughts else 0
     if size and (calls or _said(entry.get("content")).strip()):
@@ -151,18 +150,7 @@ def _call(made: Entry) -> Call:
     return Call(name, name, tool, _PURPOSES.get(tool, Purpose.OTHER), intern(file))
 
 
-def _arguments(raw: bytes, path: Path, made: Entry, call: Call) -> list[Block]:
-    arguments = made.get("args")
-    size = len(values.literal(arguments))
-    blocks = []
-    if isinstance(arguments, dict) and size >= values.SMALLEST_BLOCK:
-        blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(arguments)), call.tool, call.name))
-    if size and marker.PREFIX_BYTES in raw:
-        blocks += values.marked_leaves(path, arguments, call.tool, call.name)
-    return blocks
-
-
-def _results(raw: bytes, path: Path, made: Entry, call: Call) -> list[Block]:
+def _results(path: Path, made: Entry, call: Call) -> list[Block]:
     """Return the blocks of the texts that the tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
     if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
@@ -170,19 +158,9 @@ def _results(raw: bytes, path: Path, made: Entry, call: Call) -> list[Block]:
     for index, part in enumerate(values.items(made.get("result"))):
         response = values.fields(values.fields(values.fields(part).get("functionResponse")).get("response"))
         for key in ("output", "error"):
-            text = values.text(response.get(key))
-            marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
-            if len(text) >= values.SMALLEST_BLOCK or marked:
-                written = values.literal(text)
-                place = (*path, index, "functionResponse", "response", key)
-                size, digest = len(written), digest_of(written)
-                blocks.append(Block(Kind.RESULT, place, size, size, call.tool, call.name, digest, marked))
+            place = (*path, index, "functionResponse", "response", key)
+            blocks += values.long_text(Kind.RESULT, place, values.text(response.get(key)), call.tool, call.name)
     return blocks
-
-
-def _whole(path: Path, value: Any, call: Call) -> list[Block]:
-    size = len(values.literal(value)) if value is not None else 0
-    return [Block(Kind.MIRROR, path, size, size, call.tool, call.name)] if size >= values.SMALLEST_BLOCK else []
 
 
 def _line(

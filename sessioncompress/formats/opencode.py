@@ -10,12 +10,10 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
 from sessioncompress.formats import tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
-from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -179,34 +177,21 @@ def _call(part: Entry) -> Call:
 
 
 def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
-    """Return the blocks of one call: what it was given, what it gave back, what the screen shows of it."""
+    """Return the blocks of one call: what it was given, what it gave back, what the screen shows of it.
+
+    Of a skill that was read what it gave back stays.
+    """
     blocks: list[Block] = []
-    arguments = state.get("input")
-    size = len(values.literal(arguments))
-    if isinstance(arguments, dict) and size >= values.SMALLEST_BLOCK:
-        blocks.append(
-            Block(Kind.ARGUMENT, (*path, "input"), size, sum(values.long_leaves(arguments)), call.tool, call.name)
+    values.arguments((*path, "input"), state.get("input"), call, raw, blocks)
+    if not (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)):
+        blocks += values.long_text(
+            Kind.RESULT, (*path, "output"), values.text(state.get("output")), call.tool, call.name
         )
-    if size and marker.PREFIX_BYTES in raw:
-        blocks += values.marked_leaves((*path, "input"), arguments, call.tool, call.name)
-    blocks += _output(raw, (*path, "output"), values.text(state.get("output")), call)
     shown = state.get("metadata")
-    size = len(values.literal(shown)) if isinstance(shown, dict) else 0
     # Of a call that was interrupted the model gets what stands there.
-    if size >= values.SMALLEST_BLOCK and state.get("status") == "completed":
-        blocks.append(Block(Kind.MIRROR, (*path, "metadata"), size, size, call.tool, call.name))
+    if isinstance(shown, dict) and state.get("status") == "completed":
+        blocks += values.whole(Kind.MIRROR, (*path, "metadata"), shown, call.tool, call.name)
     return blocks
-
-
-def _output(raw: bytes, path: Path, text: str, call: Call) -> list[Block]:
-    """Return the block of what a tool gave back; of a skill that was read none."""
-    marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
-    if (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)) or (
-        len(text) < values.SMALLEST_BLOCK and not marked
-    ):
-        return []
-    written = values.literal(text)
-    return [Block(Kind.RESULT, path, len(written), len(written), call.tool, call.name, digest_of(written), marked)]
 
 
 def _io(state: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from sessioncompress import marker
-from sessioncompress.model import Block, Kind, Path
+from sessioncompress.model import Block, Call, Kind, Path
 from sessioncompress.references import digest_of
 
 SMALLEST_BLOCK = 256
@@ -69,6 +69,26 @@ def whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Bloc
     return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
 
 
+def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[Block]:
+    """Return the block of a text that is long, or holds something in the marker's form; none for any other."""
+    holds_one = marker.occurs_in(value)
+    if len(value) < SMALLEST_BLOCK and not holds_one:
+        return []
+    written = literal(value)
+    return [Block(kind, path, len(written), len(written), tool, call, digest_of(written), holds_one)]
+
+
+def arguments(path: Path, given: Any, made: Call, raw: bytes, blocks: list[Block]) -> int:
+    """Add the blocks of one call; return how many characters its arguments are."""
+    written = literal(given)
+    if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
+        bulk = sum(long_leaves(given))
+        blocks.append(Block(Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name))
+    if written and marker.PREFIX_BYTES in raw:
+        blocks += marked_leaves(path, given, made.tool, made.name)
+    return len(written)
+
+
 def marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
     """Find the strings in arguments that hold something in the marker's form, at any depth."""
     if isinstance(value, str):
@@ -81,6 +101,12 @@ def marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
     """Return the block of a text that holds something in the marker's form."""
     written = literal(text)
     return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
+
+
+def marked_images(path: Path, parts: Sequence[Any]) -> list[Block]:
+    """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
+    texts = ((index, text(fields(part).get("text"))) for index, part in enumerate(parts))
+    return [marked(Kind.IMAGE, (*path, index, "text"), each, "", "") for index, each in texts if marker.is_one(each)]
 
 
 def long_leaves(value: Any) -> list[int]:
