@@ -11,6 +11,8 @@ _AGENT_FOLDERS = (
     ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
     ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
     ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
+    ("CODEX_HOME", "~/.codex", "sessions/*/*/*"),
+    ("CODEX_HOME", "~/.codex", "archived_sessions"),
 )
 """Environment variable, folder without it, and where below it sessions lie."""
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")

@@ -20,6 +20,7 @@ from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.model import Facts, Line, Origin, OurKey
+from sessioncompress.model import Path as ValuePath
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
@@ -67,6 +68,12 @@ def _loaded(line: bytes) -> Any:
         return json.loads(line)
     except ValueError:
         return None
+
+
+def paths(value: Any, path: ValuePath = ()) -> list[ValuePath]:
+    """Return the paths of all values."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for step, child in children for found in paths(child, (*path, step)))]
 
 
 def form_of(data: bytes) -> Format:

@@ -16,13 +16,12 @@ from tests.bench.generate import generate
 from tests.stories import NOT_SESSIONS, STORIES
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-SESSIONS = sorted(
-    name for name in STORIES if name.endswith(".jsonl") and name not in NOT_SESSIONS and not name.startswith("claude")
-)
+CLAUDE = sorted(name for name in STORIES if name.startswith("claude"))
+ROLLOUTS = sorted(name for name in STORIES if name.startswith("codex"))
+SESSIONS = sorted({name for name in STORIES if name.endswith(".jsonl")} - NOT_SESSIONS - {*CLAUDE, *ROLLOUTS})
 """Those of pi and its relatives."""
 
-CLAUDE = sorted(name for name in STORIES if name.startswith("claude"))
-MOST_BYTES = 2_200_000
+MOST_BYTES = 2_800_000
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
@@ -84,6 +83,22 @@ def test_each_call_has_one_result(name: str) -> None:
     assert calls
     assert sorted(calls) == sorted(results) == sorted(set(calls))
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+(\|fc_[0-9a-f]+)?", call) for call in calls)
+
+
+@pytest.mark.parametrize("name", ROLLOUTS)
+def test_a_rollout_is_sound(name: str) -> None:
+    """Its folder is there, its times rise, each call has one output behind it, and ids occur once."""
+    lines = entries(name)
+    assert lines[0]["payload"]["cwd"] == "/tmp"
+    stamps = [line["timestamp"] for line in lines]
+    assert stamps == sorted(stamps)
+    items = [line["payload"] for line in lines if line["type"] == "response_item"]
+    calls = [item["call_id"] for item in items if item["type"].endswith("_call")]
+    outputs = [item["call_id"] for item in items if item["type"].endswith("_output")]
+    assert calls
+    assert calls == outputs
+    ids = [item["id"] for item in items if "id" in item]
+    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize("name", SESSIONS)

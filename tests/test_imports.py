@@ -121,6 +121,13 @@ AGENT_KEYS = frozenset(
         "customType",
         "mimeType",
         "isError",
+        "call_id",
+        "function_call",
+        "event_msg",
+        "response_item",
+        "replacement_history",
+        "input_image",
+        "image_url",
     }
 )
 

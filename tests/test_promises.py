@@ -23,7 +23,7 @@ from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
-from tests import texts
+from tests import rollout, texts
 from tests.bench.generate import generate
 from tests.build import PiSession
 from tests.runs import (
@@ -58,6 +58,7 @@ LARGE = [
     "omp.jsonl",
     "openclaw.jsonl",
     "claude-code.jsonl",
+    "codex.jsonl",
 ]
 POLICIES: dict[str, Policy] = {
     **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
@@ -95,6 +96,8 @@ def skeleton(entry: Any) -> Any:
     """Return what of an entry must be there after every run: all but what the design names as replaced."""
     if not isinstance(entry, dict):
         return entry
+    if "payload" in entry:
+        return {**entry, "payload": rollout.skeleton(entry["type"], entry["payload"], outline)}
     message = entry.get("message")
     rest = {key: value for key, value in entry.items() if key not in ("message", "data")}
     if not isinstance(message, dict):

@@ -9,6 +9,7 @@ import orjson
 
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
 from sessioncompress.formats.claude import ClaudeCode
+from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.family import claimed
 from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.ohmypi import OhMyPi
@@ -16,14 +17,15 @@ from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.pi import Pi
 
-FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Gemini(), OpenCode())
+FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Codex(), Gemini(), OpenCode())
 """In the order they are asked: pi comes behind its relatives, since they are pi with more."""
 
-AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw or Claude Code"
+AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code or Codex"
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
 _KEYS_SHOWN = 8
+_OLD_CODEX = frozenset({"id", "timestamp", "instructions"})
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
@@ -52,6 +54,8 @@ def seen(head: Head) -> str:
         return "one JSON document with the keys " + ", ".join(list(head.document)[:_KEYS_SHOWN])
     if not head.entries:
         return "no JSON object in its first lines"
+    if head.entries[0].keys() >= _OLD_CODEX and "type" not in head.entries[0]:
+        return "it looks like a rollout of Codex from before its session_meta lines, of mid-2025"
     return "its first object has the keys " + ", ".join(list(head.entries[0])[:_KEYS_SHOWN])
 
 

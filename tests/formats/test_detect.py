@@ -10,13 +10,21 @@ import pytest
 from sessioncompress.formats import FORMATS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
+from tests.rollout import Rollout
 from tests.runs import FIXTURES, split
 
+CODEX = {"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}}
 HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
 
 TREE = {"parentUuid": None, "isSidechain": False, "uuid": "x", "sessionId": "y"}
 
-FIXTURE_FORMATS = {"omp": "oh-my-pi", "openclaw": "openclaw", "claude": "claude-code", "look-alike": None}
+FIXTURE_FORMATS = {
+    "omp": "oh-my-pi",
+    "openclaw": "openclaw",
+    "claude": "claude-code",
+    "codex": "codex",
+    "look-alike": None,
+}
 ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl"))
 
 
@@ -54,7 +62,13 @@ NOBODY: list[tuple[str, list[bytes]]] = [
         lines({**TREE, "type": "user", "message": {"role": "user", "parts": [{"text": "hello"}]}}),
     ),
     ("lines of Claude Code behind another's header", lines({"type": "session_meta"}, {**TREE, "type": "user"})),
-    ("Codex", lines({"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}})),
+    ("Codex without an id", lines({**CODEX, "payload": {"cwd": "/tmp"}})),
+    ("Codex without a folder", lines({**CODEX, "payload": {"id": "x"}})),
+    ("Codex without a time", lines({key: value for key, value in CODEX.items() if key != "timestamp"})),
+    ("a payload that is a list", lines({**CODEX, "payload": ["id", "cwd"]})),
+    ("Codex's header behind other lines", lines({"timestamp": "2026", "type": "event_msg", "payload": {}}, CODEX)),
+    ("Codex's items without their header", lines({"type": "message", "role": "user", "content": []})),
+    ("Codex of mid-2025", lines({"id": "x", "timestamp": "2025", "instructions": None}, {"record_type": "state"})),
 ]
 
 SOMEBODY: list[tuple[str, list[bytes], str]] = [
@@ -77,6 +91,9 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
     ("Claude Code by a snapshot", lines({"type": "file-history-snapshot", "messageId": "x"}), "claude-code"),
     ("Claude Code behind lines of unknown types", lines({"type": []}, {}, {**TREE, "type": "system"}), "claude-code"),
     ("a subagent of Claude Code", ClaudeSession(agent="a1").turn().lines(), "claude-code"),
+    ("Codex", Rollout().lines(), "codex"),
+    ("Codex with ordinals", Rollout(ordinals=True).lines(), "codex"),
+    ("Codex, a header of a few keys", lines(CODEX), "codex"),
     ("OpenClaw by a later entry", lines(HEADER, {"type": "custom", "customType": "openclaw.cache-ttl"}), "openclaw"),
 ]
 
@@ -125,7 +142,14 @@ def test_what_was_seen_is_short() -> None:
     )
 
 
+def test_the_old_form_of_codex_is_refused_by_name() -> None:
+    """Its lines are bare items: what is shortened in them would be what identifies them."""
+    old = lines({"id": "x", "timestamp": "2025", "instructions": None, "git": {}}, {"record_type": "state"})
+    assert "Codex" in seen(head_of(old))
+
+
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
-    assert [form.name for form in FORMATS] == ["oh-my-pi", "openclaw", "pi", "claude-code", "gemini", "opencode"]
+    names = ["oh-my-pi", "openclaw", "pi", "claude-code", "codex", "gemini", "opencode"]
+    assert [form.name for form in FORMATS] == names
     assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)

@@ -21,7 +21,7 @@ from sessioncompress.rewrite import rewrite
 from sessioncompress.splice import REMOVED, CannotSplice
 from sessioncompress.survey import read_line
 from tests.build import PiSession, ResponsesSession, image, text, thinking
-from tests.runs import GREEDY, survey_of
+from tests.runs import GREEDY, paths, survey_of
 
 LONG = "a line of output\n" * 60
 ODD: list[Any] = [
@@ -156,12 +156,6 @@ def test_other_entries_have_a_role_and_no_blocks(entry: dict[str, Any], role: Ro
     assert found.role is role
     assert found.blocks == ()
     assert found.facts.ties == ()
-
-
-def paths(value: Any, path: Path = ()) -> list[Path]:
-    """Return the paths of all values."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for step, child in children for found in paths(child, (*path, step)))]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])

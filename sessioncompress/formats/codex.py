@@ -1,0 +1,147 @@
+"""Codex CLI: a rollout, which is a list of lines; a checkpoint takes the place of all before it."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+from sessioncompress.formats import codex_events, tree, values
+from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
+from sessioncompress.formats.codex_reader import CALLS, PAYLOAD, RESULTS, RolloutReader, arguments_of
+from sessioncompress.lines import Lines
+from sessioncompress.model import Path, Shape
+from sessioncompress.references import image_data
+from sessioncompress.splice import within
+from sessioncompress.turns import turns_on
+
+_FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
+_TOOLS = frozenset(
+    {
+        "exec_command",
+        "exec",
+        "shell",
+        "shell_command",
+        "local_shell",
+        "write_stdin",
+        "apply_patch",
+        "update_plan",
+        "view_image",
+        "patch_apply",
+        "mcp_tool_call",
+    }
+)
+_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
+
+
+class Codex:
+    """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
+
+    name = "codex"
+    tools = _TOOLS
+    kept_tools: frozenset[str] = frozenset()
+    links: re.Pattern[str] | None = None
+    preamble = PREAMBLE
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether the file starts with Codex's header."""
+        if not head.entries or head.entries[0].get("type") != "session_meta":
+            return False
+        header = head.entries[0]
+        meta = values.fields(header.get(PAYLOAD))
+        return all(isinstance(each, str) for each in (header.get("timestamp"), meta.get("id"), meta.get("cwd")))
+
+    def named(self, head: Head) -> Name:
+        """Return the thread's id, and the id of the one that it was forked from."""
+        header = head.entries[0] if head.entries else {}
+        meta = values.fields(header.get(PAYLOAD)) if header.get("type") == "session_meta" else {}
+        parent = values.text(meta.get("forked_from_id"))
+        return Name(values.text(meta.get("id")), (parent,) if parent else ())
+
+    def reader(self) -> Reader:
+        """Return a reader for one rollout."""
+        return RolloutReader()
+
+    def shape(self, lines: Lines) -> Shape:
+        """Return the lines in their order, without the turns that were taken back; dead is all before a checkpoint."""
+        live: list[int] = []
+        for number in tree.entries(lines):
+            live.append(number)
+            if back := lines.facts[number].back:
+                turns = turns_on(lines, live)
+                del live[turns[-back] if back <= len(turns) else 0 : -1]
+        return Shape(array("I", live), frozenset(tree.dead(lines, live)))
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
+        payload, inner = values.fields(entry.get(PAYLOAD)), path[1:]
+        if path[:1] != (PAYLOAD,):
+            return False
+        match entry.get("type"), inner:
+            case "response_item", _:
+                return _may_change_item(payload, inner, value)
+            case "event_msg", _:
+                return codex_events.may_become(payload, inner, value)
+            case "compacted", ("replacement_history", int(index), "content", *part):
+                return _may_change_part(payload["replacement_history"][index]["content"], tuple(part), value)
+        return False
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return what takes a mirror's place: an empty one of its type, since Codex reads such a value there."""
+        del path
+        return type(value)()
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "input_text", "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return values.text(values.fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""
+        address, data = image_data(values.fields(part))
+        media = _MEDIA_TYPE.match(address)
+        return media.group(1) if media else "", data
+
+
+def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+    kind = values.text(item.get("type"))
+    if kind in CALLS:
+        return isinstance(value, str) and _may_change_argument(item, CALLS[kind], path)
+    match path:
+        case ("output",):
+            output = item.get("output")
+            return kind in RESULTS and isinstance(value, str) and isinstance(output, str) and wrapped(output) is None
+        case ("output", "output"):
+            return kind in RESULTS and isinstance(value, str) and wrapped(values.text(item.get("output"))) is not None
+        case ("output", *part):
+            return kind in RESULTS and _may_change_part(item.get("output"), tuple(part), value)
+        case ("content", int(index)):
+            return kind == "message" and _may_change_part(item.get("content"), (index,), value)
+    return False
+
+
+def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -> bool:
+    """Say whether the text at a path may become another; a string that holds JSON only changes inside."""
+    if path == arguments:
+        now = arguments_of(item, arguments)
+        return isinstance(now, str) and within(now) is None
+    return path[: len(arguments)] == arguments and path[-1] not in _FILE_KEYS
+
+
+def _may_change_part(parts: Any, path: Path, value: Any) -> bool:
+    """Say whether a text of a content part may become that text, or an image that part."""
+    match path:
+        case (int(index), "text"):
+            return isinstance(value, str) and _type_of(values.items(parts)[index]) in TEXT_PARTS
+        case (int(index),):
+            return isinstance(value, dict) and _type_of(values.items(parts)[index]) == "input_image"
+    return False
+
+
+def _type_of(part: Any) -> str:
+    return values.text(values.fields(part).get("type"))

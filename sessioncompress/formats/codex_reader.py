@@ -1,0 +1,160 @@
+"""The lines of a Codex rollout: items that a model reads, events for the screen, checkpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress import marker
+from sessioncompress.formats import codex_events, values
+from sessioncompress.formats.base import Entry
+from sessioncompress.formats.codex_outputs import images_in, output_texts, result_text
+from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
+from sessioncompress.splice import within
+
+PAYLOAD = "payload"
+CALLS: Mapping[str, Path] = {
+    "function_call": ("arguments",),
+    "custom_tool_call": ("input",),
+    "local_shell_call": ("action", "command"),
+}
+"""The items that are calls, and where in them the arguments stand."""
+
+RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+HISTORY: Path = (PAYLOAD, "replacement_history")
+
+_MESSAGES = frozenset({"message", "agent_message"})
+_COMMANDS = frozenset(
+    {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
+)
+_READS_SKILL = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b[^|;&\n]*?([^\s'\"`|;&\\]*\bSKILL\.md)\b")
+_PROMPT = Facts(prompt=True)
+
+
+@dataclass(slots=True)
+class RolloutReader:
+    """Reads the lines of one rollout."""
+
+    _made: dict[str, Call] = field(default_factory=dict)
+    """The calls that wait for their results, which do not name their tool."""
+
+    _said: set[int] = field(default_factory=set)
+    """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this line."""
+        payload = values.fields(entry.get(PAYLOAD))
+        match entry.get("type"):
+            case "session_meta":
+                return _line(raw, Role.HEADER)
+            case "response_item":
+                return self._item(raw, payload)
+            case "event_msg":
+                return _event(raw, payload)
+            case "compacted" if isinstance(payload.get("replacement_history"), list):
+                return self._checkpoint(raw, payload["replacement_history"])
+        return _line(raw, Role.OTHER)
+
+    def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+        kind = values.text(item.get("type"))
+        if kind in CALLS:
+            return self._call(raw, item, (PAYLOAD, *CALLS[kind]))
+        if kind in RESULTS:
+            return self._result(raw, item)
+        if kind in _MESSAGES:
+            self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
+            return _message(raw, item)
+        return _line(raw, Role.ASSISTANT if kind == "reasoning" else Role.OTHER)
+
+    def _call(self, raw: bytes, item: Mapping[str, Any], path: Path) -> Line:
+        call = values.text(item.get("call_id")) or values.text(item.get("id"))
+        tool = intern(values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call"))
+        written = arguments_of(item, path[1:])
+        made = _made(call, tool, written)
+        self._made[call] = made
+        # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
+        arguments = (within(written) or written) if isinstance(written, str) else written
+        size = len(values.literal(written)) if values.literal(arguments) else 0
+        blocks = []
+        if size >= values.SMALLEST_BLOCK:
+            blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(arguments)), tool, call))
+        if marker.PREFIX_BYTES in raw and size:
+            blocks += values.marked_leaves(path, arguments, tool, call)
+        return _line(raw, Role.ASSISTANT, tuple(blocks), reads=size)._replace(calls=(made,), io=size)
+
+    def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+        call = values.text(item.get("call_id"))
+        made = self._made.pop(call, None)
+        tool, call = (made.tool, made.id) if made else ("", call)
+        blocks: list[Block] = []
+        characters = 0
+        for path, text in output_texts(item.get("output")):
+            characters += len(text)
+            blocks += result_text((PAYLOAD, "output", *path), text, tool, call)
+        blocks += images_in((PAYLOAD, "output"), item.get("output"), tool, call)
+        return _line(raw, Role.RESULT, tuple(blocks), reads=characters)._replace(answers=call, io=characters)
+
+    def _checkpoint(self, raw: bytes, history: list[Any]) -> Line:
+        """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
+
+        Then it may still be gone back to, so only such texts go that stand in full before it.
+        """
+        blocks: list[Block] = []
+        for index, item in enumerate(history):
+            path: Path = (*HISTORY, index, "content")
+            parts = values.items(values.fields(item).get("content"))
+            blocks += images_in(path, parts)
+            for step, part in enumerate(parts):
+                text = values.text(values.fields(part).get("text"))
+                if hash(text) in self._said or marker.is_one(text):
+                    blocks += result_text((*path, step, "text"), text, "", "")
+        reads = sum(len(text) for item in history for text in _texts(values.fields(item)))
+        return _line(raw, Role.CHECKPOINT, tuple(blocks), reads=reads)
+
+
+def arguments_of(item: Mapping[str, Any], path: Path) -> Any:
+    """Return what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
+    value: Any = item
+    for step in path:
+        value = values.fields(value).get(str(step))
+    return value if isinstance(value, list if path == CALLS["local_shell_call"] else str) else None
+
+
+def _made(call: str, tool: str, arguments: Any) -> Call:
+    """Return a call; a command that prints a skill is a read of it."""
+    skill = _READS_SKILL.search(arguments) if isinstance(arguments, str) and "SKILL.md" in arguments else None
+    if skill:
+        return Call(call, call, tool, Purpose.READ, skill.group(1))
+    return Call(call, call, tool, Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER)
+
+
+def _texts(item: Mapping[str, Any]) -> list[str]:
+    return [values.text(values.fields(part).get("text")) for part in values.items(item.get("content"))]
+
+
+def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
+    content = item.get("content")
+    reads = sum(map(len, _texts(item)))
+    if item.get("role") == "assistant":
+        return _line(raw, Role.ASSISTANT, reads=reads)
+    blocks = images_in((PAYLOAD, "content"), content)
+    if marker.PREFIX_BYTES in raw:
+        blocks += values.marked_images((PAYLOAD, "content"), values.items(content))
+    return _line(raw, Role.OTHER, tuple(blocks), reads=reads, facts=_PROMPT if item.get("role") == "user" else PLAIN)
+
+
+def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
+    back = event.get("num_turns")
+    if event.get("type") == "thread_rolled_back" and isinstance(back, int):
+        return _line(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
+    role = Role.USER if event.get("type") == "user_message" else Role.OTHER
+    return _line(raw, role, tuple(codex_events.mirrors(PAYLOAD, event)))
+
+
+def _line(raw: bytes, role: Role, blocks: tuple[Block, ...] = (), *, reads: int = 0, facts: Facts = PLAIN) -> Line:
+    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=blocks, reads=reads, facts=facts)
