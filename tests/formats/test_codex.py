@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,14 +16,17 @@ from sessioncompress import marker
 from sessioncompress.formats import head_of
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_outputs import wrapped
-from sessioncompress.model import Kind, Line, Path, Purpose, Role, Standing
+from sessioncompress.model import Kind, Line, Purpose, Role, Standing
+from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import PRESETS, Policy
 from sessioncompress.protect import standings
+from sessioncompress.restore import restore_session
 from sessioncompress.splice import REMOVED
+from sessioncompress.stats import Status
 from sessioncompress.survey import read_line
 from tests import texts
 from tests.rollout import Rollout, address, picture
-from tests.runs import EAGER, GREEDY, entries, paths, rewritten, split, survey_of, view_of
+from tests.runs import EAGER, GREEDY, compress, entries, fixture, paths, rewritten, split, survey_of, view_of, write
 
 LONG = texts.log_lines(random.Random(1), 60)
 OTHER = texts.log_lines(random.Random(2), 60)
@@ -364,6 +368,19 @@ def test_every_line_stays_what_it_was(preset: str, ordinals: bool) -> None:
             assert before["payload"].get(key) == now["payload"].get(key)
 
 
+@pytest.mark.parametrize("name", ["codex.jsonl", "codex-older.jsonl"])
+def test_markers_alone_bring_back_all_but_the_copies(tmp_path: Path, name: str) -> None:
+    """Also inside the strings of JSON, where the lines around have changed."""
+    path = write(tmp_path, fixture(name))
+    compress(path)
+    path.write_bytes(path.read_bytes().replace(b'"timestamp":"2026', b'"timestamp":"2027'))
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    as_it_was = split(fixture(name).replace(b'"timestamp":"2026', b'"timestamp":"2027'))
+    differing = [old for old, new in zip(as_it_was, split(path.read_bytes()), strict=True) if old != new]
+    assert differing
+    assert all(b'"type":"event_msg"' in old for old in differing)
+
+
 # Reading
 
 
@@ -479,7 +496,7 @@ CUSTOM = line("response_item", {"type": "custom_tool_call", "name": "apply_patch
 LOCAL = line("response_item", {"type": "local_shell_call", "action": {"type": "exec", "command": ["bash", LONG]}})
 KEPT = line("compacted", {"replacement_history": [{"type": "message", "content": [part(LONG)]}]})
 
-MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
     ("a text in arguments", line("response_item", CALL), ("payload", "arguments", "cmd"), "x"),
     ("arguments that are no JSON", line("response_item", {**CALL, "arguments": LONG}), ("payload", "arguments"), "x"),
     ("the input of a custom tool", CUSTOM, ("payload", "input"), "x"),
@@ -493,7 +510,7 @@ MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("an event's change, emptied", EVENT, ("payload", "changes", "a", "content"), ""),
     ("a text of a checkpoint", KEPT, ("payload", "replacement_history", 0, "content", 0, "text"), "x"),
 ]
-MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY_NOT: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
     ("a time", PLAIN_OUTPUT, ("timestamp",), "x"),
     ("a line's type", PLAIN_OUTPUT, ("type",), "x"),
     ("an item's type", PLAIN_OUTPUT, ("payload", "type"), "x"),
@@ -532,13 +549,13 @@ MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
-def test_may_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_may_change(entry: dict[str, Any], path: ValuePath, value: Any) -> None:
     """What compressors propose."""
     assert Codex().may_change(entry, path, value)
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
-def test_may_not_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_may_not_change(entry: dict[str, Any], path: ValuePath, value: Any) -> None:
     """All that keeps a rollout resumable."""
     assert not Codex().may_change(entry, path, value)
 

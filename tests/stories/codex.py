@@ -64,7 +64,7 @@ def older() -> Rollout:
         made.user(asked)
         command, output = rng.choice(_COMMANDS)
         made.shell(command, output(rng))
-        made.local(f"python - <<'EOF'\n{texts.python_source(rng, 1)}\nEOF", texts.json_document(rng, 12))
+        made.local(f"python - <<'EOF'\n{texts.python_source(rng, 2)}\nEOF", texts.json_document(rng, 10))
         made.end(answer)
     return made
 
