@@ -113,7 +113,8 @@ class Facts(NamedTuple):
     `keeps` is a checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever
     their ids. `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never
     changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
-    the turn of the user line behind them begins with. `back`: so many turns are taken back.
+    the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
+    may come. `back`: so many turns are taken back.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -127,6 +128,7 @@ class Facts(NamedTuple):
     foreign: bool = False
     several: tuple[str, ...] = ()
     prompt: bool = False
+    task: bool = False
     back: int = 0
 
 

@@ -21,6 +21,19 @@ def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
     return [position for position in prompts if _first_prompt(lines, path, position) == position]
 
 
+def tasks_on(lines: Lines, path: Sequence[int]) -> list[int]:
+    """Return the positions on the path at which the tasks of its user lines begin; without tasks, its turns."""
+    roles, facts = lines.roles, lines.facts
+    task = -1
+    found: list[int] = []
+    for position, number in enumerate(path):
+        if facts[number].task:
+            task = position
+        elif roles[number] is Role.USER and task >= 0 and task not in found[-1:]:
+            found.append(task)
+    return found or turns_on(lines, path)
+
+
 def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
     while position and lines.facts[path[position - 1]].prompt:
         position -= 1

@@ -15,7 +15,7 @@ from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.references import image_data
 from sessioncompress.splice import within
-from sessioncompress.turns import turns_on
+from sessioncompress.turns import tasks_on
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = frozenset(
@@ -65,12 +65,16 @@ class Codex:
         return RolloutReader()
 
     def shape(self, lines: Lines) -> Shape:
-        """Return the lines in their order, without the turns that were taken back; dead is all before a checkpoint."""
+        """Return the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
+
+        Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
+        the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
+        """
         live: list[int] = []
         for number in tree.entries(lines):
             live.append(number)
             if back := lines.facts[number].back:
-                turns = turns_on(lines, live)
+                turns = tasks_on(lines, live)
                 del live[turns[-back] if back <= len(turns) else 0 : -1]
         return Shape(array("I", live), frozenset(tree.dead(lines, live)))
 

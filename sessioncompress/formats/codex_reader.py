@@ -34,6 +34,7 @@ _COMMANDS = frozenset(
 )
 _READS_SKILL = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b[^|;&\n]*?([^\s'\"`|;&\\]*\bSKILL\.md)\b")
 _PROMPT = Facts(prompt=True)
+_TASK = Facts(task=True)
 
 
 @dataclass(slots=True)
@@ -149,10 +150,12 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
 
 
 def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
-    back = event.get("num_turns")
-    if event.get("type") == "thread_rolled_back" and isinstance(back, int):
+    kind, back = event.get("type"), event.get("num_turns")
+    if kind == "thread_rolled_back" and isinstance(back, int):
         return _line(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
-    role = Role.USER if event.get("type") == "user_message" else Role.OTHER
+    if kind in ("task_started", "turn_started"):
+        return _line(raw, Role.OTHER, facts=_TASK)
+    role = Role.USER if kind == "user_message" else Role.OTHER
     return _line(raw, role, tuple(codex_events.mirrors(PAYLOAD, event)))
 
 

@@ -330,6 +330,18 @@ def test_as_many_turns_as_it_says_are_taken_back(back: int, turns: int) -> None:
     assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == turns
 
 
+def test_a_turn_is_taken_back_with_all_that_was_said_in_it() -> None:
+    """Of its user messages only the first began it; a checkpoint behind that one is gone too."""
+    made = Rollout()
+    made.user("One.").end("1")
+    made.user("Two.").compact()
+    made.event("user_message", message="And three.", images=[])
+    made.end("3").back(1)
+    found = survey_of(made.bytes())
+    assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == 1
+    assert found.shape.dead == frozenset()
+
+
 def test_without_events_prompts_begin_the_turns() -> None:
     """Several user messages behind each other are one prompt: the first of a rollout are Codex's own."""
     made = Rollout()
