@@ -15,9 +15,9 @@ from unittest import mock
 
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
+from sessioncompress.documents import document_of, pieces_of
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
-from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.model import Facts, Line, Origin, OurKey
 from sessioncompress.model import Path as ValuePath
@@ -58,6 +58,11 @@ def split(data: bytes) -> list[bytes]:
     return list(io.BytesIO(data))
 
 
+def units(data: bytes) -> list[bytes]:
+    """Return the lines, or the messages of a document."""
+    return [raw for _, raw, whole in pieces_of(lambda: io.BytesIO(data), len(data)) if whole]
+
+
 def entries(data: bytes) -> list[Any]:
     """Return the parsed lines; None for what is none."""
     return [_loaded(line) for line in split(data)]
@@ -78,7 +83,8 @@ def paths(value: Any, path: ValuePath = ()) -> list[ValuePath]:
 
 def form_of(data: bytes) -> Format:
     """Return the format of a session's bytes."""
-    form = detect(head_of(split(data)))
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    form = detect(head_of(units(data), None if document is None else document.outer))
     assert form is not None
     return form
 
@@ -100,7 +106,7 @@ class Held:
 def survey_of(session: PiSession | bytes) -> Survey:
     """Read a session."""
     data = data_of(session)
-    return survey(pieces(io.BytesIO(data), len(data)), form_of(data))
+    return survey(pieces_of(lambda: io.BytesIO(data), len(data)), form_of(data))
 
 
 def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None) -> View:

@@ -41,15 +41,18 @@ from tests.runs import (
     snapshot,
     split,
     turn,
+    units,
     view_of,
     write,
 )
 
-SESSIONS = sorted(
+DOCUMENTS = ["gemini.json", "opencode.json"]
+LINES = sorted(
     str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
 )
-FAMILY = [name for name in SESSIONS if not name.startswith("claude")]
-"""Sessions of pi and its relatives: what stays of one of Claude Code is told in `tests/formats/test_claude.py`."""
+SESSIONS = [*LINES, *DOCUMENTS]
+FAMILY = [name for name in LINES if not name.startswith("claude")]
+"""Sessions of pi and its relatives, and of Codex: what stays in others is told by the tests of their formats."""
 LARGE = [
     "pi-anthropic.jsonl",
     "pi-responses.jsonl",
@@ -59,6 +62,7 @@ LARGE = [
     "openclaw.jsonl",
     "claude-code.jsonl",
     "codex.jsonl",
+    *DOCUMENTS,
 ]
 POLICIES: dict[str, Policy] = {
     **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
@@ -172,7 +176,7 @@ def test_recoverable(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, fixture(name))
     if compress_session(path, GREEDY).status is not Status.COMPRESSED:
         return
-    by_hash = {sha256(line).hexdigest() for line in split(fixture(name))}
+    by_hash = {sha256(line).hexdigest() for line in units(fixture(name))}
     assert {record["original"]["sha256"] for record in journal_of(path) if record["type"] == "line"} <= by_hash
     restore(path)
     assert path.read_bytes() == fixture(name)
@@ -186,7 +190,7 @@ def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, fixture(name))
     compress(path)
     printed = subprocess.run(["zstd", "-dc", beside(path).originals], capture_output=True, check=True).stdout
-    changed = [old for old, new in zip(split(fixture(name)), split(path.read_bytes()), strict=True) if old != new]
+    changed = [old for old, new in zip(units(fixture(name)), units(path.read_bytes()), strict=True) if old != new]
     assert printed == b"".join(changed)
 
 
@@ -195,7 +199,7 @@ def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
 def test_recent_context_untouched(name: str, preset: str) -> None:
     """Protected lines are byte-identical, and they are the last ones of the live path."""
     standing = view_of(fixture(name), POLICIES[preset]).standing
-    for old, new, where in zip(split(fixture(name)), split(outcome(name, preset).data), standing, strict=True):
+    for old, new, where in zip(units(fixture(name)), units(outcome(name, preset).data), standing, strict=True):
         assert old == new or where is not Standing.PROTECTED
     assert (Standing.PROTECTED in standing) == (preset != "greedy")
     live = [standing[number] for number in view_of(fixture(name)).survey.shape.live]
@@ -240,7 +244,7 @@ def test_smaller_in_total_at_every_run(tmp_path: Path) -> None:
 def test_never_worse(name: str, preset: str) -> None:
     """No line grows; a second run writes nothing; a line that is not understood is copied."""
     found = outcome(name, preset)
-    for old, new in zip(split(fixture(name)), split(found.data), strict=True):
+    for old, new in zip(units(fixture(name)), units(found.data), strict=True):
         assert new == old or len(new) < len(old)
     assert found.second is Status.UNCHANGED
     assert not found.second_wrote

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from typing import Any
 
 import pytest
 
+from sessioncompress.documents import document_of
 from sessioncompress.formats import FORMATS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.rollout import Rollout
-from tests.runs import FIXTURES, split
+from tests.runs import FIXTURES, units
 
 CODEX = {"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}}
 HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
@@ -23,9 +25,12 @@ FIXTURE_FORMATS = {
     "openclaw": "openclaw",
     "claude": "claude-code",
     "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "gitclaw/GITCLAW-layout/state/issues": None,
     "look-alike": None,
 }
-ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl"))
+ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*"))
 
 
 def lines(*entries: Any) -> list[bytes]:
@@ -116,7 +121,9 @@ def test_somebodys(raw: list[bytes], name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_fixtures(name: str) -> None:
     """Every one is whose it is."""
-    form = detect(head_of(split((FIXTURES / name).read_bytes())))
+    data = (FIXTURES / name).read_bytes()
+    document = document_of(lambda: BytesIO(data), len(data))
+    form = detect(head_of(units(data), None if document is None else document.outer))
     expected = next((value for prefix, value in FIXTURE_FORMATS.items() if name.startswith(prefix)), "pi")
     assert (form.name if form else None) == expected
 

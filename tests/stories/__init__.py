@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.stories import anthropic, apis, checkpoints, claude_code, codex, odd, relatives
+from tests.stories import anthropic, apis, checkpoints, claude_code, codex, documents, odd, relatives
 
 _GITCLAW = "state/sessions/2026-03-02T09-00-00-000Z_gitclaw.jsonl"
 
@@ -25,6 +25,8 @@ STORIES: Mapping[str, Callable[[], bytes]] = {
     "openclaw.jsonl": lambda: relatives.openclaw().bytes(),
     "codex.jsonl": lambda: codex.rollout().bytes(),
     "codex-older.jsonl": lambda: codex.older().bytes(),
+    "gemini.json": lambda: documents.gemini().bytes(),
+    "opencode.json": lambda: documents.opencode().bytes(),
     f"gitclaw/GITCLAW-layout/{_GITCLAW}": lambda: relatives.gitclaw().bytes(),
     "gitclaw/GITCLAW-layout/state/issues/7.json": lambda: relatives.gitclaw_issue(f".GITCLAW/{_GITCLAW}"),
     "look-alike-deepseek.jsonl": odd.deepseek,
