@@ -13,6 +13,7 @@ _AGENT_FOLDERS = (
     ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
     ("CODEX_HOME", "~/.codex", "sessions/*/*/*"),
     ("CODEX_HOME", "~/.codex", "archived_sessions"),
+    ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),
 )
 """Environment variable, folder without it, and where below it sessions lie."""
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")

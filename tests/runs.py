@@ -40,6 +40,16 @@ EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_be
 GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
 """Protects nothing and has the lowest limits there are."""
 
+HOMES = (
+    "PI_CODING_AGENT_DIR",
+    "OMP_CODING_AGENT_DIR",
+    "CLAUDE_CONFIG_DIR",
+    "OPENCLAW_STATE_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+)
+"""By these variables the agents' folders are found: no session of whoever runs the tests counts."""
+
 MTIME = 1_700_000_000_123_456_789
 
 

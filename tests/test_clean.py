@@ -28,7 +28,7 @@ from sessioncompress.store import durable, missing, times
 from sessioncompress.store.beside import FOLDER, beside
 from sessioncompress.store.lock import open_file
 from tests.build import PiSession
-from tests.runs import EAGER, compress, days_ago, snapshot, write
+from tests.runs import EAGER, HOMES, compress, days_ago, snapshot, write
 from tests.test_restore import session
 
 NOTHING = Limits()
@@ -39,7 +39,7 @@ LONG = (MISSING_DAYS + 1) * DAY
 @pytest.fixture(autouse=True)
 def _homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No session of whoever runs the tests counts."""
-    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "CLAUDE_CONFIG_DIR", "OPENCLAW_STATE_DIR"):
+    for name in HOMES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()

@@ -23,7 +23,7 @@ from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.model import Kind
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import beside
-from tests.runs import fixture, snapshot, split
+from tests.runs import HOMES, fixture, snapshot, split
 from tests.session import PiSession
 
 FILE_FIELDS = {
@@ -82,7 +82,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         each.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(home))
-    for name in ("PI_CODING_AGENT_DIR", "OMP_CODING_AGENT_DIR", "CLAUDE_CONFIG_DIR", "OPENCLAW_STATE_DIR"):
+    for name in HOMES:
         monkeypatch.delenv(name, raising=False)
     return folder
 
@@ -1340,6 +1340,9 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
         ("CLAUDE_CONFIG_DIR", "projects/-tmp"),
         ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
+        ("CODEX_HOME", "sessions/2026/03/02"),
+        ("CODEX_HOME", "archived_sessions"),
+        ("GEMINI_CLI_HOME", ".gemini/tmp/tidewatch/chats"),
     ],
 )
 def test_show_looks_where_agents_keep_sessions(
