@@ -13,6 +13,7 @@ import orjson
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 
 _MESSAGES = "messages"
+_MESSAGES_KEY = b'"messages"'
 _DECODER = json.JSONDecoder()
 
 
@@ -23,6 +24,10 @@ class Document:
     raw: bytes
     spans: tuple[tuple[int, int], ...]
     outer: Any
+
+    def messages(self) -> Iterator[bytes]:
+        """Yield the messages."""
+        return (self.raw[start:end] for start, end in self.spans)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the messages with their numbers, and what stands before, between and behind them as gaps."""
@@ -60,7 +65,8 @@ def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
 
 def cut(raw: bytes) -> Document | None:
     """Find the messages: the objects in the list `messages` of an object, or in a list that is the whole document."""
-    if not _is_json(raw):
+    is_list = raw.lstrip()[:1] == b"["
+    if not (is_list or _MESSAGES_KEY in raw) or not _is_json(raw):
         return None
     try:
         text = raw.decode()

@@ -66,7 +66,7 @@ def format_of(session: OpenSession) -> Format:
 def _head(session: OpenSession) -> Head:
     document = document_of(session.reader, session.size)
     if document is not None:
-        return head_of((raw for _, raw, whole in document.pieces() if whole), document.outer)
+        return head_of(document.messages(), document.outer)
     with session.reader() as file:
         return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from sessioncompress.documents import document_of
 from sessioncompress.errors import FileFailed, failing
 from sessioncompress.formats import claims, head_of
 from sessioncompress.formats.base import HEAD_LINES, Entry, Head, Name
@@ -26,7 +27,10 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
 def name_of(path: Path) -> Name:
-    """Return the name in a file's header, an empty one where there is none. Raises FileFailed, or NotASession."""
+    """Return the name in a file's header, or in a document; an empty one where there is none.
+
+    Raises FileFailed, or NotASession.
+    """
     with _opened(path) as file:
         entries: list[Entry] = []
         for raw in _first_lines(file, path):
@@ -36,7 +40,11 @@ def name_of(path: Path) -> Name:
                 return name
             if file.tell() > _HEAD_BYTES and len(entries) >= _HEADER_WITHIN:
                 break
-    return Name()
+        with failing(path, KEPT):
+            size = os.fstat(file.fileno()).st_size
+            file.seek(0)
+            document = document_of(lambda: file, size)
+    return Name() if document is None else claims(head_of(document.messages(), document.outer))
 
 
 def references_of(path: Path) -> set[str]:

@@ -28,7 +28,7 @@ from sessioncompress.store import durable, missing, times
 from sessioncompress.store.beside import FOLDER, beside
 from sessioncompress.store.lock import open_file
 from tests.build import PiSession
-from tests.runs import EAGER, HOMES, compress, days_ago, snapshot, write
+from tests.runs import EAGER, HOMES, compress, days_ago, fixture, snapshot, write
 from tests.test_restore import session
 
 NOTHING = Limits()
@@ -777,6 +777,25 @@ def test_what_is_not_gone_stays(folder: Path, _name: str, act: Callable[[Path], 
     assert found is not None
     assert (found.deleted, found.cause) == (False, cause), found.reason
     assert files.originals.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["gemini.json", "opencode.json"])
+@pytest.mark.parametrize("indent", [None, 2], ids=["in one line", "in many"])
+def test_a_moved_document_is_not_gone(tmp_path: Path, name: str, indent: int | None) -> None:
+    """Its id stands in it, and in none of its lines."""
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    path = folder / name
+    path.write_text(json.dumps(json.loads(fixture(name)), indent=indent))
+    with days_ago(2 * MISSING_DAYS):
+        compress(path)
+    document = json.loads(path.read_bytes())
+    session_id = document.get("sessionId") or document["info"]["id"]
+    missing.note(beside(path), session_id, time.time() - LONG)
+    path.rename(tmp_path / "work" / "moved")
+    found = clean(folder, tmp_path / "work")[name]
+    assert found is not None
+    assert (found.deleted, found.cause) == (False, Cause.MOVED), found.reason
 
 
 def test_a_fork_without_a_marker_of_it_is_no_hindrance(folder: Path) -> None:
