@@ -20,7 +20,7 @@ from sessioncompress.formats.pi import Pi
 FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Codex(), Gemini(), OpenCode())
 """In the order they are asked: pi comes behind its relatives, since they are pi with more."""
 
-AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code or Codex"
+AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI or OpenCode"
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
