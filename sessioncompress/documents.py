@@ -1,9 +1,12 @@
-"""One JSON document into its messages, which are to it what lines are to other sessions; never written anew."""
+"""One JSON document into its messages, which are to it what lines are to other sessions; never written anew.
+
+A line too may hold messages: one that sets all of them anew. Each of them counts as a line then.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
@@ -14,6 +17,9 @@ from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 
 _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'
+_UPDATE = b'{"$set":{"messages":['
+"""So begins a line that sets all messages of the session anew, as Gemini CLI writes it at each resume."""
+
 _DECODER = json.JSONDecoder()
 
 
@@ -40,7 +46,7 @@ class Document:
 
 
 def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
-    """Yield a session's lines, or the messages and gaps of one that is a document.
+    """Yield a session's lines, or the messages and gaps of one that is a document, or of a line that sets them.
 
     `reader` starts a pass over the session's bytes. A document is held whole, as its agent holds it.
     """
@@ -49,7 +55,37 @@ def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
         yield from document.pieces()
         return
     with reader() as file:
-        yield from pieces(file, size)
+        yield from _with_updates(pieces(file, size))
+
+
+def _with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield lines, and in the place of one that sets all messages its messages and gaps."""
+    added = 0
+    for number, raw, whole in lines:
+        update = _update(raw) if whole and raw.startswith(_UPDATE) and raw.endswith(b"\n") else None
+        if update is None:
+            yield number + added, raw, whole
+        else:
+            for each, part, is_message in update.pieces():
+                yield each if each == GAP else number + added + each, part, is_message
+            added += len(update.spans) - 1
+
+
+def _update(raw: bytes) -> Document | None:
+    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it."""
+    start = len(_UPDATE) - 1
+    try:
+        text = raw.decode() if _is_json(raw) else ""
+        end, found = _list(text, start) if text else (start, [])
+    except (ValueError, RecursionError, StopIteration):
+        return None
+    start, end, spans = _placed(raw, text, start, end, found)
+    if not spans:
+        return None
+    # Of a key that stands there twice an agent takes the last.
+    keys = json.loads(raw[:start] + b"[]" + raw[end:], object_pairs_hook=list)
+    once = len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1
+    return Document(raw, spans, {}) if once else None
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
@@ -75,12 +111,9 @@ def cut(raw: bytes) -> Document | None:
         return None
     if found is None:
         return None
-    start, end, spans = found
-    if len(raw) != len(text):
-        start, end, *flat = _in_bytes(text, [start, end, *(place for span in spans for place in span)])
-        spans = list(zip(flat[::2], flat[1::2], strict=True))
+    start, end, spans = _placed(raw, text, *found)
     outer = orjson.loads(raw[:start] + b"[]" + raw[end:])
-    return Document(raw, tuple(spans), outer)
+    return Document(raw, spans, outer)
 
 
 def _messages(text: str) -> tuple[int, int, list[tuple[int, int]]] | None:
@@ -126,6 +159,16 @@ def _list(text: str, start: int) -> tuple[int, list[tuple[int, int]]]:
 def _space(text: str, position: int) -> int:
     match = WHITESPACE.match(text, position)
     return int(match.end())
+
+
+def _placed(
+    raw: bytes, text: str, start: int, end: int, spans: list[tuple[int, int]]
+) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """Return where a list and its items are in the bytes, from where they are in their text."""
+    if len(raw) != len(text):
+        start, end, *flat = _in_bytes(text, [start, end, *(place for span in spans for place in span)])
+        spans = list(zip(flat[::2], flat[1::2], strict=True))
+    return start, end, tuple(spans)
 
 
 def _in_bytes(text: str, places: list[int]) -> list[int]:

@@ -114,7 +114,7 @@ class Facts(NamedTuple):
     their ids. `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never
     changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
     the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
-    may come. `back`: so many turns are taken back.
+    may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -130,6 +130,7 @@ class Facts(NamedTuple):
     prompt: bool = False
     task: bool = False
     back: int = 0
+    first: bool = False
 
 
 PLAIN = Facts()

@@ -48,12 +48,12 @@ def digest_of(written: bytes) -> bytes:
 
 
 def image_data(part: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the base64 of an image's content part, or of its source, and what stands before it in a data URL."""
-    source = part.get("source")
-    holder = source if isinstance(source, dict) else part
-    if "data" in holder:
+    """Return the base64 of an image's content part, or of an object in it, and what stands before it in a data URL."""
+    holders = [part, *(each for each in part.values() if isinstance(each, dict))]
+    if (holder := next((each for each in holders if "data" in each), None)) is not None:
         return "", str(holder["data"])
-    longest = max((each for each in part.values() if isinstance(each, str)), key=len, default="")
+    texts = [each for holder in holders for each in holder.values() if isinstance(each, str)]
+    longest = max(texts, key=len, default="")
     address, comma, data = longest.partition(";base64,")
     return (address, data) if comma else ("", address)
 

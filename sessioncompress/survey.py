@@ -21,13 +21,18 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     long_line = _LongLine(reader)
     size = 0
     ended = True
+    first = False
     for number, raw, whole in pieces:
         size += len(raw)
         if number == GAP:
-            ended = False
+            first = raw.rstrip().endswith(b"[")
+            # Behind a line that sets messages, lines go on that end with LF.
+            ended = raw.lstrip().startswith(b"]")
             continue
         if whole:
-            lines.append(read_line(raw, reader, ended=ended))
+            line = read_line(raw, reader, ended=ended)
+            lines.append(line._replace(facts=line.facts._replace(first=True)) if first else line)
+            first = False
             continue
         if number == len(lines):
             lines.append(Line(Role.OPAQUE, 0, 0))

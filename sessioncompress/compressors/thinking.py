@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.model import Change, Kind, Replacement, Treatment
+from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, literal
 
 
@@ -34,5 +35,5 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:
     """Take the block out."""
     del context
-    content = literal(value)
-    yield Replacement(change.path, REMOVED, change, len(content), b"", content)
+    content = content_of(value, Kind.THINKING)
+    yield Replacement(change.path, REMOVED, change, len(literal(value)), b"", content)

@@ -8,19 +8,33 @@ from typing import Any
 import orjson
 
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
+from sessioncompress.formats.chat import Chat
 from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.family import claimed
 from sessioncompress.formats.gemini import Gemini
+from sessioncompress.formats.gencode import GenCode
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.pi import Pi
 
-FORMATS: tuple[Format, ...] = (OhMyPi(), OpenClaw(), Pi(), ClaudeCode(), Codex(), Gemini(), OpenCode())
-"""In the order they are asked: pi comes behind its relatives, since they are pi with more."""
+FORMATS: tuple[Format, ...] = (
+    OhMyPi(),
+    OpenClaw(),
+    Pi(),
+    ClaudeCode(),
+    Codex(),
+    Gemini(),
+    OpenCode(),
+    GenCode(),
+    Chat(),
+)
+"""In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 
-AGENTS = "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI or OpenCode"
+AGENTS = (
+    "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"
+)
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -56,6 +70,8 @@ def seen(head: Head) -> str:
         return "no JSON object in its first lines"
     if head.entries[0].keys() >= _OLD_CODEX and "type" not in head.entries[0]:
         return "it looks like a rollout of Codex from before its session_meta lines, of mid-2025"
+    if all(isinstance(entry.get("messages"), list) for entry in head.entries):
+        return "each entry is a whole conversation, as in data for training, with which no agent goes on"
     return "its first object has the keys " + ", ".join(list(head.entries[0])[:_KEYS_SHOWN])
 
 

@@ -1,27 +1,22 @@
-"""Gemini CLI, its sessions of one JSON document: calls and their results stand together in the model's messages."""
+"""Gemini CLI: a list of records, of which the last of an id counts; its older sessions are one JSON document."""
 
 from __future__ import annotations
 
 import re
-from sys import intern
+from array import array
+from collections.abc import Mapping
 from typing import Any
 
-from xxhash import xxh3_64_intdigest
-
-from sessioncompress.formats import values
+from sessioncompress.formats import tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.gemini_reader import BACK, FILE_KEYS, HEADER_KEYS, PURPOSES, UPDATE, GeminiReader
 from sessioncompress.lines import Lines
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.model import Path, Role, Shape
 from sessioncompress.splice import REMOVED
 
-_PURPOSES = {
-    "read_file": Purpose.READ,
-    "write_file": Purpose.WRITE,
-    "run_shell_command": Purpose.COMMAND,
-}
 _TOOLS = frozenset(
     {
-        *_PURPOSES,
+        *PURPOSES,
         "replace",
         "list_directory",
         "read_many_files",
@@ -37,32 +32,13 @@ _TOOLS = frozenset(
         "activate_skill",
     }
 )
-_KEYS = ("sessionId", "projectHash", "startTime")
-_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
-"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
-
-_FILE_KEYS = ("file_path", "absolute_path", "path", "dir_path")
-_SKILL_FILE = "SKILL.md"
-_THINKS = Facts(thinks=True)
-_THOUGHTS: Path = ("thoughts",)
-_PROMPT: Path = ("content",)
-
-
-class GeminiReader:
-    """Reads the messages of one session."""
-
-    def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this message."""
-        kind = entry.get("type")
-        if kind == "gemini":
-            return _answer(raw, entry)
-        said = _said(entry.get("content")) if kind == "user" else ""
-        is_turn = bool(said) and not said.startswith(_NOT_SAID)
-        return _line(raw, entry, Role.USER if is_turn else Role.OTHER, reads=len(said))
+_OUTER_KEYS = (*HEADER_KEYS, "startTime")
+_MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
+_TYPES = frozenset({"user", "gemini", "info", "warning", "error"})
 
 
 class Gemini:
-    """Sessions of Gemini CLI in one JSON document; the records of its newer versions are another format."""
+    """Sessions of Gemini CLI."""
 
     name = "gemini"
     tools = _TOOLS
@@ -71,35 +47,55 @@ class Gemini:
     preamble: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the document names a session and a project, and its messages are of this agent's types."""
-        outer = values.fields(head.document)
-        if not all(isinstance(outer.get(key), str) for key in _KEYS):
+        """Say whether it names a session and a project first, and goes on with messages of this agent."""
+        if head.document is not None:
+            return _is_header(values.fields(head.document)) and all(map(_has_message_keys, head.entries))
+        if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
             return False
-        return all({"id", "timestamp", "type", "content"} <= entry.keys() for entry in head.entries)
+        return all(map(_is_record, head.entries))
 
     def named(self, head: Head) -> Name:
         """Return the session's id."""
-        return Name(values.text(values.fields(head.document).get("sessionId")))
+        first = head.entries[0] if head.document is None and head.entries else head.document
+        header = values.fields(first)
+        known = all(isinstance(header.get(key), str) for key in HEADER_KEYS)
+        return Name(values.text(header["sessionId"])) if known else Name()
 
     def reader(self) -> Reader:
         """Return a reader for one session."""
         return GeminiReader()
 
     def shape(self, lines: Lines) -> Shape:
-        """All messages follow each other; nothing of them is dead."""
-        return Shape(range(len(lines)), frozenset())
+        """Return the messages that a resume reads. All others are dead: nobody can go back to them.
+
+        In a document every message counts; only records have a header among them.
+        """
+        if Role.HEADER not in lines.roles:
+            return Shape(range(len(lines)), frozenset())
+        live: dict[str, int] = {}
+        read: set[int] = set()
+        for number in tree.entries(lines):
+            checkpoint = lines.roles[number] is Role.CHECKPOINT
+            if checkpoint or lines.facts[number].first:
+                live.clear()
+            if lines.parents[number]:
+                _go_back(live, lines.parents[number])
+            elif checkpoint or lines.ids[number]:
+                # A message that is written again keeps its place.
+                live[lines.ids[number]] = number
+                read.add(number)
+        path = array("I", live.values())
+        return Shape(path, frozenset(read.difference(path)))
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
         """Say whether the value at a path of a message may become that one (or be REMOVED)."""
         match path:
             case ("thoughts",):
                 return value is REMOVED and entry.get("type") == "gemini"
-            case ("toolCalls", int(), "resultDisplay"):
-                return value is REMOVED
-            case ("toolCalls", int(), "args", *_, step):
-                return isinstance(value, str) and step not in _FILE_KEYS
-            case ("toolCalls", int(), "result", int(), "functionResponse", "response", "output" | "error"):
-                return isinstance(value, str)
+            case ("toolCalls", int(index), *inner):
+                return _may_change_call(values.fields(entry["toolCalls"][index]), tuple(inner), value)
+            case ("content", int(index), *inner):
+                return _may_change_part(values.fields(entry["content"][index]), tuple(inner), value)
         return False
 
     def stand_in(self, path: Path, value: Any) -> Any:
@@ -121,63 +117,49 @@ class Gemini:
         return values.text(data.get("mimeType")), values.text(data.get("data"))
 
 
-def _answer(raw: bytes, entry: Entry) -> Line:
-    blocks: list[Block] = []
-    calls: list[Call] = []
-    io = 0
-    for index, made in enumerate(values.items(entry.get("toolCalls"))):
-        if isinstance(made, dict):
-            calls.append(_call(made))
-            path, tool, call = ("toolCalls", index), calls[-1].tool, calls[-1].name
-            io += values.arguments((*path, "args"), made.get("args"), calls[-1], raw, blocks)
-            io += len(values.literal(made.get("result")))
-            blocks += _results((*path, "result"), made, calls[-1])
-            blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), tool, call)
-    thoughts = entry.get("thoughts")
-    size = len(values.literal(thoughts)) if isinstance(thoughts, list) and thoughts else 0
-    if size and (calls or _said(entry.get("content")).strip()):
-        blocks.append(Block(Kind.THINKING, _THOUGHTS, size, size))
-    facts = _THINKS if size else PLAIN
-    reads = io + size + len(_said(entry.get("content")))
-    return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), io, reads, facts)
+def _is_header(entry: Mapping[str, Any]) -> bool:
+    return "type" not in entry and all(isinstance(entry.get(key), str) for key in _OUTER_KEYS)
 
 
-def _call(made: Entry) -> Call:
-    tool = intern(values.text(made.get("name")))
-    name = values.text(made.get("id"))
-    arguments = values.fields(made.get("args"))
-    file = next((values.text(arguments[key]) for key in _FILE_KEYS if key in arguments), "")
-    return Call(name, name, tool, _PURPOSES.get(tool, Purpose.OTHER), intern(file))
+def _has_message_keys(entry: Entry) -> bool:
+    return entry.keys() >= _MESSAGE_KEYS
 
 
-def _results(path: Path, made: Entry, call: Call) -> list[Block]:
-    """Return the blocks of the texts that the tool gave back; of a skill that was read none."""
-    blocks: list[Block] = []
-    if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
-        return blocks
-    for index, part in enumerate(values.items(made.get("result"))):
-        response = values.fields(values.fields(values.fields(part).get("functionResponse")).get("response"))
-        for key in ("output", "error"):
-            place = (*path, index, "functionResponse", "response", key)
-            blocks += values.long_text(Kind.RESULT, place, values.text(response.get(key)), call.tool, call.name)
-    return blocks
+def _is_record(entry: Entry) -> bool:
+    """Say whether it is a line of this agent: a message, an update, a way back, or the header once more."""
+    if BACK in entry or UPDATE in entry:
+        return len(entry) == 1
+    return _is_header(entry) or (_has_message_keys(entry) and values.text(entry["type"]) in _TYPES)
 
 
-def _line(
-    raw: bytes,
-    entry: Entry,
-    role: Role,
-    blocks: tuple[Block, ...] = (),
-    calls: tuple[Call, ...] = (),
-    io: int = 0,
-    reads: int = 0,
-    facts: Facts = PLAIN,
-) -> Line:
-    name = values.text(entry.get("id"))
-    return Line(role, len(raw), xxh3_64_intdigest(raw), name, "", blocks, calls, "", io, reads, facts)
+def _go_back(live: dict[str, int], name: str) -> None:
+    """Take a message and all behind it off the path; where it is not there, everything, as the agent does."""
+    names = list(live)
+    for each in names[names.index(name) if name in live else 0 :]:
+        del live[each]
 
 
-def _said(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(values.text(values.fields(part).get("text")) for part in values.items(content))
+def _may_change_call(call: Mapping[str, Any], path: Path, value: Any) -> bool:
+    match path:
+        case ("resultDisplay",):
+            return value is REMOVED
+        case ("args", *_, step):
+            return isinstance(value, str) and step not in FILE_KEYS
+        case ("result",):
+            return isinstance(value, str) and isinstance(call["result"], str)
+        case ("result", int(step), *inner):
+            return _may_change_part(values.fields(call["result"][step]), tuple(inner), value)
+    return False
+
+
+def _may_change_part(part: Mapping[str, Any], path: Path, value: Any) -> bool:
+    """Say whether a part may go, or become a text, or a text in it another one."""
+    match path:
+        case ():
+            gone = value is REMOVED and part.get("thought") is True and "thoughtSignature" not in part
+            return gone or (isinstance(value, dict) and "inlineData" in part and "thoughtSignature" not in part)
+        case ("functionResponse", "response", "output" | "error"):
+            return isinstance(value, str)
+        case ("functionCall", "args", *_, step):
+            return isinstance(value, str) and step not in FILE_KEYS and "thoughtSignature" not in part
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.stories import anthropic, apis, checkpoints, claude_code, codex, documents, odd, relatives
+from tests.stories import anthropic, apis, chats, checkpoints, claude_code, codex, documents, odd, relatives
 
 _GITCLAW = "state/sessions/2026-03-02T09-00-00-000Z_gitclaw.jsonl"
 
@@ -27,6 +27,10 @@ STORIES: Mapping[str, Callable[[], bytes]] = {
     "codex-older.jsonl": lambda: codex.older().bytes(),
     "gemini.json": lambda: documents.gemini().bytes(),
     "opencode.json": lambda: documents.opencode().bytes(),
+    "gemini.jsonl": lambda: chats.records().bytes(),
+    "gencode.json": lambda: chats.gencode().bytes(),
+    "chat.jsonl": lambda: chats.chat().bytes(),
+    "chat.json": lambda: chats.chat().document(),
     f"gitclaw/GITCLAW-layout/{_GITCLAW}": lambda: relatives.gitclaw().bytes(),
     "gitclaw/GITCLAW-layout/state/issues/7.json": lambda: relatives.gitclaw_issue(f".GITCLAW/{_GITCLAW}"),
     "look-alike-deepseek.jsonl": odd.deepseek,

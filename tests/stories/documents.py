@@ -31,7 +31,7 @@ def gemini() -> GeminiDocument:
             command = {"command": "tail -40 logs/service.log", "description": "Reads the end of the log."}
             made.answer("", made.used("run_shell_command", command, _ran(log), log), thought=texts.prose(rng, 4))
         if number % 2:
-            made.answer("I change the page.", *_changes(made, rng, number))
+            made.answer("I change the page.", *changes(made, rng, number))
         made.answer(said, thought=texts.prose(rng, 3))
         if number == 2:
             made.user("/stats")
@@ -67,7 +67,7 @@ def _ran(output: str) -> str:
     return f"Command: tail -40 logs/service.log\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: 0"
 
 
-def _changes(made: GeminiDocument, rng: random.Random, number: int) -> list[dict[str, object]]:
+def changes(made: GeminiDocument, rng: random.Random, number: int) -> list[dict[str, object]]:
     """Return a read, an edit and a write, made at once."""
     source = texts.python_source(rng, 4)
     old, new = texts.prose(rng, 4), texts.prose(rng, 5)

@@ -1,0 +1,128 @@
+"""Plain chats in OpenAI's form, one message a line or one document: what many small agents keep, and names no agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sessioncompress.formats import tree, values
+from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
+from sessioncompress.lines import Lines
+from sessioncompress.model import Path, Shape
+from sessioncompress.references import image_data
+from sessioncompress.splice import REMOVED, within
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+_SPEAKING = frozenset({"assistant", "tool"})
+_KEYS = frozenset(
+    {
+        *("role", "content", "name", "refusal", "annotations", "audio", "tool_calls", "function_call", "tool_call_id"),
+        *("reasoning", "reasoning_content", "reasoning_details"),
+        *("id", "timestamp", "created_at", "model", "usage", "finish_reason"),
+    }
+)
+"""What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
+
+_PARTS = frozenset({TEXT, IMAGE, "input_audio", "file", "refusal"})
+_FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
+_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
+
+
+class Chat:
+    """Chats in OpenAI's form."""
+
+    name = "openai-chat"
+    tools: frozenset[str] = frozenset()
+    kept_tools: frozenset[str] = frozenset()
+    links: re.Pattern[str] | None = None
+    preamble: re.Pattern[str] | None = None
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether all is messages of this form and nothing else, and a model or a tool speaks in them.
+
+        A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.
+        """
+        if not all(map(_is_message, head.entries)):
+            return False
+        return any(entry["role"] in _SPEAKING for entry in head.entries)
+
+    def named(self, head: Head) -> Name:
+        """Return an empty name: an id of such a file may be anybody's."""
+        del head
+        return Name()
+
+    def reader(self) -> Reader:
+        """Return a reader for one chat."""
+        return ChatReader()
+
+    def shape(self, lines: Lines) -> Shape:
+        """All messages follow each other; nothing of them is dead."""
+        return tree.listed(lines)
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of a message may become that one (or be REMOVED)."""
+        match path:
+            case (str(key),) if key in REASONING:
+                return value is REMOVED and may_go(entry)
+            case ("content",):
+                return entry["role"] == "tool" and isinstance(value, str) and isinstance(entry["content"], str)
+            case ("content", int(index), "text"):
+                return entry["role"] == "tool" and isinstance(value, str) and _type(entry["content"][index]) == TEXT
+            case ("content", int(index)):
+                return isinstance(value, dict) and _type(entry["content"][index]) == IMAGE
+            case ("tool_calls", int(index), "function", "arguments", *inner):
+                return isinstance(value, str) and _may_change(entry["tool_calls"][index][FUNCTION], tuple(inner))
+        return False
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return a mirror as it is: there are none."""
+        del path
+        return value
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": TEXT, "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return values.text(values.fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""
+        address, data = image_data(values.fields(part))
+        media = _MEDIA_TYPE.match(address)
+        return media.group(1) if media else "", data
+
+
+def _is_message(entry: Entry) -> bool:
+    if not isinstance(entry.get("role"), str) or entry["role"] not in _ROLES or not entry.keys() <= _KEYS:
+        return False
+    content = entry.get("content")
+    if isinstance(content, list):
+        return all(_type(part) in _PARTS for part in content) and _calls_fit(entry)
+    return (content is None or isinstance(content, str)) and _calls_fit(entry)
+
+
+def _calls_fit(entry: Entry) -> bool:
+    """Say whether the message has calls and answers as its role may, in this form."""
+    calls = entry.get("tool_calls")
+    if entry["role"] == "tool":
+        return isinstance(entry.get("tool_call_id"), str) and not calls
+    if entry["role"] != "assistant":
+        return not calls and isinstance(entry.get("content"), (str, list))
+    functions = [values.fields(values.fields(call).get(FUNCTION)) for call in values.items(calls)]
+    strings = all(isinstance(each.get("arguments"), str) for each in functions)
+    return calls is None or (isinstance(calls, list) and strings)
+
+
+def _may_change(function: Mapping[str, Any], path: Path) -> bool:
+    """Say whether a text of a call's arguments may change: they stay a string of JSON where they are one."""
+    if not path:
+        return within(function["arguments"]) is None
+    return path[-1] not in _FILE_KEYS
+
+
+def _type(part: Any) -> str:
+    return values.text(values.fields(part).get("type"))

@@ -1,0 +1,171 @@
+"""gencode 0.4: one document, whose messages hold calls in the parts of the model and results in those of the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress.formats import values
+from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.lines import Lines
+from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+
+_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
+_USERS_WORDS = "askuserquestion"
+_TOOLS = frozenset(
+    {
+        *_PURPOSES,
+        _USERS_WORDS,
+        "edit",
+        "glob",
+        "grep",
+        "webfetch",
+        "websearch",
+        "todowrite",
+        "task",
+        "taskoutput",
+        "skill",
+        "enterplanmode",
+        "exitplanmode",
+    }
+)
+_METADATA_KEYS = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
+_ROLES = ("system", "user", "assistant")
+_CONTENT: Path = ("content",)
+_SKILL_FILE = "SKILL.md"
+
+
+@dataclass(slots=True)
+class GenCodeReader:
+    """Reads the messages of one session."""
+
+    _made: dict[str, Call] = field(default_factory=dict)
+    """The calls that wait for their results, which do not name their tool."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this message."""
+        content = entry.get("content")
+        parts = [(index, values.fields(part)) for index, part in enumerate(values.items(content))]
+        size = values.characters(content)
+        if entry.get("role") == "assistant":
+            return self._answer(raw, parts, size)
+        results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
+        if results:
+            return self._results(raw, results, size)
+        return _line(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=size)
+
+    def _answer(self, raw: bytes, parts: Sequence[tuple[int, Mapping[str, Any]]], size: int) -> Line:
+        blocks: list[Block] = []
+        calls: list[Call] = []
+        io = 0
+        for index, part in parts:
+            if part.get("type") == "tool_use":
+                call = _call(part)
+                # A signature covers the call.
+                kept: list[Block] = [] if "thoughtSignature" in part else blocks
+                io += values.arguments((*_CONTENT, index, "input"), part.get("input"), call, raw, kept)
+                calls.append(call)
+                self._made[call.name] = call
+        return _line(raw, Role.ASSISTANT, blocks, io=io, reads=size + io)._replace(calls=tuple(calls))
+
+    def _results(self, raw: bytes, results: Sequence[tuple[int, Mapping[str, Any]]], size: int) -> Line:
+        blocks: list[Block] = []
+        names = tuple(values.text(part.get("toolUseId")) for _, part in results)
+        io = 0
+        for (index, part), name in zip(results, names, strict=True):
+            made = self._made.pop(name, None) or Call(name, name, "", Purpose.OTHER)
+            text = values.text(part.get("content"))
+            io += len(text)
+            if not (made.purpose is Purpose.READ and made.file.endswith(_SKILL_FILE)):
+                blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "content"), text, made.tool, name)
+        one = len(names) == 1
+        failed = any(part.get("isError") is True for _, part in results)
+        facts = Facts(failed=failed, several=() if one else names)
+        line = _line(raw, Role.RESULT, blocks, io=io, reads=size + io)
+        return line._replace(facts=facts, answers=names[0] if one else "")
+
+
+class GenCode:
+    """Sessions of gencode 0.4."""
+
+    name = "gencode"
+    tools = _TOOLS
+    kept_tools = frozenset({_USERS_WORDS})
+    links: re.Pattern[str] | None = None
+    preamble: re.Pattern[str] | None = None
+
+    def recognises(self, head: Head) -> bool:
+        """Say whether the document says of itself what this agent's sessions do, and its messages have their roles."""
+        metadata = _metadata(head)
+        if not all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS):
+            return False
+        return all(values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries)
+
+    def named(self, head: Head) -> Name:
+        """Return the session's id and that of the one it was forked from."""
+        metadata = _metadata(head)
+        parent = values.text(metadata.get("parentId"))
+        return Name(values.text(metadata.get("id")), (parent,) if parent else ())
+
+    def reader(self) -> Reader:
+        """Return a reader for one session."""
+        return GenCodeReader()
+
+    def shape(self, lines: Lines) -> Shape:
+        """All messages follow each other. A compaction takes those that it sums up out of the document."""
+        return Shape(range(len(lines)), frozenset())
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the text at a path of a message may become that one.
+
+        The agent marks what it left out itself (`pruned`, `prunedAt`), and reads neither mark: the text is all.
+        """
+        match path:
+            case ("content", int(index), "content"):
+                return isinstance(value, str) and entry["content"][index].get("type") == "tool_result"
+            case ("content", int(index), "input", *_, step):
+                part = entry["content"][index]
+                return isinstance(value, str) and step not in values.FILE_KEYS and "thoughtSignature" not in part
+        return False
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Return a mirror as it is: there are none."""
+        del path
+        return value
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "text", "text": text}
+
+    def part_text(self, part: Any) -> str:
+        """Return the text of a text part."""
+        return values.text(values.fields(part).get("text"))
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return nothing: its messages hold no images."""
+        del part
+        return "", ""
+
+
+def _metadata(head: Head) -> Mapping[str, Any]:
+    return values.fields(values.fields(head.document).get("metadata"))
+
+
+def _call(part: Mapping[str, Any]) -> Call:
+    tool = intern(values.text(part.get("name")))
+    name = values.text(part.get("id"))
+    purpose = _PURPOSES.get(tool.lower(), Purpose.OTHER)
+    file, within = values.about(values.fields(part.get("input")))
+    if purpose is Purpose.READ and file:
+        # Its lines come with their numbers: what it returns is never the file itself.
+        within = f"numbered,{within}"
+    return Call(name, name, tool, purpose, file, within)
+
+
+def _line(raw: bytes, role: Role, blocks: Sequence[Block] = (), *, io: int = 0, reads: int = 0) -> Line:
+    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=tuple(blocks), io=io, reads=reads)
