@@ -16,22 +16,22 @@ class GeminiRecords(GeminiDocument):
 
     def __init__(self, seed: str = "gemini-records") -> None:
         super().__init__(seed)
-        self._records: list[_Bytes] = []
+        self.records: list[_Bytes] = []
         self.record({**self.outer, "lastUpdated": self.outer["startTime"], "kind": "main"})
 
     def record(self, record: Mapping[str, Any]) -> Self:
         """Append a line."""
-        self._records.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self.records.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         return self
 
     def lines(self) -> list[_Bytes]:
         """Return the lines, each with its LF."""
-        return list(self._records)
+        return list(self.records)
 
     def bytes(self, indent: int | None = None) -> _Bytes:
         """Return the whole file."""
         del indent
-        return b"".join(self._records)
+        return b"".join(self.records)
 
     def message(self, kind: str, content: Any, **more: Any) -> Self:
         """Append a message of this type, and when that was."""

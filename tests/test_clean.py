@@ -779,7 +779,7 @@ def test_what_is_not_gone_stays(folder: Path, _name: str, act: Callable[[Path], 
     assert files.originals.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["gemini.json", "opencode.json"])
+@pytest.mark.parametrize("name", ["gemini.json", "gencode.json", "opencode.json"])
 @pytest.mark.parametrize("indent", [None, 2], ids=["in one line", "in many"])
 def test_a_moved_document_is_not_gone(tmp_path: Path, name: str, indent: int | None) -> None:
     """Its id stands in it, and in none of its lines."""
@@ -790,7 +790,7 @@ def test_a_moved_document_is_not_gone(tmp_path: Path, name: str, indent: int | N
     with days_ago(2 * MISSING_DAYS):
         compress(path)
     document = json.loads(path.read_bytes())
-    session_id = document.get("sessionId") or document["info"]["id"]
+    session_id = document.get("sessionId") or (document.get("info") or document["metadata"])["id"]
     missing.note(beside(path), session_id, time.time() - LONG)
     path.rename(tmp_path / "work" / "moved")
     found = clean(folder, tmp_path / "work")[name]

@@ -785,7 +785,8 @@ def test_every_command_refuses_alike(session: Path) -> None:
     seen = "its first object has the keys kind"
     said = (
         f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
-        "Name a session of pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI or OpenCode.\n"
+        "Name a session of pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, "
+        "or a chat in OpenAI's form.\n"
     )
     for command in ("compress", "stats", "verify"):
         assert run(command, "below/none.jsonl").stderr == said, command

@@ -75,3 +75,42 @@ def test_all_else_of_a_document_is_known() -> None:
 def test_no_messages_yet() -> None:
     """A document may be empty."""
     assert pieces(b'{"messages": []}') == [(GAP, b'{"messages": []}', False)]
+
+
+SET = json.dumps({"$set": {"messages": [ONE, TWO], "lastUpdated": "ü"}}, separators=(",", ":")).encode() + b"\n"
+
+NOT_CUT = {
+    "no line end": SET[:-1],
+    "spaces": SET.replace(b":", b": ", 1),
+    "another key first": SET.replace(b'"messages"', b'"a":1,"messages"', 1),
+    "more beside it": SET.replace(b'"lastUpdated":', b'"messages":[],"lastUpdated":'),
+    "messages twice, the first a text": SET.replace(b'"lastUpdated":', b'"messages":'),
+    "set twice": SET.replace(b"}}\n", b'},"$set":{}}\n'),
+    "more than that": SET.replace(b"}}\n", b'},"id":"x"}\n'),
+    "no messages": b'{"$set":{"messages":[]}}\n',
+    "a message that is a text": b'{"$set":{"messages":["x"]}}\n',
+    "cut off": SET[:-3] + b"\n",
+    "bytes that are no text": SET.replace(b"lastUpdated", b"\xff"),
+    "nested too deep": SET.replace(b'"text":', b'"a":' + b"[" * 2000 + b"]" * 2000 + b',"text":', 1),
+}
+
+
+@pytest.mark.parametrize("line", NOT_CUT.values(), ids=NOT_CUT)
+def test_a_line_that_is_not_cut_is_one(line: bytes) -> None:
+    """Where it is not plain what an agent reads there, or the line may still be being written."""
+    assert pieces(b'{"a":1}\n' + line) == [(0, b'{"a":1}\n', True), (1, line, True)]
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_line_that_sets_all_messages_is_cut_into_them(ascii_only: bool) -> None:
+    """They count as lines; the lines behind them go on from there."""
+    update = json.dumps(json.loads(SET), separators=(",", ":"), ensure_ascii=ascii_only).encode() + b"\n"
+    data = b'{"a":1}\n' + update + b'{"b":2}\n' + update + b'{"c":'
+    found = pieces(data)
+    assert b"".join(raw for _, raw, _ in found) == data
+    numbers = [number for number, _, whole in found if whole]
+    assert numbers == list(range(7))
+    messages = [json.loads(raw) for number, raw, whole in found if number in (1, 2, 4, 5)]
+    assert messages == [ONE, TWO] * 2
+    assert [raw for number, raw, _ in found if number in (0, 3, 6)] == [b'{"a":1}\n', b'{"b":2}\n', b'{"c":']
+    assert all(not whole for number, _, whole in found if number == GAP)

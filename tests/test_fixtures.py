@@ -18,7 +18,8 @@ from tests.stories import NOT_SESSIONS, STORIES
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 CLAUDE = sorted(name for name in STORIES if name.startswith("claude"))
 ROLLOUTS = sorted(name for name in STORIES if name.startswith("codex"))
-SESSIONS = sorted({name for name in STORIES if name.endswith(".jsonl")} - NOT_SESSIONS - {*CLAUDE, *ROLLOUTS})
+OTHERS = {*CLAUDE, *ROLLOUTS, "chat.jsonl", "gemini.jsonl"}
+SESSIONS = sorted({name for name in STORIES if name.endswith(".jsonl")} - NOT_SESSIONS - OTHERS)
 """Those of pi and its relatives."""
 
 MOST_BYTES = 3_000_000

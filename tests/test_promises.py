@@ -46,12 +46,12 @@ from tests.runs import (
     write,
 )
 
-DOCUMENTS = ["gemini.json", "opencode.json"]
+DOCUMENTS = ["chat.json", "gemini.json", "gencode.json", "opencode.json"]
 LINES = sorted(
     str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
 )
 SESSIONS = [*LINES, *DOCUMENTS]
-FAMILY = [name for name in LINES if not name.startswith("claude")]
+FAMILY = [name for name in LINES if not name.startswith(("claude", "chat", "gemini"))]
 """Sessions of pi and its relatives, and of Codex: what stays in others is told by the tests of their formats."""
 LARGE = [
     "pi-anthropic.jsonl",
@@ -62,6 +62,8 @@ LARGE = [
     "openclaw.jsonl",
     "claude-code.jsonl",
     "codex.jsonl",
+    "gemini.jsonl",
+    "chat.jsonl",
     *DOCUMENTS,
 ]
 POLICIES: dict[str, Policy] = {

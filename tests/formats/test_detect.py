@@ -12,11 +12,19 @@ from sessioncompress.documents import document_of
 from sessioncompress.formats import FORMATS, detect, head_of, seen
 from sessioncompress.formats.base import HEAD_LINES
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
+from tests.chats import GenCodeSession
+from tests.records import GeminiRecords
 from tests.rollout import Rollout
 from tests.runs import FIXTURES, units
 
 CODEX = {"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}}
 HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
+
+GEMINI = {"sessionId": "x", "projectHash": "y", "startTime": "2026", "lastUpdated": "2026", "kind": "main"}
+PROMPT = {"id": "1", "timestamp": "2026", "type": "user", "content": [{"text": "hello"}]}
+ASKED = {"role": "user", "content": "hello"}
+SAID = {"role": "assistant", "content": "Good morning."}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 
 TREE = {"parentUuid": None, "isSidechain": False, "uuid": "x", "sessionId": "y"}
 
@@ -27,6 +35,8 @@ FIXTURE_FORMATS = {
     "codex": "codex",
     "gemini": "gemini",
     "opencode": "opencode",
+    "gencode": "gencode",
+    "chat": "openai-chat",
     "gitclaw/GITCLAW-layout/state/issues": None,
     "look-alike": None,
 }
@@ -74,7 +84,44 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("Codex's header behind other lines", lines({"timestamp": "2026", "type": "event_msg", "payload": {}}, CODEX)),
     ("Codex's items without their header", lines({"type": "message", "role": "user", "content": []})),
     ("Codex of mid-2025", lines({"id": "x", "timestamp": "2025", "instructions": None}, {"record_type": "state"})),
+    ("Gemini CLI without a project", lines({**GEMINI, "projectHash": None})),
+    ("Gemini CLI, a header that holds the messages", lines({**GEMINI, "messages": []}, PROMPT)),
+    ("Gemini CLI's header behind its messages", lines(PROMPT, GEMINI)),
+    ("Gemini CLI's header before lines of another", lines(GEMINI, {"type": "user", "uuid": "x"})),
+    ("Gemini CLI's header before messages of unknown types", lines(GEMINI, {**PROMPT, "type": ["user"]})),
+    ("an update with something beside it", lines(GEMINI, {"$set": {}, "id": "x"})),
+    ("a conversation a line", lines({"messages": [ASKED, SAID]}, {"messages": [ASKED, SAID]})),
+    ("prompts alone", lines(ASKED, ASKED)),
+    ("a chat behind a header", lines({"working_dir": "/tmp"}, ASKED, SAID)),
+    ("a chat with another line in it", lines(ASKED, SAID, {"event": "x"})),
+    ("a chat with a role of its own", lines(ASKED, SAID, {"role": "model", "content": "x"})),
+    ("a chat with a role that is none", lines(ASKED, SAID, {"role": ["user"], "content": "x"})),
+    ("a chat with keys of its own", lines(ASKED, {**SAID, "parts": []})),
+    (
+        "a chat with Anthropic's calls",
+        lines(ASKED, {**SAID, "content": [{"type": "tool_use", "id": "x", "input": {}}]}),
+    ),
+    ("a chat whose content is an object", lines(ASKED, {**SAID, "content": {}})),
+    ("a chat whose arguments are objects", lines(ASKED, {**SAID, "tool_calls": [{"function": {"arguments": {}}}]})),
+    ("a chat whose user calls tools", lines({**ASKED, "tool_calls": [CALL]}, SAID)),
+    ("a chat whose results name no call", lines(ASKED, {"role": "tool", "content": "x"})),
 ]
+
+LOOK_ALIKES: list[tuple[str, bytes]] = [
+    ("Gemini CLI's list of prompts", b'[{"sessionId":"x","messageId":0,"type":"user","message":"hello"}]'),
+    ("Gemini CLI's saved chat", b'{"history":[{"role":"user","parts":[{"text":"hello"}]}]}'),
+    (
+        "Gemini CLI's snapshot of files",
+        b'{"history":[],"clientHistory":[],"toolCall":{"name":"replace"},"commitHash":"x"}',
+    ),
+    ("a list of conversations", json.dumps([{"messages": [ASKED, SAID]}]).encode()),
+    ("gencode without metadata", json.dumps({"messages": [{**SAID, "content": [{"type": "tool_use"}]}]}).encode()),
+    ("gencode of a model unnamed", json.dumps({"metadata": {"id": "x"}, "messages": [ASKED]}).encode()),
+    ("a document of prompts", json.dumps({"messages": [ASKED]}).encode()),
+    ("a document without messages in it", b'{"messages":[]}'),
+    ("an empty list", b"[]"),
+]
+"""Files of agents that are no sessions of theirs, and documents that are nobody's."""
 
 SOMEBODY: list[tuple[str, list[bytes], str]] = [
     ("pi", PiSession().opening().lines(), "pi"),
@@ -99,6 +146,13 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
     ("Codex", Rollout().lines(), "codex"),
     ("Codex with ordinals", Rollout(ordinals=True).lines(), "codex"),
     ("Codex, a header of a few keys", lines(CODEX), "codex"),
+    ("Gemini CLI", GeminiRecords().user("hello").lines(), "gemini"),
+    ("Gemini CLI with nothing said yet", GeminiRecords().lines(), "gemini"),
+    ("Gemini CLI, resumed and gone back", GeminiRecords().user("hello").resume().back(0).lines(), "gemini"),
+    ("a chat", lines(ASKED, SAID), "openai-chat"),
+    ("a chat with calls", lines(ASKED, {**SAID, "content": None, "tool_calls": [CALL]}), "openai-chat"),
+    ("a chat without a prompt", lines({"role": "tool", "tool_call_id": "x", "content": "x"}), "openai-chat"),
+    ("a chat in parts", lines(ASKED, {**SAID, "content": [{"type": "text", "text": "x"}]}), "openai-chat"),
     ("OpenClaw by a later entry", lines(HEADER, {"type": "custom", "customType": "openclaw.cache-ttl"}), "openclaw"),
 ]
 
@@ -118,14 +172,40 @@ def test_somebodys(raw: list[bytes], name: str) -> None:
     assert form.name == name
 
 
+def of_file(data: bytes) -> str | None:
+    """Return whose session a file is."""
+    document = document_of(lambda: BytesIO(data), len(data))
+    form = detect(head_of(units(data), None if document is None else document.outer))
+    return form.name if form else None
+
+
+@pytest.mark.parametrize("data", [case[1] for case in LOOK_ALIKES], ids=[case[0] for case in LOOK_ALIKES])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_look_alikes(data: bytes, end: bytes) -> None:
+    """They are refused, in one line or in many."""
+    assert of_file(data + end) is None
+    assert of_file(json.dumps(json.loads(data), indent=2).encode() + end) is None
+
+
+def test_documents() -> None:
+    """A chat may be a list, or stand in an object."""
+    chat = {"model": "x", "messages": [ASKED, SAID]}
+    for each in (chat, chat["messages"], {"messages": chat["messages"]}):
+        assert of_file(json.dumps(each).encode()) == "openai-chat"
+        assert of_file(json.dumps(each, indent=1).encode()) == "openai-chat"
+    assert of_file(GenCodeSession().message("user", "hello").bytes()) == "gencode"
+
+
+def test_data_for_training_are_refused_by_name() -> None:
+    """So that nobody wonders why."""
+    assert "data for training" in seen(head_of(lines({"messages": [ASKED, SAID]}, {"messages": [ASKED, SAID]})))
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_fixtures(name: str) -> None:
     """Every one is whose it is."""
-    data = (FIXTURES / name).read_bytes()
-    document = document_of(lambda: BytesIO(data), len(data))
-    form = detect(head_of(units(data), None if document is None else document.outer))
     expected = next((value for prefix, value in FIXTURE_FORMATS.items() if name.startswith(prefix)), "pi")
-    assert (form.name if form else None) == expected
+    assert of_file((FIXTURES / name).read_bytes()) == expected
 
 
 def test_only_the_first_lines_are_looked_at() -> None:
@@ -157,6 +237,9 @@ def test_the_old_form_of_codex_is_refused_by_name() -> None:
 
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
-    names = ["oh-my-pi", "openclaw", "pi", "claude-code", "codex", "gemini", "opencode"]
+    names = [
+        *("oh-my-pi", "openclaw", "pi", "claude-code", "codex"),
+        *("gemini", "opencode", "gencode", "openai-chat"),
+    ]
     assert [form.name for form in FORMATS] == names
     assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)
