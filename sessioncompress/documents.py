@@ -8,19 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
 
 import orjson
 
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
+from sessioncompress.spans import of_key, of_list
 
 _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'
 _UPDATE = b'{"$set":{"messages":['
 """So begins a line that sets all messages of the session anew, as Gemini CLI writes it at each resume."""
-
-_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +71,13 @@ def _with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
 
 def _update(raw: bytes) -> Document | None:
     """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it."""
-    start = len(_UPDATE) - 1
-    try:
-        text = raw.decode() if _is_json(raw) else ""
-        end, found = _list(text, start) if text else (start, [])
-    except (ValueError, RecursionError, StopIteration):
-        return None
-    start, end, spans = _placed(raw, text, start, end, found)
-    if not spans:
+    found = of_list(raw, len(_UPDATE) - 1) if _is_json(raw) else None
+    if found is None or not found.items:
         return None
     # Of a key that stands there twice an agent takes the last.
-    keys = json.loads(raw[:start] + b"[]" + raw[end:], object_pairs_hook=list)
+    keys = json.loads(raw[: found.start] + b"[]" + raw[found.end :], object_pairs_hook=list)
     once = len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1
-    return Document(raw, spans, {}) if once else None
+    return Document(raw, found.items, {}) if once else None
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
@@ -104,82 +96,11 @@ def cut(raw: bytes) -> Document | None:
     is_list = raw.lstrip()[:1] == b"["
     if not (is_list or _MESSAGES_KEY in raw) or not _is_json(raw):
         return None
-    try:
-        text = raw.decode()
-        found = _messages(text)
-    except (ValueError, RecursionError, StopIteration):
-        return None
+    found = of_key(raw, _MESSAGES)
     if found is None:
         return None
-    start, end, spans = _placed(raw, text, *found)
-    outer = orjson.loads(raw[:start] + b"[]" + raw[end:])
-    return Document(raw, spans, outer)
-
-
-def _messages(text: str) -> tuple[int, int, list[tuple[int, int]]] | None:
-    """Return where the list of messages begins and ends, and each message in it; in characters."""
-    start = _space(text, 0)
-    if text[start] == "[":
-        return start, *_list(text, start)
-    found = None
-    position = _space(text, start + 1)
-    while text[position] == '"':
-        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
-        position = _space(text, _space(text, position) + 1)
-        if key == _MESSAGES and text[position] == "[":
-            if found is not None:
-                # Which of the two an agent reads is its own affair.
-                return None
-            end, spans = _list(text, position)
-            found = position, end, spans
-            position = end
-        else:
-            position = _DECODER.raw_decode(text, position)[1]
-        position = _space(text, position)
-        if text[position] == ",":
-            position = _space(text, position + 1)
-    return found
-
-
-def _list(text: str, start: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
-    spans = []
-    position = _space(text, start + 1)
-    while text[position] != "]":
-        if text[position] != "{":
-            raise ValueError("a message is an object")
-        end = _DECODER.raw_decode(text, position)[1]
-        spans.append((position, end))
-        position = _space(text, end)
-        if text[position] == ",":
-            position = _space(text, position + 1)
-    return position + 1, spans
-
-
-def _space(text: str, position: int) -> int:
-    match = WHITESPACE.match(text, position)
-    return int(match.end())
-
-
-def _placed(
-    raw: bytes, text: str, start: int, end: int, spans: list[tuple[int, int]]
-) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """Return where a list and its items are in the bytes, from where they are in their text."""
-    if len(raw) != len(text):
-        start, end, *flat = _in_bytes(text, [start, end, *(place for span in spans for place in span)])
-        spans = list(zip(flat[::2], flat[1::2], strict=True))
-    return start, end, tuple(spans)
-
-
-def _in_bytes(text: str, places: list[int]) -> list[int]:
-    """Return places in a text as places in its UTF-8."""
-    found: dict[int, int] = {}
-    character = byte = 0
-    for place in sorted(places):
-        byte += len(text[character:place].encode())
-        character = place
-        found[place] = byte
-    return [found[place] for place in places]
+    outer = orjson.loads(raw[: found.start] + b"[]" + raw[found.end :])
+    return Document(raw, found.items, outer)
 
 
 def _is_json(raw: bytes) -> bool:

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("one document's messages", frozenset({"documents"})),
-    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs", "turns"})),
+    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs", "turns", "spans"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),
     ("errors", frozenset({"errors"})),
