@@ -9,7 +9,8 @@ from typing import Any
 
 from sessioncompress.formats import tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.gemini_reader import BACK, FILE_KEYS, HEADER_KEYS, PURPOSES, UPDATE, GeminiReader
+from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES
+from sessioncompress.formats.gemini_reader import HEADER_KEYS, GeminiReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Role, Shape
 from sessioncompress.splice import REMOVED
@@ -34,7 +35,6 @@ _TOOLS = frozenset(
 )
 _OUTER_KEYS = (*HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
-_TYPES = frozenset({"user", "gemini", "info", "warning", "error"})
 
 
 class Gemini:
@@ -126,10 +126,10 @@ def _has_message_keys(entry: Entry) -> bool:
 
 
 def _is_record(entry: Entry) -> bool:
-    """Say whether it is a line of this agent: a message, an update, a way back, or the header once more."""
-    if BACK in entry or UPDATE in entry:
+    """Say whether it is a line of this agent: an update, a way back or the like, a message, or the header again."""
+    if any(key.startswith("$") for key in entry):
         return len(entry) == 1
-    return _is_header(entry) or (_has_message_keys(entry) and values.text(entry["type"]) in _TYPES)
+    return _is_header(entry) or (_has_message_keys(entry) and isinstance(entry["type"], str))
 
 
 def _go_back(live: dict[str, int], name: str) -> None:

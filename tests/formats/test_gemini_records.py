@@ -178,6 +178,7 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
         message("gemini", "", toolCalls=[{**MADE, "args": {}, "result": [result(output="ok"), PICTURE]}]),
         [(Kind.IMAGE, ("toolCalls", 0, "result", 1))],
     ),
+    "a picture that a tool made": (message("info", [PICTURE]), [(Kind.IMAGE, ("content", 0))]),
     "a picture in a prompt": (message("user", [{"text": "x"}, PICTURE]), [(Kind.IMAGE, ("content", 1))]),
 }
 
@@ -194,6 +195,8 @@ ROLES = {
     "all messages": ({"$set": {"messages": []}}, Role.CHECKPOINT),
     "a way back": ({"$rewindTo": "x"}, Role.OTHER),
     "what the model gets": (message("user", [result(output="x")]), Role.RESULT),
+    "a prompt in plain texts": (message("user", ["Do ", "it."]), Role.USER),
+    "nothing in parts": (message("user", [{}, None]), Role.OTHER),
     "a command behind a space": (message("user", [{"text": " /stats"}]), Role.OTHER),
     "a picture alone": (message("user", [PICTURE]), Role.USER),
     "an answer": (message("gemini", []), Role.ASSISTANT),
