@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -131,6 +132,48 @@ def test_an_export_of_opencode_is_sound() -> None:
     states = [part["state"] for part, _ in parts if part["type"] == "tool"]
     assert states
     assert all({"input", "output", "title", "metadata", "time"} <= state.keys() for state in states)
+
+
+def test_records_of_gemini_are_sound() -> None:
+    """The header is first, times rise, what is gone back to was said, and each call has its own response."""
+    records = [json.loads(line) for line in (FIXTURES / "gemini.jsonl").read_bytes().splitlines()]
+    assert {"sessionId", "projectHash", "startTime"} <= records[0].keys()
+    messages = [record for record in records if "id" in record]
+    stamps = [message["timestamp"] for message in messages]
+    assert stamps == sorted(stamps)
+    said: set[str] = set()
+    for record in records:
+        said |= {record["id"]} if "id" in record else set()
+        assert record.get("$rewindTo", next(iter(said), None)) in said | {None}
+        assert {message["id"] for message in record.get("$set", {}).get("messages", ())} <= said
+    for call in [call for message in messages for call in message.get("toolCalls", ()) if call["result"]]:
+        (response,) = [part["functionResponse"] for part in call["result"]]
+        assert (response["id"], response["name"]) == (call["id"], call["name"])
+    assert sum("$rewindTo" in record for record in records) == 1
+    assert sum("messages" in record.get("$set", {}) for record in records) == 2
+
+
+def test_a_document_of_gencode_is_sound() -> None:
+    """Each call has its result in the message behind it, and what counts messages counts right."""
+    document = json.loads((FIXTURES / "gencode.json").read_bytes())
+    messages = document["messages"]
+    assert document["metadata"]["messageCount"] == len(messages)
+    assert document["metadata"]["completions"][0]["afterMessageIndex"] == len(messages) - 1
+    for message, following in itertools.pairwise(messages):
+        calls = [part["id"] for part in message["content"] if isinstance(part, dict) and part["type"] == "tool_use"]
+        parts = following["content"] if isinstance(following["content"], list) else []
+        assert calls == [part["toolUseId"] for part in parts if part["type"] == "tool_result"]
+
+
+@pytest.mark.parametrize("name", ["chat.jsonl", "chat.json"])
+def test_a_chat_is_sound(name: str) -> None:
+    """Each call has its result in the message behind it; its arguments are JSON in a string."""
+    data = (FIXTURES / name).read_bytes()
+    messages = json.loads(data) if name == "chat.json" else [json.loads(line) for line in data.splitlines()]
+    for message, following in itertools.pairwise(messages):
+        calls = message.get("tool_calls", [])
+        assert [call["id"] for call in calls] == ([following["tool_call_id"]] if following["role"] == "tool" else [])
+        assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls)
 
 
 @pytest.mark.parametrize("name", SESSIONS)

@@ -30,7 +30,7 @@ STORIES: Mapping[str, Callable[[], bytes]] = {
     "gemini.jsonl": lambda: chats.records().bytes(),
     "gencode.json": lambda: chats.gencode().bytes(),
     "chat.jsonl": lambda: chats.chat().bytes(),
-    "chat.json": lambda: chats.chat().document(),
+    "chat.json": lambda: chats.chat(3).document(),
     f"gitclaw/GITCLAW-layout/{_GITCLAW}": lambda: relatives.gitclaw().bytes(),
     "gitclaw/GITCLAW-layout/state/issues/7.json": lambda: relatives.gitclaw_issue(f".GITCLAW/{_GITCLAW}"),
     "look-alike-deepseek.jsonl": odd.deepseek,

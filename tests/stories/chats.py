@@ -17,7 +17,7 @@ _TURNS = (
     ("Good. Write it down.", "It stands in `docs/pumps.md`, with how to clear the switch."),
     ("Thanks.", "You're welcome."),
 )
-_STEPS = (4, 3, 3, 2, 3, 1, 0)
+_STEPS = (2, 1, 2, 1, 1, 0, 0)
 
 
 def records() -> GeminiRecords:
@@ -27,11 +27,11 @@ def records() -> GeminiRecords:
     for number, (asked, said) in enumerate(_TURNS):
         made.user(asked)
         for _ in range(_STEPS[number]):
-            log = texts.log_lines(rng, 30)
-            command = {"command": "tail -30 logs/pumps.log", "description": "Reads the end of the log."}
+            log = texts.log_lines(rng, 12)
+            command = {"command": "tail -12 logs/pumps.log", "description": "Reads the end of the log."}
             made.steps("", made.used("run_shell_command", command, log, log), thought=texts.prose(rng, 3))
-        if number in (2, 3):
-            made.steps("I change the page.", *changes(made, rng, number))
+        if number == 2:
+            made.steps("I change the page.", *changes(made, rng, number)[:2])
         made.answer(said, thought=texts.prose(rng, 3))
         if number == 1:
             before = len(made.messages)
@@ -42,20 +42,20 @@ def records() -> GeminiRecords:
     return made
 
 
-def chat() -> ChatSession:
-    """Return a chat with a system prompt, edits, images, and reasoning."""
+def chat(turns: int = len(_TURNS)) -> ChatSession:
+    """Return a chat of so many turns with a system prompt, edits, images, and reasoning."""
     made = ChatSession().message("system", "You help the harbour office of Tidewatch.")
     rng = blocks.dice("chat-story")
     files = tw.files()
-    for number, (asked, said) in enumerate(_TURNS):
+    for number, (asked, said) in enumerate(_TURNS[:turns]):
         picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{blocks.hexes(900, 'pump')}"}}
         made.message("user", [{"type": "text", "text": asked}, picture] if number == 1 else asked)
         for _ in range(_STEPS[number]):
-            made.step("bash", {"command": "tail -30 logs/pumps.log"}, texts.log_lines(rng, 40))
+            made.step("bash", {"command": "tail -12 logs/pumps.log"}, texts.log_lines(rng, 24))
         if number in (2, 3):
             path = f"src/tidewatch/pumps{number}.py"
             made.step("read_file", {"path": "src/tidewatch/report.py"}, files["src/tidewatch/report.py"])
-            made.step("write_file", {"path": path, "content": texts.python_source(rng, 4)}, "ok")
+            made.step("write_file", {"path": path, "content": texts.python_source(rng, 2)}, "ok")
             made.step("grep", {"pattern": "pump"}, [{"type": "text", "text": texts.grep_output(rng, 30)}])
         made.message("assistant", said, reasoning_content=texts.prose(rng, 8))
     return made
@@ -69,15 +69,15 @@ def gencode() -> GenCodeSession:
     for number, (asked, said) in enumerate(_TURNS):
         made.message("user", asked)
         for step in range(_STEPS[number]):
-            made.step("Bash", {"command": "tail -30 logs/pumps.log"}, texts.log_lines(rng, 40), "I look.")
+            made.step("Bash", {"command": "tail -12 logs/pumps.log"}, texts.log_lines(rng, 24), "I look.")
             if (number, step) == (0, 0):
                 pruned = {"content": "[Old tool result content cleared]", "pruned": True, "prunedAt": "2026-03-02"}
                 made.messages[-1]["content"][0].update(pruned)
         if number in (2, 3):
             path = f"/tmp/src/tidewatch/pumps{number}.py"
             signed = {"thoughtSignature": blocks.hexes(60, "signature")} if number == 2 else {}
-            made.step("Write", {"file_path": path, "content": texts.python_source(rng, 4)}, "Wrote the file.", **signed)
-            made.step("Read", {"file_path": path}, texts.numbered(texts.python_source(rng, 4), "│"))
+            made.step("Write", {"file_path": path, "content": texts.python_source(rng, 2)}, "Wrote the file.", **signed)
+            made.step("Read", {"file_path": path}, texts.numbered(texts.python_source(rng, 2), "│"))
         made.message("assistant", [{"type": "text", "text": said}])
     copies = [{"path": "/tmp/src/tidewatch/pumps2.py", "content": texts.python_source(rng, 2), "messageIndex": 9}]
     made.outer |= {
