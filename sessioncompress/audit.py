@@ -26,8 +26,8 @@ from sessioncompress.store.recover import check
 from sessioncompress.survey import parse
 
 
-def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
-    """Check a session and what lies beside it; changes nothing.
+def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
+    """Check a session and what lies beside it; changes nothing. `form` is as for compress_session().
 
     Raises Damaged where an original or the record of a run is missing or wrong, or where the session does not hold
     the lines that the journal says were written, so that it could not be restored exactly; Refused, as restore does,
@@ -38,9 +38,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
         beside = files.beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         check(session, beside, journal.lengths)
-        form, lines, opaque = _read(session, journal)
+        found, lines, opaque = _read(session, journal, form)
         if not journal.runs:
-            refuse_if_marked(session, beside)
+            refuse_if_marked(session, beside, form)
         rewritten, missing = find(session, journal)
         checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
         if missing:
@@ -49,19 +49,19 @@ def verify_session(path: Path | str, policy: Policy = BALANCED) -> VerifyStats:
                 "no longer there as written",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy=way_out(session, beside, journal),
+                remedy=way_out(session, beside, journal, form),
             )
         refuse_if_changed(beside, journal)
         lost = sum(record.place is None for record in rewritten.values())
-        strangers = strangers_of(session, journal) if journal.runs else 0
+        strangers = strangers_of(session, journal, form) if journal.runs else 0
         return VerifyStats(
-            str(session.path), form, lines, opaque, len(rewritten), lost, checked, journal.counts[1], strangers
+            str(session.path), found, lines, opaque, len(rewritten), lost, checked, journal.counts[1], strangers
         )
 
 
-def _read(session: OpenSession, journal: Journal) -> tuple[str, int, int]:
+def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, int]:
     """Return the session's format, how many lines it has, and how many of them are not understood."""
-    known = files.read_session(session, journal)
+    known = files.read_session(session, journal, form)
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood
 
 

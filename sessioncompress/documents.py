@@ -81,14 +81,22 @@ def _update(raw: bytes) -> Document | None:
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
-    """Return the document that a session is, None where it is lines, or no messages are in it."""
+    """Return the document that a session is, None where it is lines, or no messages are in it, or it is too long."""
     with reader() as file:
         first = file.readline(min(size, LINE_CAP))
-        if first.lstrip()[:1] not in (b"{", b"[") or size > LINE_CAP:
-            return None
-        if len(first) < size and _is_json(first):
+        if size > LINE_CAP or not _begins(first, size):
             return None
         return cut(first + file.read())
+
+
+def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
+    """Say whether a file begins as one JSON object or list does, and not with a line that is one by itself."""
+    with reader() as file:
+        return _begins(file.readline(min(size, LINE_CAP)), size)
+
+
+def _begins(first: bytes, size: int) -> bool:
+    return first.lstrip()[:1] in (b"{", b"[") and (len(first) == size or not _is_json(first))
 
 
 def cut(raw: bytes) -> Document | None:

@@ -8,16 +8,17 @@ from itertools import islice
 from pathlib import Path
 
 from sessioncompress.documents import document_of, pieces_of
-from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
-from sessioncompress.formats import AGENTS, detect, head_of, seen
-from sessioncompress.formats.base import HEAD_LINES, Format, Head
+from sessioncompress.errors import NOT_CHANGED, UsageError
+from sessioncompress.formats import detect, format_named, head_of
+from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
 from sessioncompress.policy import Policy
+from sessioncompress.refusals import refusal
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.beside import Beside, beside, size_of
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import survey
 
 
@@ -58,12 +59,16 @@ def size_beside(files: Beside) -> int:
     return sum(size_of(path) or 0 for path in (files.originals, files.journal))
 
 
-def format_of(session: OpenSession) -> Format:
-    """Return the format that a session's first lines show. Raises NotASession, saying what was seen."""
-    return _recognised(session, _head(session))
+def format_of(session: OpenSession, form: str | None = None) -> Format:
+    """Return the format that a session's first lines show, or the one of that name, whatever they show.
+
+    Raises UsageError where no format has that name; else what refusal() makes.
+    """
+    return format_named(form) if form else _recognised(session, head_in(session))
 
 
-def _head(session: OpenSession) -> Head:
+def head_in(session: OpenSession) -> Head:
+    """Read the first lines of a session, or the messages of a document and what stands around them."""
     document = document_of(session.reader, session.size)
     if document is not None:
         return head_of(document.messages(), document.outer)
@@ -74,19 +79,25 @@ def _head(session: OpenSession) -> Head:
 def _recognised(session: OpenSession, head: Head) -> Format:
     form = detect(head)
     if form is None:
-        raise NotASession(
-            f"this is no session of a known agent ({seen(head)})",
-            where=session.path,
-            state="The file is not changed.",
-            remedy=f"Name a session of {AGENTS}.",
-        )
+        raise refusal(session, head)
     return form
 
 
-def read_session(session: OpenSession, journal: Journal) -> Known:
-    """Read a session once. Raises NotASession."""
-    head = _head(session)
-    form = _recognised(session, head)
+def whose(path: Path) -> tuple[Format, Name]:
+    """Return of which agent the session at a path is, and what its header says of it.
+
+    Raises NotASession, or what open_session() raises.
+    """
+    with open_session(path, writing=False) as session:
+        head = head_in(session)
+        form = _recognised(session, head)
+        return form, form.named(head)
+
+
+def read_session(session: OpenSession, journal: Journal, form: str | None = None) -> Known:
+    """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of()."""
+    head = head_in(session)
+    known = format_named(form) if form else _recognised(session, head)
     rewritten = RewrittenLines(journal)
-    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), form)
-    return Known(form, form.named(head).id, found, rewritten)
+    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
+    return Known(known, known.named(head).id, found, rewritten)

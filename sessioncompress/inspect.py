@@ -17,13 +17,16 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
 
 
-def inspect_session(path: Path | str, policy: Policy = BALANCED) -> SessionStats:
-    """Return where the bytes of a session are and what would be saved. Raises SessionCompressError."""
+def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
+    """Return where the bytes of a session are and what would be saved. Raises SessionCompressError.
+
+    `form` is as for compress_session().
+    """
     with open_session(Path(path), writing=False) as session:
         # First, so that what is known of the lines is never held twice.
-        would = compress_open(session, policy, dry_run=True)
+        would = compress_open(session, policy, dry_run=True, form=form)
         beside = files.beside_of(session.path, policy)
-        known = files.read_session(session, journals.load(beside.journal))
+        known = files.read_session(session, journals.load(beside.journal), form)
         return SessionStats(
             str(session.path),
             known.form.name,

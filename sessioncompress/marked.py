@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
-from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
+from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.model import Block, Kind
 from sessioncompress.rewrite import value_at
@@ -32,32 +32,31 @@ _DIGITS: Final = 12
 """A reference has at least so many digits of the XXH3-64 of what it names."""
 
 
-def markers_of(session: OpenSession) -> Markers:
-    """Count a session's markers; none in what is no session."""
-    found = [(block.kind, references(text)) for block, text in _marked(session)]
+def markers_of(session: OpenSession, form: str | None = None) -> Markers:
+    """Count a session's markers; none in what is no session. `form` names its format where it is known."""
+    found = [(block.kind, references(text)) for block, text in _marked(session, form)]
     kinds = [kind for kind, _ in found]
     return Markers(len(found), kinds.count(Kind.ARGUMENT), sum(not named for _, named in found))
 
 
-def strangers_of(session: OpenSession, journal: Journal) -> int:
+def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> int:
     """Count the texts with a marker as we write it that names what the session's own journal does not know.
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
     tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
     of such a text: they are counted, and no command fails for them.
     """
-    found = [
-        (named[0], block) for block, text in _marked(session, journal) if (named := references(text)) and adds_up(text)
-    ]
+    marked = _marked(session, form, journal)
+    found = [(named[0], block) for block, text in marked if (named := references(text)) and adds_up(text)]
     known = {xxh3[:_DIGITS] for _, xxh3 in journal.references} if found else set()
     return sum(
         ref[:_DIGITS] not in known and (block.digest, block.kind, block.call) not in journal for ref, block in found
     )
 
 
-def refuse_if_marked(session: OpenSession, beside: Beside) -> None:
+def refuse_if_marked(session: OpenSession, beside: Beside, form: str | None = None) -> None:
     """Raise Refused where a session without a journal has markers: it was moved or copied without what they name."""
-    markers = markers_of(session)
+    markers = markers_of(session, form)
     if markers.texts:
         raise Refused(
             f"{counted(markers.texts, 'marker stands', 'markers stand')} in it, but no journal lies beside it under "
@@ -84,11 +83,11 @@ def _way_out(markers: Markers, beside: Beside) -> str:
     return never if markers.nameless == markers.texts else f"{elsewhere} {never}"
 
 
-def _marked(session: OpenSession, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
+def _marked(session: OpenSession, form: str | None, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
     """Yield the texts in which a marker stands as we write it, but for lines that a journal knows; with the blocks."""
     try:
-        reader = files.format_of(session).reader()
-    except NotASession:
+        reader = files.format_of(session, form).reader()
+    except Refused:
         return
     for raw in (raw for _, raw, whole in pieces_of(session.reader, session.size) if whole and PREFIX_BYTES in raw):
         entry = None if journal and _knows(journal, sha256(raw).digest()) else parse(raw)

@@ -39,7 +39,12 @@ _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the sessio
 
 
 def restore_session(
-    path: Path | str, policy: Policy = BALANCED, *, from_markers: bool = False, originals: Path | None = None
+    path: Path | str,
+    policy: Policy = BALANCED,
+    *,
+    from_markers: bool = False,
+    originals: Path | None = None,
+    form: str | None = None,
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
@@ -47,14 +52,15 @@ def restore_session(
     a copy of such a line, which `reason` counts; every other line stays. With `from_markers` it puts back what can
     be, also in a fork or a migrated file: a line that stands there as it was rewritten whole, elsewhere a value
     wherever a marker of ours stands; `originals` then names the session whose store holds them. What lies beside
-    stays: `forget` deletes it. Raises SessionCompressError with the session unchanged.
+    stays: `forget` deletes it. `form` is as for compress_session(), and counts where markers are looked at. Raises
+    SessionCompressError with the session unchanged.
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
         beside = files.beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         recover(session, beside, journal.lengths)
-        run = _Restore(session, beside, journal, policy)
+        run = _Restore(session, beside, journal, policy, form)
         if from_markers:
             return run.from_markers(*(_of_another(originals, policy) if originals else (beside, journal)))
         return run.exactly()
@@ -66,6 +72,7 @@ class _Restore:
     beside: Beside
     journal: Journal
     policy: Policy
+    form: str | None
 
     def exactly(self) -> RestoreStats:
         swaps, missing = find(self.session, self.journal)
@@ -74,7 +81,7 @@ class _Restore:
         if not swaps and self.journal.runs:
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, unknown))
         if not swaps:
-            refuse_if_marked(self.session, self.beside)
+            refuse_if_marked(self.session, self.beside, self.form)
             return self._stats(Status.UNCHANGED, "it was never compressed")
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
@@ -83,7 +90,7 @@ class _Restore:
         return replace(done, reason=_joined(copies, unknown))
 
     def _unknown(self) -> str:
-        return strangers(strangers_of(self.session, self.journal)) if self.journal.runs else ""
+        return strangers(strangers_of(self.session, self.journal, self.form)) if self.journal.runs else ""
 
     def _refuse_unless_exact(self, swaps: RewrittenLines, missing: int) -> None:
         lost = sum(record.place is None for record in swaps.values())
@@ -98,7 +105,7 @@ class _Restore:
                 "it cannot be restored exactly: " + "; ".join(reasons),
                 where=self.session.path,
                 state=NOT_CHANGED,
-                remedy=way_out(self.session, self.beside, self.journal),
+                remedy=way_out(self.session, self.beside, self.journal, self.form),
             )
 
     def _exact_lines(self, swaps: Mapping[int, LineRecord], originals: OriginalsReader) -> Iterator[bytes]:
@@ -107,10 +114,10 @@ class _Restore:
             yield original_of(raw, record, originals, self.beside.journal) if record else raw
 
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
-        form = files.format_of(self.session)
+        form = files.format_of(self.session, self.form)
         if not journal.kept:
             if not journal.runs:
-                refuse_if_marked(self.session, self.beside)
+                refuse_if_marked(self.session, self.beside, self.form)
             return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
         with SalvagingReader(store.originals) as originals:
             putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
@@ -179,10 +186,10 @@ def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
     return store, journal
 
 
-def way_out(session: OpenSession, beside: Beside, journal: Journal) -> str:
+def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> str:
     """Say what to do with a session that cannot be restored exactly: whether there is anything to be put back."""
     try:
-        return _WAY_OUT if _can_put_back(session, beside, journal) else _NO_WAY_OUT
+        return _WAY_OUT if _can_put_back(session, beside, journal, form) else _NO_WAY_OUT
     except NotASession:
         return _NO_WAY_OUT
     except SessionCompressError:
@@ -190,12 +197,11 @@ def way_out(session: OpenSession, beside: Beside, journal: Journal) -> str:
         return _WAY_OUT
 
 
-def _can_put_back(session: OpenSession, beside: Beside, journal: Journal) -> bool:
+def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> bool:
     if not journal.kept:
         return False
-    form = files.format_of(session)
     with SalvagingReader(beside.originals) as originals:
-        putback = _putback(session, form, journal, originals, beside, own=True)
+        putback = _putback(session, files.format_of(session, form), journal, originals, beside, own=True)
         lines = putback.lines(pieces_of(session.reader, session.size))
         return any(putback.changed or putback.unreadable for _ in lines)
 

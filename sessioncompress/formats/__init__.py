@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 
+from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
 from sessioncompress.formats.chat import Chat
 from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.formats.codex import Codex
-from sessioncompress.formats.family import claimed
+from sessioncompress.formats.family import FamilyFormat, claimed
 from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.gencode import GenCode
 from sessioncompress.formats.ohmypi import OhMyPi
@@ -32,14 +33,14 @@ FORMATS: tuple[Format, ...] = (
 )
 """In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 
+NAMES = tuple(sorted(each.name for each in FORMATS))
+
 AGENTS = (
     "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"
 )
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
-_KEYS_SHOWN = 8
-_OLD_CODEX = frozenset({"id", "timestamp", "instructions"})
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
@@ -52,27 +53,30 @@ def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
 
 
 def detect(head: Head) -> Format | None:
-    """Return the format of the file with this head, or None where no agent of the table wrote it."""
-    return next((each for each in FORMATS if each.recognises(head)), None)
+    """Return the format of the file with this head, or None where it may be of none of the table, or of several."""
+    found = recognising(head)
+    return found[0] if len(found) == 1 else None
+
+
+def recognising(head: Head) -> tuple[Format, ...]:
+    """Return the formats that recognise this head; of pi and its relatives only the first, since they are pi too."""
+    found = [each for each in FORMATS if each.recognises(head)]
+    relatives = [each for each in found if isinstance(each, FamilyFormat)]
+    return tuple(each for each in found if each not in relatives[1:])
+
+
+def format_named(name: str) -> Format:
+    """Return the format of that name. Raises UsageError where there is none."""
+    found = next((each for each in FORMATS if each.name == name), None)
+    if found is None:
+        raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
+    return found
 
 
 def claims(head: Head) -> Name:
     """Return whose session a file says it is, whether or not an agent of the table wrote it."""
     named = (each.named(head) for each in FORMATS)
     return next((name for name in named if name.id), claimed(head))
-
-
-def seen(head: Head) -> str:
-    """Say what the first line is, for the error that refuses a file."""
-    if isinstance(head.document, dict):
-        return "one JSON document with the keys " + ", ".join(list(head.document)[:_KEYS_SHOWN])
-    if not head.entries:
-        return "no JSON object in its first lines"
-    if head.entries[0].keys() >= _OLD_CODEX and "type" not in head.entries[0]:
-        return "it looks like a rollout of Codex from before its session_meta lines, of mid-2025"
-    if all(isinstance(entry.get("messages"), list) for entry in head.entries):
-        return "each entry is a whole conversation, as in data for training, with which no agent goes on"
-    return "its first object has the keys " + ", ".join(list(head.entries[0])[:_KEYS_SHOWN])
 
 
 def _entry(raw: bytes) -> Entry | None:
