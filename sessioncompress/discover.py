@@ -11,7 +11,10 @@ from sessioncompress.errors import FileFailed, SessionCompressError
 from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"
+_DOCUMENT = ".json"
 _NEVER = frozenset({FOLDER, ".git", "node_modules"})
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+"""Not through a link, and without waiting for the writer of a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +29,16 @@ class Found:
     error: SessionCompressError | None = None
 
 
-def discover(paths: Iterable[Path], ending: str = _SUFFIX) -> Iterator[Found]:
+def discover(paths: Iterable[Path]) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
-    Of the files in a folder those whose names have that ending. A folder may be named by a link: the files in it are
-    what they are. A link to a file, and links met in a folder, are for the session's opening to refuse. A journal
-    beside its originals, as in a backup folder, is no session.
+    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may. A folder
+    may be named by a link: the files in it are what they are. A link to a file, and links met in a folder, are for
+    the session's opening to refuse. A journal beside its originals, as in a backup folder, is no session.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path, ending) if is_folder(path) else [Found(path, named=True)]:
+        for found in _walk(path) if is_folder(path) else [Found(path, named=True)]:
             key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
@@ -54,15 +57,34 @@ def folders(folder: Path) -> Iterator[Path]:
         yield Path(here)
 
 
-def _walk(folder: Path, ending: str) -> Iterator[Found]:
+def _walk(folder: Path) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, folders, names in os.walk(folder, onerror=unreadable.append):
         yield from failures(unreadable)
         folders[:] = sorted(name for name in folders if name not in _NEVER)
         for name in sorted(names):
-            if name.endswith(ending) and not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
+            if _may_be_session(here, name) and not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
                 yield Found(Path(here) / name, named=False)
     yield from failures(unreadable)
+
+
+def _may_be_session(here: str, name: str) -> bool:
+    """Judge a file by its name, and a `.json` by its first bytes: nearly all of them are no sessions."""
+    if not name.endswith(_DOCUMENT):
+        return name.endswith(_SUFFIX)
+    from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
+
+    try:
+        fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - a path is made only of what may be a session
+    except OSError:
+        # A link, or what may not be read: were it `.jsonl` that would be told, but such files lie everywhere.
+        return False
+    try:
+        return may_be_session(os.read(fd, FIRST_BYTES))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def failures(unreadable: list[OSError]) -> Iterator[Found]:

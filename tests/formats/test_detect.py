@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from sessioncompress.documents import document_of
-from sessioncompress.formats import FORMATS, detect, head_of, seen
+from sessioncompress.errors import UsageError
+from sessioncompress.formats import FORMATS, NAMES, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES
+from sessioncompress.formats.others import Sample, seen
+from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.chats import GenCodeSession
 from tests.records import GeminiRecords
@@ -159,9 +162,8 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
 
 @pytest.mark.parametrize("raw", [case[1] for case in NOBODY], ids=[case[0] for case in NOBODY])
 def test_nobodys(raw: list[bytes]) -> None:
-    """Such a file is refused, saying what was seen."""
+    """Such a file is refused."""
     assert detect(head_of(raw)) is None
-    assert seen(head_of(raw))
 
 
 @pytest.mark.parametrize(("raw", "name"), [case[1:] for case in SOMEBODY], ids=[case[0] for case in SOMEBODY])
@@ -224,15 +226,33 @@ def test_only_the_first_lines_are_looked_at() -> None:
 
 def test_what_was_seen_is_short() -> None:
     """A line of a thousand keys is not repeated in an error."""
-    assert seen(head_of(lines({f"key{number}": 1 for number in range(99)}))) == (
+    many = {f"key{number}": 1 for number in range(99)}
+    assert seen(Sample(b"{", (many,))) == (
         "its first object has the keys " + ", ".join(f"key{number}" for number in range(8))
     )
 
 
-def test_the_old_form_of_codex_is_refused_by_name() -> None:
-    """Its lines are bare items: what is shortened in them would be what identifies them."""
-    old = lines({"id": "x", "timestamp": "2025", "instructions": None, "git": {}}, {"record_type": "state"})
-    assert "Codex" in seen(head_of(old))
+def test_a_format_has_a_name() -> None:
+    """Who gives one that is none learns which there are."""
+    assert {format_named(name).name for name in NAMES} == {form.name for form in FORMATS}
+    with pytest.raises(UsageError, match="'nobody' is no format") as error:
+        format_named("nobody")
+    assert all(name in str(error.value) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name.endswith(".json") and "/" not in name])
+def test_documents_are_met_in_folders(name: str) -> None:
+    """A walk looks at their beginnings only: what tells them stands there, also where a message is long."""
+    data = (FIXTURES / name).read_bytes()
+    assert may_be_session(data[:FIRST_BYTES])
+
+
+@pytest.mark.parametrize(
+    "first", [b"", b"{}", b'{"name": "x", "info": {}}', b'{"sessionId": "x"}', b'{"projectID": 1, "directory": 2}']
+)
+def test_other_documents_are_not(first: bytes) -> None:
+    """One key of a session is found in many files."""
+    assert not may_be_session(first)
 
 
 def test_each_format_has_its_name_and_tools() -> None:

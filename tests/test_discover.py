@@ -1,0 +1,109 @@
+"""What a walk over a folder finds: lines by their name, documents by how they begin, nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.discover import discover
+from sessioncompress.stats import Status
+from sessioncompress.store.beside import FOLDER
+from tests.runs import EAGER, compress, fixture
+from tests.test_cli import document, here, run
+
+__all__ = ["here"]
+
+ORDINARY = {
+    "package.json": b'{"name": "x", "version": "1.0.0", "directories": {"lib": "lib"}}',
+    "package-lock.json": b'{"packages": {}, "info": {}, "messages": []}',
+    "tsconfig.json": b'// comment\n{"compilerOptions": {}}',
+    "empty.json": b"",
+    "words.json": b'["sessionId"]',
+    "7.json": b'{"issueNumber": 7, "sessionPath": "x.jsonl"}',
+    "session.jsonl.bak": b"",
+    "session.json.refs.jsonl.gz": b"",
+}
+
+
+def names(folder: Path) -> list[str]:
+    """Return what is found, from that folder on."""
+    return [str(each.path.relative_to(folder)) for each in discover([folder])]
+
+
+def test_ordinary_documents_are_not_found(tmp_path: Path) -> None:
+    """Nor are they counted: a repository is full of them."""
+    for name, raw in ORDINARY.items():
+        (tmp_path / name).write_bytes(raw)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["gemini.json", "opencode.json"])
+def test_sessions_that_are_documents_are_found(tmp_path: Path, name: str) -> None:
+    """Under any name that ends so, before a run and after it; what lies beside them is not."""
+    for each in ("a.json", "sub/b.json", "node_modules/c.json", ".git/d.json"):
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).write_bytes(fixture(name))
+    assert names(tmp_path) == ["a.json", "sub/b.json"]
+    assert compress(tmp_path / "a.json", EAGER).status is Status.COMPRESSED
+    assert (tmp_path / FOLDER).is_dir()
+    assert names(tmp_path) == ["a.json", "sub/b.json"]
+
+
+def test_a_document_that_only_looks_like_one_is_passed_over(here: Path) -> None:
+    """It is looked at, and counted as what is no session."""
+    (here / "x.json").write_bytes(b'{"sessionId": 1, "projectHash": 2}' + b" " * 200_000)
+    result = run("compress", here)
+    assert result.exit_code == 0
+    assert result.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+
+
+def test_what_cannot_be_opened_is_no_session(tmp_path: Path) -> None:
+    """Links, pipes and folders of such a name, and a file that is gone: no error, and nothing waits."""
+    (tmp_path / "real.txt").write_bytes(fixture("gemini.json"))
+    (tmp_path / "link.json").symlink_to("real.txt")
+    (tmp_path / "gone.json").symlink_to("nothing")
+    (tmp_path / "folder.json").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
+    assert names(tmp_path) == []
+
+
+def test_a_document_without_the_right_to_read_it_is_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such files lie everywhere; a session that its agent cannot read is none either."""
+    (tmp_path / "x.json").write_bytes(fixture("gemini.json"))
+    assert names(tmp_path) == ["x.json"]
+
+    def denied(path: str, flags: int) -> int:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "open", denied)
+    assert names(tmp_path) == []
+
+
+def test_a_read_that_fails_is_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the file is closed."""
+    (tmp_path / "x.json").write_bytes(fixture("gemini.json"))
+    closed: list[int] = []
+    close = os.close
+
+    def failing(fd: int, size: int) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "read", failing)
+    monkeypatch.setattr(os, "close", lambda fd: closed.append(fd) or close(fd))
+    assert names(tmp_path) == []
+    assert len(closed) >= 1
+
+
+def test_every_command_over_a_folder_finds_documents(here: Path) -> None:
+    """What one made smaller the others find."""
+    (here / "session.json").write_bytes(fixture("gemini.json"))
+    (here / "package.json").write_bytes(ORDINARY["package.json"])
+    assert [each["path"] for each in document("compress", here)["files"]] == [str(here / "session.json")]
+    assert (here / "session.json").read_bytes() != fixture("gemini.json")
+    for command in ("stats", "verify"):
+        assert [each["format"] for each in document(command, here)["files"]] == ["gemini"]
+    assert "total: 1 session restored" in run("restore", here).stdout
+    assert (here / "session.json").read_bytes() == fixture("gemini.json")
+    assert "total: 1 session: deleted" in run("forget", "--yes", here).stdout
