@@ -12,13 +12,14 @@ from sessioncompress.commands.clean import clean
 from sessioncompress.commands.compress import compress
 from sessioncompress.commands.forget import forget
 from sessioncompress.commands.restore import restore
+from sessioncompress.commands.sessions import sessions
 from sessioncompress.commands.show import show
 from sessioncompress.commands.stats import stats
 from sessioncompress.commands.verify import verify
 from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
-COMMANDS = (clean, compress, forget, restore, show, stats, verify)
+COMMANDS = (clean, compress, forget, restore, sessions, show, stats, verify)
 
 
 @contextmanager

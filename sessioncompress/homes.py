@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 _AGENT_FOLDERS = (
     ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"),
+    ("PI_CODING_AGENT_SESSION_DIR", "", ""),
     ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
+    ("", "~/.omp", "profiles/*/agent/sessions/*"),
+    ("XDG_DATA_HOME", "", "omp/sessions/*"),
+    ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
     ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
+    ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
     ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
+    ("CLAWDBOT_STATE_DIR", "~/.clawdbot", "agents/*/sessions"),
+    ("", "~/.moltbot", "agents/*/sessions"),
     ("CODEX_HOME", "~/.codex", "sessions/*/*/*"),
     ("CODEX_HOME", "~/.codex", "archived_sessions"),
     ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),
+    ("", "~/.gen", "sessions"),
 )
-"""Environment variable, folder without it, and where below it sessions lie."""
+"""Environment variable, folder without it (where that is empty there is none), and where below it sessions lie.
+
+oh-my-pi heeds the variable of pi too, and what it writes there is found there; `agent` is left out under
+XDG_DATA_HOME. OpenClaw was Clawdbot and Moltbot before.
+"""
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 
 
 def agent_folders() -> Iterator[Path]:
     """Yield the folders of this user's agents that may hold sessions."""
     for home, pattern in _homes():
-        yield from sorted(home.glob(pattern))
+        yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
 def agent_roots() -> Iterator[Path]:
     """Yield the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
-    for home, pattern in _homes():
-        yield home / pattern.partition("/")[0]
+    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in _homes())
+    yield from dict.fromkeys(roots)
 
 
 def below(folder: Path) -> Iterator[Path]:
@@ -38,5 +51,6 @@ def below(folder: Path) -> Iterator[Path]:
 
 def _homes() -> Iterator[tuple[Path, str]]:
     for variable, usual, pattern in _AGENT_FOLDERS:
-        # Where nobody has such a home, `~` stays as it is, and nothing lies there.
-        yield Path(os.path.expanduser(os.environ.get(variable) or usual)), pattern  # noqa: PTH111
+        if named := os.environ.get(variable) or usual:
+            # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+            yield Path(os.path.expanduser(named)), pattern  # noqa: PTH111

@@ -107,6 +107,24 @@ class SessionStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedSession:
+    """One session in the list of all: `could_save` are the bytes that a run would free in all, 0 where it would not.
+
+    `reason` then says why. `compressed`: the last run over it was no restore. `modified` counts from 1970.
+    """
+
+    path: str
+    agent: str
+    project: str
+    id: str
+    size: int
+    modified: float
+    compressed: bool
+    could_save: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyStats:
     """What `verify` checked in one session: its lines, and the originals that it read and compared.
 

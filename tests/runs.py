@@ -42,9 +42,12 @@ GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0,
 
 HOMES = (
     "PI_CODING_AGENT_DIR",
+    "PI_CODING_AGENT_SESSION_DIR",
     "OMP_CODING_AGENT_DIR",
+    "XDG_DATA_HOME",
     "CLAUDE_CONFIG_DIR",
     "OPENCLAW_STATE_DIR",
+    "CLAWDBOT_STATE_DIR",
     "CODEX_HOME",
     "GEMINI_CLI_HOME",
 )

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, JSON, THEIR_FOLDER, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, DAYS, JSON, THEIR_FOLDER, amount, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
     from sessioncompress.stats import CleanStats
-
-
-def _amount(
-    units: Mapping[str, int], example: str
-) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """Return what reads a number with one of a few units as what it comes to."""
-
-    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-        if value is None:
-            return None
-        found = re.fullmatch(rf"(\d{{1,9}})({'|'.join(units)})", value)
-        if found is None:
-            what = f"no whole number, of nine digits at most, with {' or '.join(units)} behind it, as in {example}"
-            raise click.BadParameter(f"{value!r} is {what}", ctx, param)
-        return int(found[1]) * units[found[2]]
-
-    return read
 
 
 @click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
@@ -41,13 +23,13 @@ def _amount(
 @click.option(
     "--older-than",
     metavar="AGE",
-    callback=_amount({"d": 24 * 3600}, "90d"),
+    callback=amount(DAYS, "90d"),
     help="Also delete the originals of sessions whose last run is older, as in 90d.",
 )
 @click.option(
     "--max-size",
     metavar="SIZE",
-    callback=_amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
+    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
     help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
 )
 @CONFIG

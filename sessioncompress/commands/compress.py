@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, PATHS, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.options import (
+    AGENT,
+    BACKUP_DIR,
+    CONFIG,
+    FORMAT,
+    JSON,
+    OLDER_THAN,
+    PATHS_OR_NONE,
+    PRESET,
+    PROJECT,
+    errors_end_it,
+    policy_for,
+)
 from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
@@ -19,7 +31,11 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@PATHS
+@PATHS_OR_NONE
+@AGENT
+@PROJECT
+@click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
+@OLDER_THAN
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
 @CONFIG
@@ -40,24 +56,30 @@ if TYPE_CHECKING:
 @BACKUP_DIR
 @click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
+@FORMAT
 @JSON
 @errors_end_it
 def compress(
     paths: Sequence[Path],
+    agent: str | None,
+    project: Path | None,
+    everything: bool,
+    older_than: int | None,
     dry_run: bool,
     check: bool,
     config: Path | None,
     preset: str | None,
     as_json: bool,
     force: bool,
+    form: str | None,
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
     from dataclasses import replace
 
     from sessioncompress import archive, gate, report
-    from sessioncompress.discover import discover
 
+    selected = _meant(paths, agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
 
     def work(found: Found) -> CompressionStats:
@@ -66,12 +88,14 @@ def compress(
             return skipped
         from sessioncompress.compress import compress_session
 
-        return replace(compress_session(found.path, policy, dry_run=rehearse, force=force), path=str(found.path))
+        return replace(
+            compress_session(found.path, policy, dry_run=rehearse, force=force, form=form), path=str(found.path)
+        )
 
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    for outcome in archive.each(discover(paths), work):
+    for outcome in archive.each(selected, work):
         codes.add(outcome.exit_code)
         if outcome.passed_over:
             passed_over += 1
@@ -91,3 +115,26 @@ def compress(
     if check and any(stats.status.value == "compressed" for stats in done):
         codes.add(1)
     sys.exit(archive.worst(codes))
+
+
+def _meant(
+    paths: Sequence[Path], agent: str | None, project: Path | None, *, everything: bool, older_than: int | None
+) -> Iterator[Found]:
+    """Return the files of the paths, or the sessions that the options select; one of both must be given, not both."""
+    some = agent is not None or project is not None
+    if not paths and not (some or everything):
+        context = click.get_current_context()
+        click.echo(context.get_help(), err=True)
+        click.echo(err=True)
+        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
+    if paths and (some or everything or older_than is not None):
+        raise click.UsageError("PATHS go with none of --agent, --project, --all and --older-than")
+    if some and everything:
+        raise click.UsageError("--all goes with neither --agent nor --project")
+    if paths:
+        from sessioncompress.discover import discover
+
+        return discover(paths)
+    from sessioncompress.selection import Selection, sessions
+
+    return sessions(Selection(agent, project, older_than))

@@ -51,7 +51,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         return "deleted", done
 
     gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
-    done = for_all(chain(discover(paths), gone), work)
+    done = for_all(chain(discover(paths), gone), lambda found: work(found.path))
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
     echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
@@ -28,7 +29,41 @@ class _Existing(click.Path):
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
-PATHS = click.argument("paths", nargs=-1, required=True, type=_Existing(path_type=Path, exists=True, readable=False))
+def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a format as it is; the table of them is read only when one is given."""
+    if value is None:
+        return None
+    from sessioncompress.formats import NAMES
+
+    if value not in NAMES:
+        raise click.BadParameter(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", ctx, param)
+    return value
+
+
+def amount(
+    units: Mapping[str, int], example: str
+) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """Return what reads a number with one of a few units as what it comes to."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+        if value is None:
+            return None
+        found = re.fullmatch(rf"(\d{{1,9}})({'|'.join(units)})", value)
+        if found is None:
+            what = f"no whole number, of nine digits at most, with {' or '.join(units)} behind it, as in {example}"
+            raise click.BadParameter(f"{value!r} is {what}", ctx, param)
+        return int(found[1]) * units[found[2]]
+
+    return read
+
+
+DAYS = {"d": 24 * 3600}
+"""What an age is given in, in seconds."""
+
+_EXISTING = _Existing(path_type=Path, exists=True, readable=False)
+PATHS = click.argument("paths", nargs=-1, required=True, type=_EXISTING)
+PATHS_OR_NONE = click.argument("paths", nargs=-1, type=_EXISTING)
+"""Where options may say instead which sessions are meant."""
 CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -44,6 +79,23 @@ THEIR_FOLDER = click.option(
     "--backup-dir",
     type=_Existing(path_type=Path, file_okay=False, exists=True),
     help="Folder where the originals and journals are.",
+)
+FORMAT = click.option(
+    "--format",
+    "form",
+    metavar="NAME",
+    callback=_format_name,
+    help="Take the files for sessions of this format, whatever they look like.",
+)
+AGENT = click.option("--agent", metavar="NAME", callback=_format_name, help="Only sessions of this agent.")
+PROJECT = click.option(
+    "--project", type=click.Path(path_type=Path), metavar="DIR", help="Only sessions begun in this folder, or below it."
+)
+OLDER_THAN = click.option(
+    "--older-than",
+    metavar="AGE",
+    callback=amount(DAYS, "7d"),
+    help="Only sessions whose files have not changed for so long, as in 7d.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 

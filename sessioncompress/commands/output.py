@@ -24,17 +24,17 @@ def for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> Done:
     """Do the work for every file that the paths mean; print errors."""
     from sessioncompress.discover import discover
 
-    return for_all(discover(paths), work)
+    return for_all(discover(paths), lambda found: work(found.path))
 
 
-def for_all(found: Iterable[Found], work: Callable[[Path], Any]) -> Done:
+def for_all(found: Iterable[Found], work: Callable[[Found], Any]) -> Done:
     """Do the work for every file that was found; print errors."""
     from sessioncompress import archive, report
 
     results = []
     codes: set[int] = set()
     others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
-    for outcome in archive.each(found, lambda each: work(each.path)):
+    for outcome in archive.each(found, work):
         codes.add(outcome.exit_code)
         if outcome.error is None:
             results.append(outcome.result)

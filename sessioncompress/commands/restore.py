@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, PATHS, THEIR_FOLDER, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, FORMAT, PATHS, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_total, for_each
 from sessioncompress.printable import printable
 
@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 )
 @CONFIG
 @THEIR_FOLDER
+@FORMAT
 @errors_end_it
 def restore(
-    paths: Sequence[Path], from_markers: bool, originals: Path | None, config: Path | None, backup_dir: Path | None
+    paths: Sequence[Path],
+    from_markers: bool,
+    originals: Path | None,
+    config: Path | None,
+    backup_dir: Path | None,
+    form: str | None,
 ) -> None:
     """Give sessions their original bytes back; what was appended since stays."""
     if originals and not from_markers:
@@ -37,7 +43,7 @@ def restore(
 
     def work(path: Path) -> RestoreStats:
         policy = policy_for(path, config, None, {"backup_dir": backup_dir})
-        done = restore_session(path, policy, from_markers=from_markers, originals=originals)
+        done = restore_session(path, policy, from_markers=from_markers, originals=originals, form=form)
         if done.lines_restored:
             lines = f"{done.lines_restored:,} {'line' if done.lines_restored == 1 else 'lines'} restored"
             sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}"

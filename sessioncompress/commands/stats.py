@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, JSON, PATHS, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, FORMAT, JSON, PATHS, PRESET, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 @CONFIG
 @PRESET
 @BACKUP_DIR
+@FORMAT
 @JSON
 @errors_end_it
 def stats(
-    paths: Sequence[Path], config: Path | None, preset: str | None, backup_dir: Path | None, as_json: bool
+    paths: Sequence[Path],
+    config: Path | None,
+    preset: str | None,
+    backup_dir: Path | None,
+    form: str | None,
+    as_json: bool,
 ) -> None:
     """Show where the bytes of sessions are and what would be saved; change nothing."""
     from dataclasses import replace
@@ -33,7 +39,7 @@ def stats(
     from sessioncompress.inspect import inspect_session
 
     def work(path: Path) -> SessionStats:
-        done = inspect_session(path, policy_for(path, config, preset, {"backup_dir": backup_dir}))
+        done = inspect_session(path, policy_for(path, config, preset, {"backup_dir": backup_dir}), form=form)
         return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
     done = for_each(paths, work)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, JSON, PATHS, THEIR_FOLDER, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, FORMAT, JSON, PATHS, THEIR_FOLDER, errors_end_it, policy_for
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 @PATHS
 @CONFIG
 @THEIR_FOLDER
+@FORMAT
 @JSON
 @errors_end_it
-def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, as_json: bool) -> None:
+def verify(
+    paths: Sequence[Path], config: Path | None, backup_dir: Path | None, form: str | None, as_json: bool
+) -> None:
     """Check sessions and that every original is there and right; exit 5 if not."""
     from dataclasses import replace
 
@@ -30,7 +33,7 @@ def verify(paths: Sequence[Path], config: Path | None, backup_dir: Path | None, 
     from sessioncompress.audit import verify_session
 
     def work(path: Path) -> VerifyStats:
-        done = verify_session(path, policy_for(path, config, None, {"backup_dir": backup_dir}))
+        done = verify_session(path, policy_for(path, config, None, {"backup_dir": backup_dir}), form=form)
         done = replace(done, path=str(path))
         if not as_json:
             click.echo(report.verified(done))

@@ -33,10 +33,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a session's header says of whose it is: its own id, and what names the session that it was forked from."""
+    """What a session's header says of whose it is: its own id, and what names the session that it was forked from.
+
+    `project` is the folder that it was begun in; where the agent notes only that, the SHA-256 of its path in hex.
+    """
 
     id: str = ""
     parents: tuple[str, ...] = ()
+    project: str = ""
 
 
 class Format(Protocol):
@@ -66,7 +70,10 @@ class Format(Protocol):
         """Say whether the file is this agent's, from what it holds and never from its name."""
 
     def named(self, head: Head) -> Name:
-        """Return by which id the session goes, and from which other one it came; empty where the header says none."""
+        """Return by which id the session goes, from which other one it came, and where it was begun.
+
+        Empty where the header says none.
+        """
 
     def reader(self) -> Reader:
         """Return a reader for one file."""

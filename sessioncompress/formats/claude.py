@@ -65,12 +65,13 @@ class ClaudeCode:
         return any(map(_is_own, entries)) and not any(map(_is_others, entries))
 
     def named(self, head: Head) -> Name:
-        """Return the session's id, a subagent's own, and of which session it is a fork."""
+        """Return the session's id, a subagent's own, whose fork it is, and the first folder that it names."""
+        folder = next((cwd for entry in head.entries if (cwd := values.text(entry.get("cwd")))), "")
         for entry in filter(_is_own, head.entries):
             own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
             if name := own or values.text(entry.get("sessionId")):
                 parent = values.text(values.fields(entry.get("forkedFrom")).get("sessionId"))
-                return Name(name, (parent,) if parent else ())
+                return Name(name, (parent,) if parent else (), folder)
         return Name()
 
     def reader(self) -> Reader:

@@ -54,11 +54,11 @@ class Codex:
         return all(isinstance(each, str) for each in (header.get("timestamp"), meta.get("id"), meta.get("cwd")))
 
     def named(self, head: Head) -> Name:
-        """Return the thread's id, and the id of the one that it was forked from."""
+        """Return the thread's id and folder, and the id of the one that it was forked from."""
         header = head.entries[0] if head.entries else {}
         meta = values.fields(header.get(PAYLOAD)) if header.get("type") == "session_meta" else {}
         parent = values.text(meta.get("forked_from_id"))
-        return Name(values.text(meta.get("id")), (parent,) if parent else ())
+        return Name(values.text(meta.get("id")), (parent,) if parent else (), values.text(meta.get("cwd")))
 
     def reader(self) -> Reader:
         """Return a reader for one rollout."""

@@ -57,7 +57,7 @@ def claimed(head: Head) -> Name:
 
 def _name_in(header: Entry) -> Name:
     parents = (values.text(header.get(key)) for key in _PARENTS)
-    return Name(values.text(header.get("id")), tuple(filter(None, parents)))
+    return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
 
 
 def _is_other_harness(head: Head) -> bool:
@@ -246,7 +246,7 @@ class FamilyFormat:
     preamble: re.Pattern[str] | None = None
 
     def named(self, head: Head) -> Name:
-        """Return the header's id, and the path of the session that this one was forked from."""
+        """Return the header's id and folder, and the path of the session that this one was forked from."""
         return _name_in(header_of(head) or {})
 
     def shape(self, lines: Lines) -> Shape:

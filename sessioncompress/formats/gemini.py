@@ -55,11 +55,12 @@ class Gemini:
         return all(map(_is_record, head.entries))
 
     def named(self, head: Head) -> Name:
-        """Return the session's id."""
+        """Return the session's id, and the digest of its folder."""
         first = head.entries[0] if head.document is None and head.entries else head.document
         header = values.fields(first)
-        known = all(isinstance(header.get(key), str) for key in HEADER_KEYS)
-        return Name(values.text(header["sessionId"])) if known else Name()
+        if not all(isinstance(header.get(key), str) for key in HEADER_KEYS):
+            return Name()
+        return Name(values.text(header["sessionId"]), project=values.text(header.get("projectHash")))
 
     def reader(self) -> Reader:
         """Return a reader for one session."""

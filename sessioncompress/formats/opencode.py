@@ -109,10 +109,10 @@ class OpenCode:
         return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in head.entries)
 
     def named(self, head: Head) -> Name:
-        """Return the session's id and its parent's."""
+        """Return the session's id, its parent's, and its folder."""
         info = values.fields(values.fields(head.document).get("info"))
         parent = values.text(info.get("parentID"))
-        return Name(values.text(info.get("id")), (parent,) if parent else ())
+        return Name(values.text(info.get("id")), (parent,) if parent else (), values.text(info.get("directory")))
 
     def reader(self) -> Reader:
         """Return a reader for one session."""

@@ -1,0 +1,46 @@
+"""`sessions`: list the sessions of all agents on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policy_for
+from sessioncompress.commands.output import echo_json, for_all
+
+if TYPE_CHECKING:
+    from sessioncompress.discover import Found
+    from sessioncompress.stats import ListedSession
+
+
+@click.command(epilog="Example: sessioncompress sessions --project .")
+@AGENT
+@PROJECT
+@OLDER_THAN
+@JSON
+@errors_end_it
+def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
+    """List the sessions of all agents on this machine, and what could be saved; change nothing."""
+    from sessioncompress import sessions_report
+    from sessioncompress.listing import listed
+    from sessioncompress.selection import Selection, Session
+    from sessioncompress.selection import sessions as selected
+
+    def work(found: Found) -> ListedSession:
+        assert isinstance(found, Session)
+        one = listed(found, policy_for(found.path, None, None, {}))
+        if not as_json:
+            click.echo(sessions_report.line(one))
+        return one
+
+    if not as_json:
+        click.echo(sessions_report.HEADING)
+    done = for_all(selected(Selection(agent, project, older_than)), work)
+    if as_json:
+        echo_json(sessions_report.document(done.results))
+    else:
+        click.echo(sessions_report.total_line(done.results, done.others))
+    sys.exit(done.exit_code)

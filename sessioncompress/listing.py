@@ -1,0 +1,28 @@
+"""One session in the list of all: whether it was compressed, and what could be saved; changes nothing."""
+
+from __future__ import annotations
+
+from sessioncompress import files, gate
+from sessioncompress.compress import compress_session
+from sessioncompress.policy import Policy
+from sessioncompress.selection import Session
+from sessioncompress.stats import ListedSession, Status
+from sessioncompress.store import journal as journals
+
+
+def listed(session: Session, policy: Policy) -> ListedSession:
+    """Return what the list says of a session, by a run that writes nothing. Raises SessionCompressError."""
+    would = gate.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
+    saves = would.status is Status.COMPRESSED
+    runs = journals.load(files.beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
+    return ListedSession(
+        path=str(session.path),
+        agent=session.agent,
+        project=session.project,
+        id=session.id,
+        size=session.size,
+        modified=session.modified,
+        compressed=bool(runs) and not runs[-1].restored,
+        could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
+        reason="" if saves else would.reason,
+    )

@@ -1,0 +1,110 @@
+"""The sessions of all agents on this machine, and which of them a command is to work on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress import files, homes
+from sessioncompress.discover import Found, discover, is_folder
+from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which sessions are meant: those of an agent, of a project, and unchanged for so many seconds; None: all."""
+
+    agent: str | None = None
+    project: Path | None = None
+    older_than: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Found):
+    """A session where its agent keeps it: the agent's name, its own id, bytes, and when it last changed.
+
+    `project` is the folder that it was begun in, as Name has it; else the one in which the agent keeps its state.
+    """
+
+    agent: str = ""
+    id: str = ""
+    project: str = ""
+    size: int = 0
+    modified: float = 0
+
+
+def sessions(selection: Selection) -> Iterator[Found]:
+    """Yield the sessions that are meant, folder by folder; where it is no Session, what could not be looked at.
+
+    They are looked for where the agents keep them, and where GitClaw does in the selection's project, or upward from
+    the working folder. What is no session there is passed over: agents keep much else beside them.
+    """
+    project = Path(os.path.realpath(selection.project)) if selection.project else None
+    met: set[str] = set()
+    for folder, keeper in _places(project):
+        for found in discover([folder]) if is_folder(folder) else ():
+            real = os.path.realpath(found.path)
+            if real in met:
+                continue
+            met.add(real)
+            try:
+                one = _looked_at(found, keeper, replace(selection, project=project))
+            except (NotASession, IsALink):
+                continue
+            except SessionCompressError as error:
+                yield Found(found.path, named=False, error=error)
+                continue
+            if one is not None:
+                yield one
+
+
+def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Yield the folders in which sessions lie, and where it is one the project of which they are."""
+    for root in homes.agent_roots():
+        yield root, None
+    here = _working_folder()
+    for keeper in [project] if project else [*here, *(up for each in here for up in each.parents)]:
+        for folder in homes.below(keeper):
+            yield folder, keeper
+
+
+def _working_folder() -> list[Path]:
+    try:
+        return [Path.cwd()]
+    except FileNotFoundError:
+        return []
+
+
+def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
+    """Return what is to be known of a session, None where it is not meant. Raises SessionCompressError."""
+    if found.error is not None:
+        raise found.error
+    with failing(found.path):
+        status = found.path.lstat()
+    if selection.older_than is not None and time.time() - status.st_mtime < selection.older_than:
+        return None
+    form, name = files.whose(found.path)
+    if selection.agent not in (None, form.name):
+        return None
+    if selection.project and keeper != selection.project and not _is_of(name.project, selection.project):
+        return None
+    return Session(
+        found.path,
+        named=False,
+        agent=form.name,
+        id=name.id,
+        project=name.project or str(keeper or ""),
+        size=status.st_size,
+        modified=status.st_mtime,
+    )
+
+
+def _is_of(said: str, project: Path) -> bool:
+    """Say whether a session was begun in a folder, or below it; `said` is what its header says."""
+    if said == sha256(os.fsencode(project)).hexdigest():
+        return True
+    return Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)

@@ -1,0 +1,78 @@
+"""The list of all agents' sessions as text and as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sessioncompress.printable import printable
+from sessioncompress.report import json_safe, kb
+from sessioncompress.stats import ListedSession
+from sessioncompress.store import times
+from sessioncompress.words import counted
+
+SCHEMA = "sessioncompress.sessions/1"
+HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"
+
+_DIGEST_SHOWN = 12
+_DIGEST_DIGITS = 64
+_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+
+
+def line(session: ListedSession) -> str:
+    """Return the line of one session."""
+    saves = kb(session.could_save) if session.could_save else "-"
+    age = _age(max(time.time() - session.modified, 0))
+    head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {_yes(session):<10}"
+    return f"{head}  {_project(session.project)}  {printable(session.path)}"
+
+
+def total_line(sessions: Sequence[ListedSession], others: Mapping[str, int]) -> str:
+    """Return the line that ends the list; `others` says how many came to nothing, by why."""
+    agents = len({each.agent for each in sessions})
+    head = f"total: {counted(len(sessions), 'session', 'sessions')}"
+    if sessions:
+        compressed = sum(each.compressed for each in sessions)
+        saves = kb(sum(each.could_save for each in sessions))
+        head += f" of {counted(agents, 'agent', 'agents')}, {kb(sum(each.size for each in sessions))}"
+        head += f"; {compressed:,} compressed already; a run could save {saves} with all that it would add"
+    return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
+
+
+def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
+    """Return the `--json` document of the list."""
+    totals = {
+        "sessions": len(sessions),
+        "size": sum(each.size for each in sessions),
+        "compressed": sum(each.compressed for each in sessions),
+        "couldSave": sum(each.could_save for each in sessions),
+    }
+    return {"schema": SCHEMA, "sessions": [_fields(each) for each in sessions], "totals": totals}
+
+
+def _fields(session: ListedSession) -> dict[str, Any]:
+    texts = {"path": session.path, "agent": session.agent, "project": session.project, "id": session.id}
+    return json_safe(texts) | {
+        "size": session.size,
+        "modified": times.written(session.modified),
+        "compressed": session.compressed,
+        "couldSave": session.could_save,
+        **json_safe({"reason": session.reason}),
+    }
+
+
+def _yes(session: ListedSession) -> str:
+    return "yes" if session.compressed else "-"
+
+
+def _project(said: str) -> str:
+    """Return a folder, or the first digits of what is only known as its digest."""
+    is_digest = len(said) == _DIGEST_DIGITS and "/" not in said
+    return f"sha256:{said[:_DIGEST_SHOWN]}" if is_digest else printable(said) or "-"
+
+
+def _age(seconds: float) -> str:
+    """Return how long ago something was, in the largest unit that is full."""
+    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    return f"{int(seconds // length):,} {unit}"
