@@ -17,12 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress import archive, report
+from sessioncompress import archive, report, sessions_report
 from sessioncompress.cli import main
 from sessioncompress.config import KEYS, load, to_mapping
+from sessioncompress.formats import NAMES
 from sessioncompress.policy import BALANCED, PRESETS
-from sessioncompress.stats import CompressionStats, SessionStats, Share, Status
-from tests.runs import fixture
+from sessioncompress.stats import CompressionStats, ListedSession, SessionStats, Share, Status
+from tests.runs import HOMES, fixture
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -153,12 +154,12 @@ def test_every_command_and_option_is_there(name: str, command: click.Command) ->
         for each in command.params
         if isinstance(each, click.Argument) and each.required
     )
-    optional = "".join(
-        f" [{(each.name or '').upper()}]"
+    optional = " ".join(
+        f"[{(each.name or '').upper()}{'...' if each.nargs == -1 else ''}]"
         for each in command.params
         if isinstance(each, click.Argument) and not each.required
     )
-    text = section(f"`sessioncompress {name} {arguments}{optional}`")
+    text = section(f"`{' '.join(filter(None, ('sessioncompress', name, arguments, optional)))}`")
     said = {option.split()[0] for row in rows(text) for option in quoted(row) if option.startswith("-")}
     options = {opt for each in command.params if isinstance(each, click.Option) for opt in each.opts}
     assert said == options - FLAGS_OF_ALL
@@ -236,6 +237,25 @@ def test_every_field_of_stats_is_there() -> None:
     assert quoted(rows(text)["`shares`"]) == set(file["shares"][0])
     heading = list(report.session_lines(done))[1]
     assert {"protected", "old", "dead"} <= set(heading.split()) & quoted(text)
+
+
+def test_every_field_of_the_list_of_sessions_is_there() -> None:
+    """And every variable by which a folder is found."""
+    text = section("`sessioncompress sessions`")
+    given = {field for row in rows(text) for field in quoted(row) if not field.startswith("-")}
+    one = ListedSession("x", "pi", "/", "x", 1, 1.0, compressed=False, could_save=1)
+    assert given == set(sessions_report.document([one])["sessions"][0])
+    assert set(HOMES) <= quoted(text)
+    assert f'"schema": "{sessions_report.SCHEMA}"' in text
+    columns = re.split(r"\s{2,}", sessions_report.HEADING)
+    assert "could save" in {column.strip() for column in columns} & quoted(text)
+
+
+def test_every_format_can_be_named() -> None:
+    """Where `--format` is told of, and as a value of `format`."""
+    (said,) = re.findall(r"says so with `--format`: one of ([^.]*)\.", README)
+    assert re.findall(r"`([\w-]+)`", said) == list(NAMES)
+    assert set(NAMES) <= quoted(rows(section("`--json`"))["`path`, `format`"])
 
 
 # Configuration
