@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessioncompress.errors import FileFailed, SessionCompressError
+from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
+from sessioncompress.homes import holds_opencode
 from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"
@@ -21,7 +22,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CL
 class Found:
     """One file: named by the user, or met in a folder (then what is no session there is no error).
 
-    With an `error` it is a folder that could not be read.
+    With an `error` it is a folder that could not be read, or in which sessions lie that only their agent can read.
     """
 
     path: Path
@@ -38,7 +39,7 @@ def discover(paths: Iterable[Path]) -> Iterator[Found]:
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path) if is_folder(path) else [Found(path, named=True)]:
+        for found in _in_folder(path) if is_folder(path) else [Found(path, named=True)]:
             key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
@@ -55,6 +56,16 @@ def folders(folder: Path) -> Iterator[Path]:
     for here, below, _ in os.walk(folder):
         below[:] = sorted(name for name in below if name not in _NEVER)
         yield Path(here)
+
+
+def _in_folder(folder: Path) -> Iterator[Found]:
+    """Walk a folder that was named; what OpenCode keeps there are its sessions, but nothing that could be walked."""
+    if holds_opencode(folder):
+        what = "OpenCode keeps its sessions here in a form that only it can read"
+        state, remedy = "Nothing here is changed.", "Name what 'opencode export SESSION > FILE' writes."
+        yield Found(folder, named=True, error=NotASession(what, where=folder, state=state, remedy=remedy))
+        return
+    yield from _walk(folder)
 
 
 def _walk(folder: Path) -> Iterator[Found]:

@@ -29,6 +29,7 @@ _AGENT_FOLDERS = (
 oh-my-pi heeds the variable of pi too, and what it writes there is found there; `agent` is left out under
 XDG_DATA_HOME. OpenClaw was Clawdbot and Moltbot before.
 """
+_STORAGE = ("session", "message", "part")
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 
 
@@ -49,8 +50,24 @@ def below(folder: Path) -> Iterator[Path]:
     yield from (folder / each for each in _BELOW)
 
 
+def opencode() -> Path | None:
+    """Return this user's folder of OpenCode where sessions lie in it, which only OpenCode itself can give out."""
+    folder = _expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "opencode"
+    return folder if holds_opencode(folder) else None
+
+
+def holds_opencode(folder: Path) -> bool:
+    """Say whether a folder is one in which OpenCode keeps sessions: its database, or the files that were before it."""
+    stored = any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))
+    return stored or next(folder.glob("opencode*.db"), None) is not None
+
+
 def _homes() -> Iterator[tuple[Path, str]]:
     for variable, usual, pattern in _AGENT_FOLDERS:
         if named := os.environ.get(variable) or usual:
-            # Where nobody has such a home, `~` stays as it is, and nothing lies there.
-            yield Path(os.path.expanduser(named)), pattern  # noqa: PTH111
+            yield _expanded(named), pattern
+
+
+def _expanded(named: str) -> Path:
+    """Return a folder; where nobody has such a home, `~` stays as it is, and nothing lies there."""
+    return Path(os.path.expanduser(named))  # noqa: PTH111

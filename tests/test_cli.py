@@ -1339,7 +1339,10 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ("PI_CODING_AGENT_DIR", "sessions/--tmp--"),
         ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
+        ("PI_CODING_AGENT_SESSION_DIR", ""),
+        ("XDG_DATA_HOME", "omp/sessions/-tmp"),
         ("CLAUDE_CONFIG_DIR", "projects/-tmp"),
+        ("CLAUDE_CONFIG_DIR", "projects/-tmp/0a/subagents"),
         ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
         ("CODEX_HOME", "sessions/2026/03/02"),
         ("CODEX_HOME", "archived_sessions"),

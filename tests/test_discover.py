@@ -96,6 +96,32 @@ def test_a_read_that_fails_is_no_session(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(closed) >= 1
 
 
+@pytest.mark.parametrize("store", ["opencode.db", "opencode-next.db", "storage", "."])
+def test_where_opencode_keeps_its_sessions(here: Path, store: str) -> None:
+    """Who names that folder learns how to get them out; in a folder above it, it is passed by."""
+    folder = here / "opencode"
+    folder.mkdir()
+    if store.endswith(".db"):
+        (folder / store).write_bytes(b"SQLite format 3\0")
+    else:
+        for name in ("session", "message", "part"):
+            (folder / store / name).mkdir(parents=True)
+            (folder / store / name / "x.json").write_bytes(b'{"id": "ses_1"}')
+    result = run("compress", folder)
+    assert result.exit_code == 4
+    assert result.stderr.startswith(f"refused: {folder}: OpenCode keeps its sessions here")
+    assert "'opencode export SESSION > FILE'" in result.stderr
+    assert run("compress", here).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["session", "message"])
+def test_another_folder_of_such_a_name_is_walked(here: Path, name: str) -> None:
+    """One of its folders is not all of them."""
+    (here / name).mkdir()
+    (here / name / "a.json").write_bytes(fixture("gemini.json"))
+    assert "total: 1 file (1 compressed)" in run("compress", here).stdout
+
+
 def test_every_command_over_a_folder_finds_documents(here: Path) -> None:
     """What one made smaller the others find."""
     (here / "session.json").write_bytes(fixture("gemini.json"))

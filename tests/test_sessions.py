@@ -166,6 +166,20 @@ def test_the_list_of_some(agents: Path) -> None:
     del agents
 
 
+def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
+    """They lie in its database: that they are not listed is said, where they would be."""
+    store = agents / ".local/share/opencode"
+    put(store / "opencode.db", b"SQLite format 3\0")
+    for options in ((), ("--agent", "opencode"), ("--json",)):
+        said = run("sessions", *options).stderr
+        assert (
+            said == f"OpenCode's sessions in {store} are not listed: 'opencode export SESSION > FILE' writes one out\n"
+        )
+    assert not run("sessions", "--agent", "pi").stderr
+    (store / "opencode.db").unlink()
+    assert not run("sessions").stderr
+
+
 def test_an_empty_list(here: Path) -> None:
     """It is a heading and a total, or a document without sessions."""
     del here
