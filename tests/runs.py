@@ -209,7 +209,7 @@ def append(path: Path, session: PiSession) -> None:
         file.write(b"".join(session.lines()[count:]))
 
 
-def compress(path: Path, policy: Policy = EAGER, **options: bool) -> CompressionStats:
+def compress(path: Path, policy: Policy = EAGER, **options: Any) -> CompressionStats:
     """Run once; it must write."""
     stats = compress_session(path, policy, **options)
     assert stats.status is Status.COMPRESSED, stats.reason

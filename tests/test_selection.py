@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import selection
+from sessioncompress import files
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.selection import Selection, Session, sessions
@@ -170,14 +170,13 @@ def test_by_agent(home: Path) -> None:
 def test_by_project(home: Path, tmp_path: Path) -> None:
     """Begun in the folder or below it, links resolved on both sides; a name that only starts alike is another's."""
     project = tmp_path / "work" / "quay"
-    for number, folder in enumerate(
-        [project, project / "src", f"{project}side", project.parent, "quay", "", "/", f"{project}/../quay/src/"]
-    ):
+    folders = ["", "/src", "side", "/..", "/../quay/src/"]
+    for number, folder in enumerate([*(f"{project}{each}" for each in folders), "quay", "", "/"]):
         put(home / f".pi/agent/sessions/x/{number}.jsonl", pi(folder))
     project.mkdir()
     (tmp_path / "link").symlink_to(project)
     put(home / ".pi/agent/sessions/x/linked.jsonl", pi(tmp_path / "link" / "src"))
-    meant = {"0.jsonl", "1.jsonl", "7.jsonl", "linked.jsonl"}
+    meant = {"0.jsonl", "1.jsonl", "4.jsonl", "linked.jsonl"}
     assert set(found(Selection(project=project))) == meant
     assert set(found(Selection(project=tmp_path / "link"))) == meant
     assert set(found(Selection(project=Path("quay")))) == meant
@@ -221,14 +220,14 @@ def test_what_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch
     """A session, and a folder; the others are found."""
     put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
     put(home / ".pi/agent/sessions/x/b.jsonl", PiSession().opening().bytes())
-    whose = selection.files.whose
+    whose = files.whose
 
     def denied(path: Path) -> Any:
         if path.name == "a.jsonl":
             raise FileFailed("permission denied", where=path)
         return whose(path)
 
-    monkeypatch.setattr(selection.files, "whose", denied)
+    monkeypatch.setattr(files, "whose", denied)
     one, other = sessions(ALL)
     assert isinstance(one.error, FileFailed)
     assert isinstance(other, Session)
