@@ -27,7 +27,7 @@ def refusal(session: OpenSession, head: Head) -> Refused:
         remedy = "Say which it is with --format NAME."
         return Refused(f"it may be a session of {names}", where=session.path, state=_STATE, remedy=remedy)
     if session.size > LINE_CAP and begins_document(session.reader, session.size):
-        what = f"it is one JSON document of {session.size:,} bytes, and none over {LINE_CAP >> 20} MiB is read"
+        what = f"it begins as one JSON document, of {session.size:,} bytes, and none over {LINE_CAP >> 20} MiB is read"
         return Refused(what, where=session.path, state=_STATE, remedy="It stays as it is.")
     return _no_session(session, _sample(session, head))
 

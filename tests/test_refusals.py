@@ -112,7 +112,7 @@ def test_a_document_that_is_too_long_is_refused_by_its_size(tmp_path: Path) -> N
     with pytest.raises(Refused) as error:
         compress_session(path)
     assert not isinstance(error.value, NotASession)
-    assert "one JSON document of 67,108,865 bytes, and none over 64 MiB is read" in str(error.value)
+    assert "one JSON document, of 67,108,865 bytes, and none over 64 MiB is read" in str(error.value)
     path.write_bytes(b'{"a": 1}\n')
     os.truncate(path, LINE_CAP + 1)
     with pytest.raises(NotASession, match="its first object has the keys a"):
