@@ -363,7 +363,7 @@ def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) ->
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (b"", "no JSON object"),
+        (b"", "it is empty"),
         (b"\n\n", "no JSON object"),
         (b"plain text\n", "no JSON object"),
         (b'{"a":1}\n', "keys a"),
