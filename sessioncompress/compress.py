@@ -57,25 +57,27 @@ def compress_session(
     dry_run: bool = False,
     force: bool = False,
     form: str | None = None,
+    named: bool = True,
 ) -> CompressionStats:
     """Rewrite a session in place, or with `dry_run` find out what that would do.
 
     `force` lifts the size threshold and `min_saved_kb`, nothing else. `form` names the format, whatever the file
-    looks like: what is not understood as such stays. Returns the statistics; raises
-    SessionCompressError (see errors.py) with the session unchanged.
+    looks like: what is not understood as such stays. A file that nobody `named`, but was met in a folder, is refused
+    where it names no agent. Returns the statistics; raises SessionCompressError (see errors.py) with the session
+    unchanged.
     """
     path = Path(path)
     if (skipped := gate.skip(path, policy, force=force)) is not None:
         return skipped
     with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
-        return compress_open(session, policy, dry_run=dry_run, force=force, form=form)
+        beside = files.beside_of(session.path, policy)
+        return _Run(session, beside, policy, dry_run, force, form, named).compress()
 
 
-def compress_open(
-    session: OpenSession, policy: Policy, *, dry_run: bool = False, force: bool = False, form: str | None = None
-) -> CompressionStats:
-    """Do the same for a session that is open already."""
-    return _Run(session, files.beside_of(session.path, policy), policy, dry_run, force, form).compress()
+def rehearse_open(session: OpenSession, policy: Policy, form: str | None = None) -> CompressionStats:
+    """Find out the same of a session that is open already."""
+    beside = files.beside_of(session.path, policy)
+    return _Run(session, beside, policy, dry_run=True, force=False, form=form, named=True).compress()
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,14 @@ class _Run:
     """One run over one open session."""
 
     def __init__(
-        self, session: OpenSession, beside: Beside, policy: Policy, dry_run: bool, force: bool, form: str | None
+        self,
+        session: OpenSession,
+        beside: Beside,
+        policy: Policy,
+        dry_run: bool,
+        force: bool,
+        form: str | None,
+        named: bool,
     ) -> None:
         self._session = session
         self._beside = beside
@@ -111,6 +120,7 @@ class _Run:
         self._dry_run = dry_run
         self._force = force
         self._form = form
+        self._named = named
         self._least = 0 if force else policy.min_saved_kb * KB
         self._where = str(session.path)
         self._originals: OriginalsReader | None = None
@@ -119,7 +129,7 @@ class _Run:
         self._journal = journals.load(self._beside.journal)
         (check if self._dry_run else recover)(self._session, self._beside, self._journal.lengths)
         self._ours = Ours((self._journal,))
-        self._known = files.read_session(self._session, self._journal, self._form)
+        self._known = files.read_session(self._session, self._journal, self._form, named=self._named)
         strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
         self._strangers = markers_of(self._session, self._form) if strange else NONE
         small = gate.is_small(self._session.size, self._policy, force=self._force)

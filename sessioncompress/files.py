@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from sessioncompress.documents import document_of, pieces_of
-from sessioncompress.errors import NOT_CHANGED, UsageError
-from sessioncompress.formats import detect, format_named, head_of
+from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
+from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
@@ -94,10 +94,17 @@ def whose(path: Path) -> tuple[Format, Name]:
         return form, form.named(head)
 
 
-def read_session(session: OpenSession, journal: Journal, form: str | None = None) -> Known:
-    """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of()."""
+def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
+    """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of().
+
+    Raises NotASession, too, where nobody `named` the file, and it names no agent itself.
+    """
     head = head_in(session)
     known = format_named(form) if form else _recognised(session, head)
+    if not (form or named) and known.name in NAMELESS:
+        what = f"this looks like a session of the format {known.name}, which names no agent"
+        remedy = f"Name the file itself, or say --format {known.name}."
+        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
     found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
     return Known(known, known.named(head).id, found, rewritten)

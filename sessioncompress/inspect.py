@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.account import turns_of
-from sessioncompress.compress import compress_open
+from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
 from sessioncompress.model import Block, Standing
 from sessioncompress.ours import Ours
@@ -24,7 +24,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
     """
     with open_session(Path(path), writing=False) as session:
         # First, so that what is known of the lines is never held twice.
-        would = compress_open(session, policy, dry_run=True, form=form)
+        would = rehearse_open(session, policy, form)
         beside = files.beside_of(session.path, policy)
         known = files.read_session(session, journals.load(beside.journal), form)
         return SessionStats(

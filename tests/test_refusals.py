@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from sessioncompress.audit import verify_session
+from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.jsonl import LINE_CAP
@@ -63,6 +65,12 @@ KNOWN: list[tuple[str, bytes, str, str]] = [
     ("a saved chat", document({"history": [CONTENT]}), "/chat save", CHATS),
     ("an older saved chat", document([CONTENT, CONTENT]), "/chat save", CHATS),
     ("a restore point", document(POINT), "for /restore", CHATS),
+    (
+        "data for training",
+        b'{"messages": [{"role": "user", "content": "x"}]}\n' * 2,
+        "a list of whole conversations, as in data for training",
+        "Name a session of pi",
+    ),
     (
         "Codex of mid-2025",
         document({"id": "x", "timestamp": "2025", "instructions": None}, None) + b'\n{"record_type": "state"}\n',
@@ -137,3 +145,18 @@ def test_pi_is_not_at_odds_with_its_relatives(tmp_path: Path) -> None:
     more = [{"type": "mode_change", "id": "1"}, {"type": "custom", "customType": "openclaw.cache-ttl", "id": "2"}]
     path.write_bytes(PiSession().bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in more))
     assert compress_session(path, EAGER).format == "oh-my-pi"
+
+
+def test_a_chat_that_is_only_met_names_no_agent(tmp_path: Path) -> None:
+    """It may be anything, in a folder; named itself, or by its format, it is a session."""
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(fixture("chat.jsonl"))
+    before = snapshot(path)
+    run = CliRunner()
+    met = run.invoke(main, ["compress", "--force", str(tmp_path)])
+    assert met.exit_code == 0
+    assert met.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert snapshot(path) == before
+    for arguments in (["--dry-run", str(path)], ["--format", "openai-chat", str(tmp_path)]):
+        assert "chat.jsonl: " in run.invoke(main, ["compress", "--force", *arguments]).stdout
+    assert b"[[sessioncompress: " in path.read_bytes()

@@ -88,9 +88,8 @@ def compress(
             return skipped
         from sessioncompress.compress import compress_session
 
-        return replace(
-            compress_session(found.path, policy, dry_run=rehearse, force=force, form=form), path=str(found.path)
-        )
+        done = compress_session(found.path, policy, dry_run=rehearse, force=force, form=form, named=found.named)
+        return replace(done, path=str(found.path))
 
     done: list[CompressionStats] = []
     passed_over = 0

@@ -34,6 +34,8 @@ FORMATS: tuple[Format, ...] = (
 """In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 
 NAMES = tuple(sorted(each.name for each in FORMATS))
+NAMELESS = frozenset({Chat.name})
+"""The formats that name no agent: a file of one that is only met in a folder may be anything, test data say."""
 
 AGENTS = (
     "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"

@@ -107,10 +107,10 @@ class GenCode:
         return all(values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries)
 
     def named(self, head: Head) -> Name:
-        """Return the session's id and that of the one it was forked from."""
+        """Return the session's id, that of the one it was forked from, and its folder."""
         metadata = _metadata(head)
         parent = values.text(metadata.get("parentId"))
-        return Name(values.text(metadata.get("id")), (parent,) if parent else ())
+        return Name(values.text(metadata.get("id")), (parent,) if parent else (), values.text(metadata.get("cwd")))
 
     def reader(self) -> Reader:
         """Return a reader for one session."""

@@ -8,8 +8,12 @@ FIRST_BYTES = 4096
 _SIGNS: tuple[tuple[bytes, ...], ...] = (
     (b'"sessionId"', b'"projectHash"'),
     (b'"info"', b'"projectID"', b'"directory"'),
+    (b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
 )
-"""The keys that stand there in sessions of Gemini CLI; and in exports of OpenCode."""
+"""The keys that stand there in sessions of Gemini CLI, in exports of OpenCode, and in sessions of gencode.
+
+A chat names no agent: it has none, since a document that is only met may be anything.
+"""
 
 
 def may_be_session(first: bytes) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.documents import document_of
 from sessioncompress.errors import UsageError
-from sessioncompress.formats import FORMATS, NAMES, detect, format_named, head_of
+from sessioncompress.formats import FORMATS, NAMELESS, NAMES, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES
 from sessioncompress.formats.others import Sample, seen
 from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
@@ -198,11 +198,6 @@ def test_documents() -> None:
     assert of_file(GenCodeSession().message("user", "hello").bytes()) == "gencode"
 
 
-def test_data_for_training_are_refused_by_name() -> None:
-    """So that nobody wonders why."""
-    assert "data for training" in seen(head_of(lines({"messages": [ASKED, SAID]}, {"messages": [ASKED, SAID]})))
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_fixtures(name: str) -> None:
     """Every one is whose it is."""
@@ -242,9 +237,12 @@ def test_a_format_has_a_name() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if name.endswith(".json") and "/" not in name])
 def test_documents_are_met_in_folders(name: str) -> None:
-    """A walk looks at their beginnings only: what tells them stands there, also where a message is long."""
+    """A walk looks at their beginnings only: what tells them stands there, also where a message is long.
+
+    Of a chat nothing tells whose it is: it must be named.
+    """
     data = (FIXTURES / name).read_bytes()
-    assert may_be_session(data[:FIRST_BYTES])
+    assert may_be_session(data[:FIRST_BYTES]) is (of_file(data) not in NAMELESS)
 
 
 @pytest.mark.parametrize(
