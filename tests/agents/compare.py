@@ -17,6 +17,9 @@ _FORM = re.compile(r"\n?\[\[sessioncompress: [^\[\]\n]*\]\]")
 _UNSAID = frozenset({"system", "developer"})
 """Roles whose texts come from the agent, not from the session."""
 
+_REMINDER = "<system-reminder>"
+"""So begins what Claude Code itself says in the user's name; in the session it is an attachment."""
+
 _LONGEST = 80
 
 
@@ -108,8 +111,12 @@ def _part(where: str, old: Part, new: Part, *, ours: bool) -> Iterator[str]:
         yield from _call(where, old, new)
     elif old.kind is Kind.RESULT:
         yield from _result(where, old, new)
-    elif old.value != new.value and not ours:
+    elif old.value != new.value and not ours and not _reminds(old.value, new.value):
         yield f"{where}: {old.kind} changed from {_short(old.value)} to {_short(new.value)}"
+
+
+def _reminds(old: Any, new: Any) -> bool:
+    return isinstance(old, str) and old.startswith(_REMINDER) and _stands_for(new, old)
 
 
 def _call(where: str, old: Part, new: Part) -> Iterator[str]:

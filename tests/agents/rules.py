@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tests.agents import rules_anthropic, rules_gemini
 from tests.agents.bodies import Api, Body, Kind, Message, Part, api_of, messages
-
-_ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_ANTHROPIC_FIELDS = {
-    "text": {"text", "citations"},
-    "thinking": {"thinking", "signature"},
-    "redacted_thinking": {"data"},
-    "tool_use": {"id", "name", "input", "caller"},
-    "tool_result": {"tool_use_id", "content", "is_error"},
-    "image": {"source"},
-}
 
 
 def problems(body: Body, reasoned: frozenset[str] = frozenset()) -> list[str]:
@@ -26,11 +16,11 @@ def problems(body: Body, reasoned: frozenset[str] = frozenset()) -> list[str]:
     found = [*_shape(messages(body))]
     match api:
         case Api.ANTHROPIC:
-            found += [*_pairs_at_once(messages(body)), *_anthropic(body)]
+            found += [*_pairs_at_once(messages(body)), *rules_anthropic.problems(body)]
         case Api.CHAT:
             found += [*_pairs_at_once(_answers_joined(messages(body))), *_argument_strings(_chat_calls(body))]
         case Api.GEMINI:
-            found += _gemini_pairs(messages(body))
+            found += rules_gemini.problems(body)
         case Api.RESPONSES:
             found += [*_pairs_in_order(messages(body)), *_responses(body), *lone_items(body, reasoned)]
     return found
@@ -127,42 +117,6 @@ def _pairs_in_order(found: Sequence[Message]) -> Iterator[str]:
             answered.append(part.call)
     yield from (f"call {call} has no result" for call in waiting)
     yield from _repeated("result", answered)
-
-
-def _gemini_pairs(found: Sequence[Message]) -> Iterator[str]:
-    """Gemini pairs by order: the next content answers the calls of this one, name by name."""
-    before: Message | None = None
-    for number, message in enumerate([*found, None]):
-        calls = [part.name for part in _of(Kind.CALL, before)]
-        results = [part.name for part in _of(Kind.RESULT, message)]
-        if sorted(calls) != sorted(results):
-            yield f"message {number}: results of {results} follow calls of {calls}"
-        before = message
-
-
-def _anthropic(body: Body) -> Iterator[str]:
-    if body["messages"] and body["messages"][0]["role"] != "user":
-        yield "the first message is not the user's"
-    for number, message in enumerate(body["messages"]):
-        content = message["content"]
-        for block in content if isinstance(content, list) else ():
-            yield from (f"message {number}: {said}" for said in _anthropic_block(block))
-
-
-def _anthropic_block(block: dict[str, Any]) -> Iterator[str]:
-    kind = str(block.get("type"))
-    extra = set(block) - _ANTHROPIC_FIELDS.get(kind, set()) - {"type", "cache_control"}
-    if extra:
-        yield f"{kind}: extra inputs are not permitted: {sorted(extra)}"
-    if kind == "thinking" and not block.get("signature"):
-        yield "a thinking block has no signature"
-    if kind == "redacted_thinking" and not block.get("data"):
-        yield "a redacted thinking block has no data"
-    if kind == "tool_use" and not _ANTHROPIC_ID.fullmatch(str(block.get("id"))):
-        yield f"the call id {block.get('id')} has characters that are not allowed"
-    if kind == "tool_result" and isinstance(block.get("content"), list):
-        for inner in block["content"]:
-            yield from _anthropic_block(inner)
 
 
 def _responses(body: Body) -> Iterator[str]:

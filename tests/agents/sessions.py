@@ -30,7 +30,7 @@ def of_corpus(part: str) -> Path:
     """Return the one real session whose name holds this; skips where there are none."""
     if not CORPUS.is_dir():
         pytest.skip("there are no real sessions beside the repository")
-    return next(CORPUS.glob(f"*/*{part}*.jsonl"))
+    return next(CORPUS.glob(f"*/*{part}*.json*"))
 
 
 def compressed(session: Path, policy: Policy) -> Path:

@@ -1,0 +1,72 @@
+"""Resumes a session with the installed Gemini CLI, and returns the request that it sent to the model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.agents.installed import MODULES, node, program
+from tests.agents.resuming import PROMPT, request_of
+from tests.agents.standin import Request
+
+VERSION = "0.61.0"
+PLACEHOLDER = "skip_thought_signature_validator"
+"""The signature that the agent gives a call which has none of its own."""
+
+_SETTINGS: dict[str, Any] = {
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "telemetry": {"enabled": False},
+}
+_PROJECT = "project"
+
+
+@cache
+def installed() -> bool:
+    """Tell whether the Gemini CLI and a Node to run it are there."""
+    return (MODULES / "@google" / "gemini-cli" / "package.json").is_file() and node() is not None
+
+
+def resume(session: Path, folder: Path) -> Request:
+    """Resume a copy of a session in this folder, which is emptied first, with one more prompt.
+
+    The folder is the same for every session that is compared: the agent tells the model where it is.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    home, cwd = folder / "home", folder / _PROJECT
+    cwd.mkdir(parents=True)
+    chats = home / ".gemini" / "tmp" / _PROJECT / "chats"
+    chats.mkdir(parents=True)
+    (chats.parent / ".project_root").write_text(str(cwd))
+    (home / ".gemini" / "projects.json").write_text(json.dumps({"projects": {str(cwd): _PROJECT}}))
+    (home / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS))
+    shutil.copyfile(session, chats / f"session-2026-01-01T00-00-{'0' * 8}{session.suffix}")
+    script = program(MODULES / "@google" / "gemini-cli", "gemini")
+    start = (str(node()), str(script), "--model", model_of(session), "--resume", "latest", "-p", PROMPT)
+    return request_of(f"Gemini CLI {VERSION}", start, home, cwd, _environment)
+
+
+def messages(session: Path) -> list[dict[str, Any]]:
+    """Return the messages of a session: of its document, or the records of its lines."""
+    if session.suffix == ".json":
+        found: list[dict[str, Any]] = json.loads(session.read_bytes())["messages"]
+        return found
+    return [json.loads(line) for line in session.read_bytes().splitlines()]
+
+
+def model_of(session: Path) -> str:
+    """Return the last model that answered: without a name the agent asks a model which one to take."""
+    return next(str(message["model"]) for message in reversed(messages(session)) if message.get("model"))
+
+
+def _environment(url: str) -> dict[str, str]:
+    return {
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": "no-key",
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }

@@ -1,0 +1,78 @@
+"""A rewritten session is resumed by the real Gemini CLI, which sends what it sends after the original, only less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import Policy
+from tests import blocks
+from tests.agents import gemini
+from tests.agents.bodies import Body, Kind, messages
+from tests.agents.compare import differences
+from tests.agents.installed import need
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+
+CORPUS_RUNS = [
+    "970c70a7",  # Gemini 3, a prompt in parts
+    "cdb14b05",
+    "d0ed8c54",
+    "914f3c63",
+    "f7633853",  # Gemini 2.5
+    "15f05963",
+]
+
+
+@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+@pytest.mark.parametrize("session", sorted(FIXTURES.glob("gemini.json*")), ids=lambda path: path.name)
+def test_a_compressed_fixture_is_resumed(session: Path, policy: Policy, tmp_path: Path) -> None:
+    check(session, policy, tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS)
+def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
+    check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+
+
+def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -> None:
+    """So newer models' answers are kept: what they hold is sent, and neither `args` nor `thoughts` beside it."""
+    document = json.loads((FIXTURES / "gemini.json").read_bytes())
+    for number, message in enumerate(document["messages"]):
+        if message.get("toolCalls"):
+            message["content"] = parts(message, str(number))
+    session = tmp_path / "sealed.json"
+    session.write_text(json.dumps(document))
+    assert signatures(check(session, LITTLE_PROTECTED, tmp_path))
+
+
+def parts(message: Any, seed: str) -> list[Any]:
+    calls = [{"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in message["toolCalls"]]
+    calls[0]["thoughtSignature"] = blocks.signature(seed)
+    return [{"text": "What next?", "thought": True}, {"text": message["content"] or "Now."}, *calls]
+
+
+def check(session: Path, policy: Policy, folder: Path) -> Body:
+    """Compare both requests, and return the one of the rewritten session."""
+    need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
+    original = folder / f"original{session.suffix}"
+    original.write_bytes(session.read_bytes())
+    before = gemini.resume(original, folder / "resumed")
+    after = gemini.resume(compressed(original, policy), folder / "resumed")
+    assert differences(before.body, after.body) == []
+    assert signatures(after.body) == signatures(before.body)
+    assert after.size < before.size
+    return after.body
+
+
+def signatures(body: Body) -> list[tuple[int, str]]:
+    """Return the model's own signatures with their places: here they stay, where other agents may drop them.
+
+    Without thoughts the agent leaves its placeholder out too. It needs none there: the API asks for signatures from
+    the last prompt on, where the agent puts them in whatever a session holds.
+    """
+    held = ((number, part) for number, message in enumerate(messages(body)) for part in message.parts)
+    found = [(number, part.signature) for number, part in held if part.kind is not Kind.THINKING and part.signature]
+    return [(number, signature) for number, signature in found if signature != gemini.PLACEHOLDER]
