@@ -7,16 +7,20 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
-from tests.agents.resuming import PROMPT, request_of
+from tests.agents.replies import anthropic_call
+from tests.agents.resuming import PROMPT, request_of, requests_of
 from tests.agents.standin import Request
 
 OLD, NEW = "2.1.100", "2.1.329"
 """The last that is a script for Node at hand, and one that is a program of its own."""
+
+KEY = "no-key"
 
 
 @cache
@@ -34,20 +38,57 @@ def _version(package: Path) -> str:
     return str(json.loads((package / "package.json").read_bytes())["version"])
 
 
-def resume(version: str, session: Path, folder: Path) -> Request:
-    """Resume a copy of a session in this folder, which is emptied first, with one more prompt.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A session where the agent looks for it."""
 
-    The folder is the same for every session that is compared: the agent tells the model where it is.
+    home: Path
+    cwd: Path
+    resuming: tuple[str, ...]
+    """The options that name the session, and the model that answered last: to it the agent sends thinking back."""
+
+
+def resume(version: str, session: Path, folder: Path) -> Request:
+    """Resume a copy of a session with one more prompt; the folder is as for `placed`."""
+    there = placed(session, folder)
+    start = (*command(version), "-p", *there.resuming, PROMPT)
+    return request_of(f"Claude Code {version}", start, there.home, there.cwd, environment)
+
+
+def resume_subagent(version: str, session: Path, subagent: Path, folder: Path) -> Request:
+    """Let the model of a resumed session send one of its subagents a message; return what that one sent to the model.
+
+    The subagent's lines are put beside the session, as its own; the folder is as for `placed`.
+    """
+    there = placed(session, folder)
+    name = next(str(entry["agentId"]) for entry in entries(subagent))
+    beside = next(there.home.glob(".claude/projects/*")) / there.resuming[1] / "subagents"
+    beside.mkdir(parents=True)
+    shutil.copyfile(subagent, beside / f"agent-{name}.jsonl")
+    asks = anthropic_call("SendMessage", {"to": name, "message": PROMPT, "summary": "The next step."})
+    start = (*command(version), "-p", *there.resuming, PROMPT)
+    found = requests_of(f"Claude Code {version}", start, there.home, there.cwd, with_teams, asks)
+    task = next(str(entry["message"]["content"]) for entry in entries(subagent))
+    (own,) = (request for request in found if task in str(request.body["messages"][0]))
+    return own
+
+
+def placed(session: Path, folder: Path) -> Placed:
+    """Put a copy of a session into this folder, which is emptied first.
+
+    It is to be the same for all sessions that are compared: the agent tells the model where it is.
     """
     shutil.rmtree(folder, ignore_errors=True)
     home, cwd = folder / "home", folder / "project"
     cwd.mkdir(parents=True)
     place = home / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(cwd.resolve()))
     place.mkdir(parents=True)
-    name, model = _named(session)
+    found = list(entries(session))
+    name = next(str(entry["sessionId"]) for entry in found if entry.get("sessionId"))
+    answers = (str(entry["message"]["model"]) for entry in reversed(found) if entry.get("type") == "assistant")
+    model = next(each for each in answers if not each.startswith("<"))
     shutil.copyfile(session, place / f"{name}.jsonl")
-    start = (*command(version), "-p", "--resume", name, "--model", model, PROMPT)
-    return request_of(f"Claude Code {version}", start, home, cwd, _environment)
+    return Placed(home, cwd, ("--resume", name, "--model", model))
 
 
 def entries(session: Path) -> Iterator[dict[str, Any]]:
@@ -56,20 +97,17 @@ def entries(session: Path) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _named(session: Path) -> tuple[str, str]:
-    """Return a session's id, and the last model that answered in it: to it the agent sends its own thinking back."""
-    found = list(entries(session))
-    answers = (entry["message"]["model"] for entry in reversed(found) if entry.get("type") == "assistant")
-    name = next(str(entry["sessionId"]) for entry in found if entry.get("sessionId"))
-    return name, next(str(model) for model in answers if not model.startswith("<"))
-
-
-def _environment(url: str) -> dict[str, str]:
+def environment(url: str) -> dict[str, str]:
     """Keep the agent to itself; nor may it sum up the session, which would be a request of its own."""
     return {
         "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": "no-key",
+        "ANTHROPIC_API_KEY": KEY,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_AUTO_COMPACT": "1",
     }
+
+
+def with_teams(url: str) -> dict[str, str]:
+    """Let the agent have its tool to send subagents messages, which the older version offers only when asked to."""
+    return environment(url) | {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}

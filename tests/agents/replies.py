@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 TEXT = "Understood. Here is the next step."
@@ -11,13 +11,27 @@ TEXT = "Understood. Here is the next step."
 
 def anthropic(model: str, usage: int) -> Iterator[bytes]:
     """Answer `POST /v1/messages`."""
-    start = {"id": "msg_standin", "type": "message", "role": "assistant", "model": model, "content": []}
+    delta = {"type": "text_delta", "text": TEXT}
+    return _anthropic(model, usage, {"type": "text", "text": ""}, delta, "end_turn")
+
+
+def anthropic_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+    """Return what answers `POST /v1/messages` with a call."""
+    block = {"type": "tool_use", "id": "toolu_standin", "name": name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
+    return lambda model, usage: _anthropic(model, usage, block, delta, "tool_use")
+
+
+def _anthropic(
+    model: str, usage: int, block: Mapping[str, Any], delta: Mapping[str, Any], reason: str
+) -> Iterator[bytes]:
+    start = {"id": f"msg_{reason}", "type": "message", "role": "assistant", "model": model, "content": []}
     counts = {"input_tokens": usage, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     yield _named({"type": "message_start", "message": start | {"stop_reason": None, "usage": counts}})
-    yield _named({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
-    yield _named({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}})
+    yield _named({"type": "content_block_start", "index": 0, "content_block": block})
+    yield _named({"type": "content_block_delta", "index": 0, "delta": delta})
     yield _named({"type": "content_block_stop", "index": 0})
-    end = {"stop_reason": "end_turn", "stop_sequence": None}
+    end = {"stop_reason": reason, "stop_sequence": None}
     yield _named({"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}})
     yield _named({"type": "message_stop"})
 

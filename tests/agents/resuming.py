@@ -1,4 +1,4 @@
-"""Starts an agent on a session in a home of its own, with the stand-in for all the world, and returns the request it sent."""
+"""Starts an agent on a session in a home of its own, with the stand-in for all the world, and returns what it sent."""
 
 from __future__ import annotations
 
@@ -7,42 +7,57 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.agents.standin import Request, StandIn
+from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 120
 
 
 class ResumeError(RuntimeError):
-    """The agent did not send the one request of a resumed session."""
+    """The agent did not go on with the session as it should."""
 
 
 def request_of(
     agent: str, command: Sequence[str], home: Path, cwd: Path, environment: Callable[[str], Mapping[str, str]]
 ) -> Request:
-    """Run a command and return the request that it sent; `environment` is given the address of the stand-in.
+    """Run a command and return the one request that it sent; for the rest see `requests_of`."""
+    found = requests_of(agent, command, home, cwd, environment)
+    if len(found) != 1:
+        raise ResumeError(f"{agent} sent {[request.path for request in found]}")
+    return found[0]
 
-    Raises ResumeError where it failed, sent none or several, or wanted to reach anything else.
+
+def requests_of(
+    agent: str,
+    command: Sequence[str],
+    home: Path,
+    cwd: Path,
+    environment: Callable[[str], Mapping[str, str]],
+    first: Reply | None = None,
+) -> list[Request]:
+    """Run a command and return the requests that it sent.
+
+    `environment` is given the address of the stand-in; `first` answers the first request. Raises ResumeError where
+    the command failed, or wanted to reach anything else.
     """
-    with StandIn() as stand_in:
+    with StandIn(first=first) as stand_in:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env={**_environment(home, stand_in.url), **environment(stand_in.url)},
+            env={**environment_of(home, stand_in.url), **environment(stand_in.url)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=SECONDS,
             check=False,
         )
-    sent = [request.path for request in stand_in.requests]
-    if len(sent) != 1 or done.returncode or stand_in.strangers:
-        said = f"exit {done.returncode}, sent {sent}, wanted {stand_in.strangers}"
+    if done.returncode or stand_in.strangers:
+        said = f"exit {done.returncode}, wanted {stand_in.strangers}"
         raise ResumeError(f"{agent}: {said}: {(done.stdout + done.stderr)[-2000:]}")
-    return stand_in.requests[0]
+    return stand_in.requests
 
 
-def _environment(home: Path, url: str) -> dict[str, str]:
+def environment_of(home: Path, url: str) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     return {
         "PATH": os.defpath,

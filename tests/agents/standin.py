@@ -44,6 +44,9 @@ class StandIn:
 
     usage: int = 1000
     reasoned: frozenset[str] = frozenset()
+    first: Reply | None = None
+    """What answers the first request, where that is to be something else."""
+
     requests: list[Request] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
     _server: ThreadingHTTPServer | None = None
@@ -98,6 +101,8 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             if reply is None:
                 self._refuse()
                 return
+            if stand_in.first and not stand_in.requests:
+                reply = stand_in.first
             request = stand_in.record(path, raw)
             model = str(request.body.get("model") or path.rpartition("/")[2].partition(":")[0])
             self._send(200, "text/event-stream", b"".join(reply(model, stand_in.usage)))

@@ -76,3 +76,17 @@ def signatures(body: Body) -> list[tuple[int, str]]:
     held = ((number, part) for number, message in enumerate(messages(body)) for part in message.parts)
     found = [(number, part.signature) for number, part in held if part.kind is not Kind.THINKING and part.signature]
     return [(number, signature) for number, signature in found if signature != gemini.PLACEHOLDER]
+
+
+def test_damage_to_a_session_is_seen(tmp_path: Path) -> None:
+    """What Gemini CLI mends by itself, it mends in the open: here a call without its result."""
+    need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
+    original = FIXTURES / "gemini.json"
+    document = json.loads(original.read_bytes())
+    call = next(call for message in document["messages"] for call in message.get("toolCalls", ()))
+    call["result"] = None
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text(json.dumps(document))
+    before = gemini.resume(original, tmp_path / "resumed")
+    after = gemini.resume(damaged, tmp_path / "resumed")
+    assert differences(before.body, after.body) != []

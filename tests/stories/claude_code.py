@@ -17,6 +17,7 @@ _TURNS = (
     ("Please do.", "Added. It uses three stations, one silent, one listed twice, one fine."),
     ("Thanks, that's all.", "You're welcome."),
 )
+_AGENT = "a1b2c3d4e5f607182"
 _SPILLED = "/tmp/.claude/projects/-tmp/{session}/tool-results/b{number}.txt"
 
 
@@ -55,7 +56,7 @@ def compacted() -> ClaudeSession:
 
 def subagent() -> ClaudeSession:
     """Return what a subagent wrote: one prompt, and all lines beside the main conversation."""
-    made = ClaudeSession("claude-agent", agent="a1b2c3d4")
+    made = ClaudeSession("claude-agent", agent=_AGENT)
     made.user("Find every place that reads the station table. Report file and line.")
     for number in range(6):
         rng = blocks.dice("claude-agent", number)
@@ -150,7 +151,7 @@ def _asks_an_agent(made: ClaudeSession, rng: random.Random) -> None:
         message = {"type": "assistant", "message": said, "uuid": made.leaf}
         made.progress(name, type="agent_progress", message=message, normalizedMessages=[], prompt=prompt)
     report = [blocks.text(texts.markdown(rng, 4))]
-    shown = {"status": "completed", "prompt": prompt, "agentId": "a1b2c3d4", "content": report, "totalTokens": 9000}
+    shown = {"status": "completed", "prompt": prompt, "agentId": _AGENT, "content": report, "totalTokens": 9000}
     made.result(name, report, shown, parent=place)
 
 
