@@ -98,10 +98,11 @@ def entries(session: Path) -> Iterator[dict[str, Any]]:
 
 
 def environment(url: str) -> dict[str, str]:
-    """Keep the agent to itself; nor may it sum up the session, which would be a request of its own."""
+    """Keep the agent to itself, and let it neither sum up a long session first nor find it too long to be sent."""
     return {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE": "100000000",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_AUTO_COMPACT": "1",

@@ -111,12 +111,15 @@ def _part(where: str, old: Part, new: Part, *, ours: bool) -> Iterator[str]:
         yield from _call(where, old, new)
     elif old.kind is Kind.RESULT:
         yield from _result(where, old, new)
-    elif old.value != new.value and not ours and not _reminds(old.value, new.value):
+    elif not ours and not _same_text(old.value, new.value):
         yield f"{where}: {old.kind} changed from {_short(old.value)} to {_short(new.value)}"
 
 
-def _reminds(old: Any, new: Any) -> bool:
-    return isinstance(old, str) and old.startswith(_REMINDER) and _stands_for(new, old)
+def _same_text(old: Any, new: Any) -> bool:
+    """Claude Code ends a text with a line's end where another follows, such as what stands in a picture's place."""
+    if not isinstance(old, str) or not isinstance(new, str):
+        return bool(old == new)
+    return old.removesuffix("\n") == new.removesuffix("\n") or (old.startswith(_REMINDER) and _stands_for(new, old))
 
 
 def _call(where: str, old: Part, new: Part) -> Iterator[str]:

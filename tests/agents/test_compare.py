@@ -189,6 +189,28 @@ def test_an_image_may_become_a_marker_and_nothing_else() -> None:
     assert any("changed and does not say so" in said for said in differences(anthropic(), body))
 
 
+def test_what_claude_code_says_in_the_users_name_may_become_a_marker() -> None:
+    body, reminder = anthropic(), f"<system-reminder>\n{LONG}</system-reminder>\n"
+    content = body["messages"][0]["content"]
+    content.insert(0, {"type": "text", "text": reminder})
+    rewritten = copy.deepcopy(body)
+    rewritten["messages"][0]["content"][0]["text"] = reminder.replace(LONG, PICTURE)
+    assert differences(body, rewritten) == []
+    rewritten["messages"][0]["content"][0]["text"] = reminder.replace(LONG, "A file.")
+    assert any("text changed" in said for said in differences(body, rewritten))
+
+
+def test_a_text_may_end_its_line_before_one_that_was_an_image() -> None:
+    body = anthropic()
+    body["messages"][0]["content"].append({"type": "image", "source": {"data": "AAAA"}})
+    rewritten = copy.deepcopy(body)
+    rewritten["messages"][0]["content"] = [
+        {"type": "text", "text": "List the files.\n"},
+        {"type": "text", "text": PICTURE},
+    ]
+    assert differences(body, rewritten) == []
+
+
 def test_the_message_that_carries_a_tools_pictures_goes_with_them() -> None:
     body = chat()
     del body["messages"][4]
