@@ -49,7 +49,9 @@ def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -
 
 
 def parts(message: Any, seed: str) -> list[Any]:
-    calls = [{"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in message["toolCalls"]]
+    calls: list[dict[str, Any]] = [
+        {"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in message["toolCalls"]
+    ]
     calls[0]["thoughtSignature"] = blocks.signature(seed)
     return [{"text": "What next?", "thought": True}, {"text": message["content"] or "Now."}, *calls]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_a_copy_that_is_nothing_is_drawn_as_nothing(tmp_path: Path) -> None:
     assert "Wrote" not in shown
 
 
-def copies(session: Path) -> list[dict[str, object]]:
+def copies(session: Path) -> list[dict[str, Any]]:
     found = (entry.get("toolUseResult") for entry in claude.entries(session))
     return [copy for copy in found if isinstance(copy, dict)]
 
