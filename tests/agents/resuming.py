@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.agents.installed import MODULES
 from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
@@ -65,4 +66,5 @@ def environment_of(home: Path, url: str) -> dict[str, str]:
         "HTTP_PROXY": url,
         "HTTPS_PROXY": url,
         "NO_PROXY": "127.0.0.1,localhost",
+        "NODE_COMPILE_CACHE": str(MODULES / ".cache" / "compiled"),
     }
