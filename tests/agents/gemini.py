@@ -39,15 +39,21 @@ def resume(session: Path, folder: Path) -> Request:
     shutil.rmtree(folder, ignore_errors=True)
     home, cwd = folder / "home", folder / _PROJECT
     cwd.mkdir(parents=True)
-    chats = home / ".gemini" / "tmp" / _PROJECT / "chats"
-    chats.mkdir(parents=True)
-    (chats.parent / ".project_root").write_text(str(cwd))
+    kept = copy_in(folder, session.suffix)
+    kept.parent.mkdir(parents=True)
+    (kept.parents[1] / ".project_root").write_text(str(cwd))
     (home / ".gemini" / "projects.json").write_text(json.dumps({"projects": {str(cwd): _PROJECT}}))
     (home / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS))
-    shutil.copyfile(session, chats / f"session-2026-01-01T00-00-{'0' * 8}{session.suffix}")
+    shutil.copyfile(session, kept)
     script = program(MODULES / "@google" / "gemini-cli", "gemini")
     start = (str(node()), str(script), "--model", model_of(session), "--resume", "latest", "-p", PROMPT)
     return request_of(f"Gemini CLI {VERSION}", start, home, cwd, _environment)
+
+
+def copy_in(folder: Path, suffix: str) -> Path:
+    """Return where a folder has its session; the agent itself makes a `.jsonl` of a `.json` that it resumes."""
+    chats = folder / "home" / ".gemini" / "tmp" / _PROJECT / "chats"
+    return chats / f"session-2026-01-01T00-00-{'0' * 8}{suffix}"
 
 
 def messages(session: Path) -> list[dict[str, Any]]:
