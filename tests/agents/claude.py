@@ -67,7 +67,7 @@ def resume_subagent(version: str, session: Path, subagent: Path, folder: Path) -
     shutil.copyfile(subagent, beside / f"agent-{name}.jsonl")
     asks = anthropic_call("SendMessage", {"to": name, "message": PROMPT, "summary": "The next step."})
     start = (*command(version), "-p", *there.resuming, PROMPT)
-    found = requests_of(f"Claude Code {version}", start, there.home, there.cwd, with_teams, asks)
+    found = requests_of(f"Claude Code {version}", start, there.home, there.cwd, _with_teams, asks)
     task = next(str(entry["message"]["content"]) for entry in entries(subagent))
     (own,) = (request for request in found if task in str(request.body["messages"][0]))
     return own
@@ -79,9 +79,9 @@ def placed(session: Path, folder: Path) -> Placed:
     It is to be the same for all sessions that are compared: the agent tells the model where it is.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    home, cwd = folder / "home", folder / "project"
+    home, cwd = folder.resolve() / "home", folder.resolve() / "project"
     cwd.mkdir(parents=True)
-    place = home / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(cwd.resolve()))
+    place = home / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(cwd))
     place.mkdir(parents=True)
     found = list(entries(session))
     name = next(str(entry["sessionId"]) for entry in found if entry.get("sessionId"))
@@ -98,7 +98,10 @@ def entries(session: Path) -> Iterator[dict[str, Any]]:
 
 
 def environment(url: str) -> dict[str, str]:
-    """Keep the agent to itself, and let it neither sum up a long session first nor find it too long to be sent."""
+    """Keep the agent to itself, and let it neither sum up a long session first nor find it too long to be sent.
+
+    How long a session is it takes from the usage that the session recorded, whatever has become of it since.
+    """
     return {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": KEY,
@@ -109,6 +112,6 @@ def environment(url: str) -> dict[str, str]:
     }
 
 
-def with_teams(url: str) -> dict[str, str]:
+def _with_teams(url: str) -> dict[str, str]:
     """Let the agent have its tool to send subagents messages, which the older version offers only when asked to."""
     return environment(url) | {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}

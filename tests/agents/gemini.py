@@ -37,7 +37,7 @@ def resume(session: Path, folder: Path) -> Request:
     The folder is the same for every session that is compared: the agent tells the model where it is.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    home, cwd = folder / "home", folder / _PROJECT
+    home, cwd = folder / "home", folder.resolve() / _PROJECT
     cwd.mkdir(parents=True)
     kept = copy_in(folder, session.suffix)
     kept.parent.mkdir(parents=True)

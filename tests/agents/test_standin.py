@@ -82,6 +82,16 @@ def test_the_usage_is_the_one_asked_for() -> None:
     assert events[0]["message"]["usage"]["input_tokens"] == 77
 
 
+def test_the_first_request_may_be_answered_with_a_call() -> None:
+    given = {"to": "a1", "message": "Go on."}
+    with StandIn(first=replies.anthropic_call("SendMessage", given)) as stand_in:
+        called, said = (post(f"{stand_in.url}/v1/messages", PROMPT | {"system": ""}) for _ in range(2))
+    assert called[1]["content_block"]["name"] == "SendMessage"
+    assert json.loads(called[2]["delta"]["partial_json"]) == given
+    assert called[4]["delta"]["stop_reason"] == "tool_use"
+    assert said[2]["delta"]["text"] == replies.TEXT
+
+
 def call(one: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": one, "name": "ls", "input": {}}
 
