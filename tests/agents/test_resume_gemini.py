@@ -49,7 +49,6 @@ def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -
     assert signatures(check(session, LITTLE_PROTECTED, tmp_path))
 
 
-@pytest.mark.skipif(not (FIXTURES / "gemini.jsonl").is_file(), reason="records are not read")
 def test_what_the_agent_makes_of_an_older_session_is_resumed(tmp_path: Path) -> None:
     """It goes on in records: the document's messages, and each of its own more than once."""
     need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
