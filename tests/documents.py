@@ -13,6 +13,7 @@ from tests.session import START
 
 _Bytes = bytes  # the builders have a method of that name
 _FOLDER = "/tmp"
+_CACHE = {"write": 0, "read": 1_800}
 
 
 class GeminiDocument:
@@ -66,7 +67,13 @@ class GeminiDocument:
 
 
 class OpenCodeExport:
-    """A session of OpenCode as `opencode export` writes it; every method adds a message, or parts to the last one."""
+    """A session of OpenCode as `opencode export` writes it; every method adds a message, or parts to the last one.
+
+    It has every field without which OpenCode imports no message.
+    """
+
+    model: Mapping[str, str] = {"providerID": "opencode", "modelID": "glm-5"}
+    tokens: Mapping[str, Any] = {"total": 9_100, "input": 7_000, "output": 270, "reasoning": 0, "cache": _CACHE}
 
     def __init__(self, seed: str = "opencode") -> None:
         self._rng = blocks.dice(seed)
@@ -93,25 +100,25 @@ class OpenCodeExport:
 
     def user(self, text: str, diff: str = "") -> Self:
         """Add what the user says; the agent adds the diffs that came of it."""
-        info = {
-            "role": "user",
-            "agent": "build",
-            "summary": {"diffs": [{"file": "a.py", "patch": diff}] if diff else []},
-        }
-        return self._message(info).part("text", text=text)
+        diffs = [{"file": "a.py", "patch": diff, "additions": 2, "deletions": 1}] if diff else []
+        return self._asks(summary={"diffs": diffs}).part("text", text=text)
 
     def compaction(self, summary: str) -> Self:
         """Add a compaction: a message that asks for it, and the summary."""
-        self._message({"role": "user", "agent": "build"}).part("compaction", auto=True)
+        self._asks().part("compaction", auto=True)
         self.assistant(summary=True, finish="stop")
         return self.part("text", text=summary)
 
     def assistant(self, **more: Any) -> Self:
         """Add a message of the model."""
-        tokens = {"total": 9_100, "input": 7_000, "output": 270, "reasoning": 0, "cache": {"write": 0, "read": 1_800}}
         asked = next(each["info"]["id"] for each in reversed(self.messages) if each["info"]["role"] == "user")
-        info = {"parentID": asked, "role": "assistant", "modelID": "glm-5", "providerID": "opencode", "cost": 0.004}
-        return self._message({**info, "tokens": tokens, "finish": "tool-calls", **more})
+        info = {"parentID": asked, "role": "assistant", "mode": "build", "agent": "build", **self.model, "cost": 0.004}
+        where = {"path": {"cwd": _FOLDER, "root": "/"}}
+        return self._message({**info, **where, "tokens": self.tokens, "finish": "tool-calls", **more})
+
+    def finish(self, reason: str) -> Self:
+        """End a step of the model."""
+        return self.part("step-finish", reason=reason, cost=0.004, tokens=self.tokens)
 
     def part(self, kind: str, /, **more: Any) -> Self:
         """Add a part to the last message."""
@@ -132,6 +139,9 @@ class OpenCodeExport:
             "time": {"start": at, "end": at + 8},
         }
         return self.part("tool", tool=tool, callID=f"call_{blocks.hexes(24, self.session, self._made)}", state=state)
+
+    def _asks(self, **more: Any) -> Self:
+        return self._message({"role": "user", "agent": "build", "model": self.model, **more})
 
     def _message(self, info: dict[str, Any]) -> Self:
         self._milliseconds += self._rng.randint(1_000, 40_000)

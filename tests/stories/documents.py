@@ -54,7 +54,7 @@ def opencode() -> OpenCodeExport:
             made.tool("grep", {"pattern": "silent", "include": "*.py"}, listed, {"matches": 30, "preview": listed})
             log = texts.log_lines(rng, 40)
             made.tool("bash", {"command": "tail -40 logs/service.log"}, log, {"output": log, "exit": 0})
-            made.part("step-finish", reason="tool-calls", cost=0.004)
+            made.finish("tool-calls")
         if number in (1, 3):
             _writes(made, rng, number)
         made.assistant(finish="stop").part("text", text=said)
