@@ -146,15 +146,15 @@ class Applier:
             self._add(number, raw, original, rewritten, b"".join(blocks))
         else:
             self._recorded[number] = original
-        self.done.lines.put(number, self._with_tools(number, self._view.form.reader().line(new.raw, new.entry)))
+        self.done.lines.put(number, self._in_its_place(number, self._view.form.reader().line(new.raw, new.entry)))
         self.done.changed.append(number)
         self._count(new.replacements)
 
-    def _with_tools(self, number: int, line: Line) -> Line:
-        """Return a rewritten line with its tools: a result may not name its own, and is read alone here."""
+    def _in_its_place(self, number: int, line: Line) -> Line:
+        """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
         tools = {block.call: block.tool for block in self._view.lines.blocks_of(number)}
         blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
-        return line._replace(blocks=tuple(blocks))
+        return line._replace(blocks=tuple(blocks), response=self._view.lines.responses[number])
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""

@@ -247,12 +247,19 @@ class Rollout:
 
 
 def skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:
-    """Return what of a line's payload no run may change: all but outputs, long arguments, images and copies."""
+    """Return what of a line's payload no run may change: all but outputs, long arguments, images and copies.
+
+    Reasoning may go with the ids of its response: that nothing of it is parted, `parted` checks.
+    """
     if kind == "event_msg" and payload["type"].endswith("_end"):
         return kinds(payload)
     if kind == "compacted":
         return [{**item, "content": kinds(item.get("content"))} for item in payload["replacement_history"]]
+    if payload.get("type") in ("reasoning", "other"):
+        return {key: value for key, value in payload.items() if key not in ("type", "encrypted_content")}
     changed: Block = {}
+    if kind == "response_item":
+        payload = {key: value for key, value in payload.items() if key != "id" or payload.get("role") == "user"}
     if "images" in payload:
         changed["images"] = list
     if payload.get("type") == "message":
@@ -262,6 +269,28 @@ def skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:
         is_output = key == "output" and not (isinstance(inside, dict) and "metadata" in inside)
         changed[key] = kinds(payload[key]) if is_output else outline(inside)
     return {**payload, **changed}
+
+
+def parted(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
+    """Return the responses, by their first lines, that lost reasoning or ids, and not all of both."""
+    gone: dict[int, list[bool]] = {}
+    thinks: set[int] = set()
+    first = -1
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        item, now = old["payload"], new["payload"]
+        if old["type"] != "response_item":
+            continue
+        if item.get("role", "assistant") != "assistant" or item["type"].endswith("_output"):
+            first = -1
+            continue
+        first = number if first < 0 else first
+        if item["type"] == "reasoning":
+            thinks.add(first)
+            gone.setdefault(first, []).append(now["type"] != "reasoning")
+            assert now["type"] == "other" or now == item
+        elif "id" in item:
+            gone.setdefault(first, []).append("id" not in now)
+    return [number for number, each in gone.items() if any(each) and not (all(each) and number in thinks)]
 
 
 def is_image(part: Block) -> bool:

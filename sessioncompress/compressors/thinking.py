@@ -29,7 +29,7 @@ def propose(view: View) -> Iterator[Change]:
                 group = ties.group_of(first.setdefault(response, number))
             yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
     for number in sorted(loosened):
-        yield from ties.changes(view, number)
+        yield from ties.changes(view, number, ties.group_of(first.get(view.lines.responses[number], number)))
 
 
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from sessioncompress.compressors.base import View
 from sessioncompress.model import Change, Kind, Line, Standing, Treatment
@@ -20,20 +20,26 @@ def loosened(view: View) -> frozenset[int]:
     if not view.policy.strip_thinking:
         return frozenset()
     names = _names(view) if view.tied else Counter()
+    kept = {name for name, numbers in _spread(view).items() if not _may_go(view, numbers)}
     return frozenset(
-        number for number in view.tied if number not in view.latest_thinking and _all_free(view, number, names)
+        number
+        for number in view.tied
+        if number not in view.latest_thinking
+        and (
+            view.lines.responses[number] not in kept if view.lines.responses[number] else _all_free(view, number, names)
+        )
     )
 
 
-def changes(view: View, number: int) -> Iterator[Change]:
+def changes(view: View, number: int, group: int) -> Iterator[Change]:
     """Yield the changes to the ties of one loosened line and of the results of its calls."""
     line = view.lines[number]
-    yield from _own(number, line, group_of(number))
+    yield from _own(number, line, group)
     cut = {tie.value for tie in line.facts.ties if tie.value}
     ids = {call.id for call in line.calls if call.name in cut}
     for answer in view.answers.get(number, ()):
         if view.lines.answers[answer] in ids:
-            yield from _own(answer, view.lines[answer], group_of(number))
+            yield from _own(answer, view.lines[answer], group)
 
 
 def _own(number: int, line: Line, group: int) -> Iterator[Change]:
@@ -42,6 +48,35 @@ def _own(number: int, line: Line, group: int) -> Iterator[Change]:
         block = next((block for block in line.blocks if block.path == tie.path), None)
         saves = block.size if block else tie.size
         yield Change(number, tie.path, treatment, saves, block, value=tie.value, group=group)
+
+
+def _spread(view: View) -> Mapping[str, Sequence[int]]:
+    """Return the lines of the responses that an agent writes in several, and in which something is tied."""
+    found: dict[str, list[int]] = {}
+    for number in view.tied:
+        if name := view.lines.responses[number]:
+            found[name] = []
+    for number, name in enumerate(view.lines.responses) if found else ():
+        if name in found:
+            found[name].append(number)
+    return found
+
+
+def _may_go(view: View, numbers: Sequence[int]) -> bool:
+    """Say whether a response may lose its thinking: it has some, none of its lines must stay, one says something."""
+    facts = view.lines.facts
+    bound = [number for number in numbers if facts[number].thinks or facts[number].ties or facts[number].sealed]
+    thinks = [number for number in numbers if facts[number].thinks]
+    return (
+        bool(thinks)
+        and view.lines.responses[numbers[0]] in view.speaking
+        and all(_may_change(view, number) and number not in view.latest_thinking for number in bound)
+        and all(_holds_thinking(view, number) for number in thinks)
+    )
+
+
+def _holds_thinking(view: View, number: int) -> bool:
+    return any(block.kind is Kind.THINKING for block in view.lines.blocks_of(number))
 
 
 def _names(view: View) -> Counter[str]:
@@ -60,7 +95,7 @@ def _cut(call: str, short: dict[str, str]) -> str:
 def _all_free(view: View, number: int, names: Counter[str]) -> bool:
     """Say whether every line of the group may change and the message keeps no thinking."""
     line = view.lines[number]
-    if line.facts.thinks and not any(block.kind is Kind.THINKING for block in line.blocks):
+    if line.facts.thinks and not _holds_thinking(view, number):
         return False
     if not line.facts.thinks and not line.facts.bound:
         return False

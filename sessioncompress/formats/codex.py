@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import codex_events, tree, values
+from sessioncompress.formats import codex_events, codex_reasoning, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, PAYLOAD, RESULTS, RolloutReader, arguments_of
@@ -85,7 +85,7 @@ class Codex:
             return False
         match entry.get("type"), inner:
             case "response_item", _:
-                return _may_change_item(payload, inner, value)
+                return codex_reasoning.may_become(payload, inner, value) or _may_change_item(payload, inner, value)
             case "event_msg", _:
                 return codex_events.may_become(payload, inner, value)
             case "compacted", ("replacement_history", int(index), "content", *part):

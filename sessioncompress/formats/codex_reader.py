@@ -14,6 +14,7 @@ from sessioncompress import marker
 from sessioncompress.formats import codex_events, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.codex_outputs import images_in, output_texts, result_text
+from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 from sessioncompress.splice import within
 
@@ -47,14 +48,16 @@ class RolloutReader:
     _said: set[int] = field(default_factory=set)
     """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
 
+    _responses: Responses = field(default_factory=Responses)
+
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know of this line."""
         payload = values.fields(entry.get(PAYLOAD))
         match entry.get("type"):
             case "session_meta":
                 return _line(raw, Role.HEADER)
-            case "response_item":
-                return self._item(raw, payload)
+            case "response_item" if payload:
+                return self._responses.placed(self._item(raw, payload), payload, PAYLOAD)
             case "event_msg":
                 return _event(raw, payload)
             case "compacted" if isinstance(payload.get("replacement_history"), list):
@@ -70,7 +73,7 @@ class RolloutReader:
         if kind in _MESSAGES:
             self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
             return _message(raw, item)
-        return _line(raw, Role.ASSISTANT if kind == "reasoning" else Role.OTHER)
+        return _line(raw, Role.ASSISTANT if is_reasoning(item) else Role.OTHER)
 
     def _call(self, raw: bytes, item: Mapping[str, Any], path: Path) -> Line:
         call = values.text(item.get("call_id")) or values.text(item.get("id"))
