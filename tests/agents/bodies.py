@@ -146,6 +146,11 @@ def _responses_item(item: Any) -> Message:
             value = _parsed(item.get("arguments")) if kind == "function_call" else item.get("input")
             call = Part(Kind.CALL, value, item.get("call_id", ""), item.get("name", ""), item=item.get("id") or "")
             return Message("assistant", (call,), item)
+        case "local_shell_call":
+            call = Part(
+                Kind.CALL, item.get("action"), item.get("call_id", ""), "local_shell", item=item.get("id") or ""
+            )
+            return Message("assistant", (call,), item)
         case "function_call_output" | "custom_tool_call_output":
             inner = tuple(_responses_part(b) for b in _blocks(item.get("output")))
             return Message("tool", (Part(Kind.RESULT, inner, item.get("call_id", "")),), item)

@@ -1,0 +1,140 @@
+"""Resumes a rollout with the installed Codex CLI, and returns the request that it would have sent to the model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.agents.installed import MODULES
+from tests.agents.standin import Request, StandIn
+
+PROMPT = "next step"
+SECONDS = 60
+PROVIDER = "standin"
+"""A resume needs a provider of the session's own name, and those that Codex has itself cannot be sent elsewhere."""
+
+
+class ResumeError(RuntimeError):
+    """Codex did not send the request of a resumed session."""
+
+
+@cache
+def program() -> Path | None:
+    """Return Codex's own program, which npm brings in a package for each platform."""
+    found = (path for path in sorted(MODULES.glob("@openai/codex-*/vendor/*/*/codex")) if os.access(path, os.X_OK))
+    return next(found, None)
+
+
+def ours(session: Path, copy: Path) -> Path:
+    """Copy a rollout with only its headers changed: they name the provider, which here is the stand-in."""
+    lines = session.read_bytes().splitlines(keepends=True)
+    copy.write_bytes(b"".join(_with_provider(line) if b'"session_meta"' in line else line for line in lines))
+    return copy
+
+
+def _with_provider(line: bytes) -> bytes:
+    entry = json.loads(line)
+    if entry["type"] != "session_meta":
+        return line
+    entry["payload"]["model_provider"] = PROVIDER
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def resume(session: Path, workdir: Path) -> Request:
+    """Resume a copy of a rollout with one more prompt, and return the request that Codex sent.
+
+    It names the folder that it works in, which for all runs of a test is the one around their own.
+    """
+    with StandIn() as stand_in:
+        home = _home(workdir / "codex-home", stand_in.url, _model(session))
+        meta = next(_payloads(session, "session_meta"))
+        folder = home / "sessions" / "2026" / "03" / "02"
+        folder.mkdir(parents=True)
+        shutil.copyfile(session, folder / f"rollout-2026-03-02T09-00-00-{meta['id']}.jsonl")
+        arguments = ["exec", "resume", "--skip-git-repo-check", str(meta["id"]), PROMPT]
+        done = _start(arguments, home, workdir.parent, stand_in.url)
+    if len(stand_in.requests) != 1 or done.returncode:
+        sent = [request.path for request in stand_in.requests]
+        raise ResumeError(f"Codex: exit {done.returncode}, sent {sent}: {(done.stdout + done.stderr)[-2000:]}")
+    if stand_in.strangers:
+        raise ResumeError(f"Codex wanted to reach {stand_in.strangers}")
+    return stand_in.requests[0]
+
+
+def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
+    for line in session.read_bytes().splitlines():
+        entry = json.loads(line)
+        if entry.get("type") == kind:
+            yield entry["payload"]
+
+
+def _model(session: Path) -> str:
+    """Return the model of the last turn."""
+    return str([turn["model"] for turn in _payloads(session, "turn_context")][-1])
+
+
+def _home(home: Path, url: str, model: str) -> Path:
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    (home / "config.toml").write_text(
+        f"""\
+model = "{model}"
+model_provider = "{PROVIDER}"
+model_context_window = 10000000
+model_auto_compact_token_limit = 9000000
+approval_policy = "never"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+web_search = "disabled"
+
+[analytics]
+enabled = false
+
+[feedback]
+enabled = false
+
+[history]
+persistence = "none"
+
+[features]
+apps = false
+plugins = false
+
+[model_providers.{PROVIDER}]
+name = "The stand-in"
+base_url = "{url}/v1"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+    )
+    return home
+
+
+def _start(arguments: list[str], home: Path, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
+    started = program()
+    if started is None:
+        raise ResumeError("Codex is not installed")
+    return subprocess.run(
+        [str(started), *arguments],
+        cwd=cwd,
+        env={
+            "PATH": os.defpath,
+            "HOME": str(home),
+            "CODEX_HOME": str(home),
+            "HTTP_PROXY": url,
+            "HTTPS_PROXY": url,
+            "NO_PROXY": "127.0.0.1,localhost",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

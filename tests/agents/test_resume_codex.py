@@ -1,0 +1,105 @@
+"""A rewritten rollout is resumed by the real Codex CLI, which sends what it sends after the original, only less."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress import Policy
+from tests.agents import codex
+from tests.agents.compare import differences
+from tests.agents.installed import need
+from tests.agents.rules import reasoned_ids
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.standin import Request
+
+FIXTURE_RUNS = [
+    ("codex", NO_THRESHOLDS),
+    ("codex", LITTLE_PROTECTED),
+    ("codex-older", NO_THRESHOLDS),
+    ("codex-older", LITTLE_PROTECTED),
+]
+
+CORPUS_RUNS = [
+    "019ed50c",  # no ids, calls of all kinds
+    "019ed893",  # a compaction
+    "019efc87",  # ids, a compaction
+    "019f03e0",  # ids, two compactions, another model
+    "019f1d64",  # ids, no compaction
+    "01a00ba5",  # ids, messages between agents
+    "01a0108e",
+]
+
+
+@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected"] * 2)
+def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Path) -> None:
+    before, after = check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
+    assert after.size < before.size or policy is NO_THRESHOLDS
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS)
+def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
+    before, after = check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+    assert after.size < before.size
+
+
+def check(session: Path, policy: Policy, folder: Path) -> tuple[Request, Request]:
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(session, folder / session.name)
+    before, after = resumed(original, compressed(original, policy), folder)
+    assert differences(before.body, after.body) == []
+    assert after.size <= before.size
+    return before, after
+
+
+def resumed(original: Path, rewritten: Path, folder: Path) -> tuple[Request, Request]:
+    """Resume both at once: starting an agent takes longer than all else. A request may name the folder."""
+    with ThreadPoolExecutor(2) as pool:
+        before = pool.submit(codex.resume, original, folder / "one")
+        after = pool.submit(codex.resume, rewritten, folder / "two")
+        return before.result(), after.result()
+
+
+def kinds(request: Request, *wanted: str) -> list[Any]:
+    """Return the items of these types."""
+    return [item for item in request.body["input"] if item.get("type") in wanted]
+
+
+def test_reasoning_goes_with_the_ids_of_its_response(tmp_path: Path) -> None:
+    """What decided that it goes: Codex leaves the item out, keeps all others in their places, and sends them nameless."""
+    before, after = check(FIXTURES / "codex.jsonl", LITTLE_PROTECTED, tmp_path)
+    assert 0 < len(kinds(after, "reasoning")) < len(kinds(before, "reasoning"))
+    assert kinds(after, "other") == []
+    calls = [len(kinds(each, "function_call", "custom_tool_call")) for each in (before, after)]
+    assert calls[0] == calls[1]
+    assert reasoned_ids(after.body) < reasoned_ids(before.body)
+
+
+def test_damage_to_a_rollout_is_seen(tmp_path: Path) -> None:
+    """Codex itself answers a call whose output is gone, and drops an output whose call is."""
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / "codex.jsonl", tmp_path / "whole.jsonl")
+    damaged = tmp_path / "damaged.jsonl"
+    lines = original.read_bytes().splitlines(keepends=True)
+    place = next(number for number in reversed(range(len(lines))) if b'"function_call_output"' in lines[number])
+    entry = json.loads(lines[place])
+    entry["payload"]["output"] = {"text": "an object"}
+    lines[place] = json.dumps(entry).encode() + b"\n"
+    damaged.write_bytes(b"".join(lines))
+    before, after = resumed(original, damaged, tmp_path)
+    assert any("changed and does not say so: 'aborted'" in said for said in differences(before.body, after.body))
+
+
+def test_reasoning_that_is_gone_alone_is_seen(tmp_path: Path) -> None:
+    """With the ids of its response still there: what the API refuses."""
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / "codex.jsonl", tmp_path / "whole.jsonl")
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_bytes(original.read_bytes().replace(b'"type":"reasoning"', b'"type":"other"'))
+    before, after = resumed(original, damaged, tmp_path)
+    found = differences(before.body, after.body)
+    assert any("stands without its reasoning item" in said for said in found)
