@@ -58,8 +58,8 @@ def opencode() -> OpenCodeExport:
         if number in (1, 3):
             _writes(made, rng, number)
         made.assistant(finish="stop").part("text", text=said)
-        if number == 1:
-            made.compaction("The page of silent gauges is built. Two gauges were silent last night.")
+        if number == 0:
+            made.compaction("Two gauges were silent last night, both from two in the morning on.")
     return made
 
 

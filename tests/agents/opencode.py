@@ -1,0 +1,141 @@
+"""Imports an exported session into the installed OpenCode, resumes it, and returns the request that it would have sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.agents.installed import MODULES
+from tests.agents.standin import Request, StandIn
+
+PROMPT = "next step"
+SECONDS = 180
+_CLIENTS = {"openai": "@ai-sdk/openai", "anthropic": "@ai-sdk/anthropic", "copilot": "@ai-sdk/github-copilot"}
+"""The clients whose data stand in a session, by the key under which they do: a resume with another leaves these out."""
+
+
+class ResumeError(RuntimeError):
+    """OpenCode did not send the request of a resumed session."""
+
+
+@cache
+def program() -> Path | None:
+    """Return OpenCode's own program, which npm brings in a package for each platform."""
+    found = (path for path in sorted(MODULES.glob("opencode-*/bin/opencode")) if os.access(path, os.X_OK))
+    return next((path for path in found if path.parent.parent.name != "opencode-ai"), None)
+
+
+def resume(session: Path, workdir: Path) -> Request:
+    """Import a session, resume it with one more prompt, and return the request that OpenCode sent."""
+    document = json.loads(session.read_bytes())
+    provider, model = _model(document)
+    with StandIn() as stand_in:
+        home = _home(workdir / "opencode-home")
+        environment = _environment(home, stand_in.url, _config(document, provider, model, stand_in.url))
+        name = document["info"]["id"]
+        imported = _start(["import", str(session.absolute())], home, environment)
+        if imported.returncode or f"Imported session: {name}" not in imported.stdout:
+            raise ResumeError(f"OpenCode did not import: {(imported.stdout + imported.stderr)[-2000:]}")
+        done = _start(["run", "--session", name, "--model", f"{provider}/{model}", PROMPT], home, environment)
+    if len(stand_in.requests) != 1 or done.returncode:
+        sent = [request.path for request in stand_in.requests]
+        raise ResumeError(f"OpenCode: exit {done.returncode}, sent {sent}: {(done.stdout + done.stderr)[-2000:]}")
+    if stand_in.strangers:
+        raise ResumeError(f"OpenCode wanted to reach {stand_in.strangers}")
+    return stand_in.requests[0]
+
+
+def thoughts(session: Path) -> frozenset[str]:
+    """Return the texts of a session's reasoning."""
+    return frozenset(part["text"] for part in _parts(json.loads(session.read_bytes())) if part["type"] == "reasoning")
+
+
+def _parts(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (part for message in document["messages"] for part in message["parts"])
+
+
+def _model(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Return provider and model of the last answer."""
+    infos = [message["info"] for message in document["messages"]]
+    last = next(info for info in reversed(infos) if info["role"] == "assistant")
+    return last["providerID"], last["modelID"]
+
+
+def _config(document: Mapping[str, Any], provider: str, model: str, url: str) -> dict[str, Any]:
+    """Put the session's own model at the stand-in: what it thought is sent again to a model of the same name."""
+    keys = {key for part in _parts(document) for key in part.get("metadata") or ()}
+    client = next((client for key, client in _CLIENTS.items() if key in keys), "@ai-sdk/openai-compatible")
+    return {
+        "share": "disabled",
+        "autoupdate": False,
+        "snapshot": False,
+        "lsp": False,
+        "formatter": False,
+        "compaction": {"auto": False, "prune": False},
+        "enabled_providers": [provider],
+        "small_model": f"{provider}/{model}",
+        "provider": {
+            provider: {
+                "npm": client,
+                "options": {"baseURL": f"{url}/v1", "apiKey": "no-key"},
+                "models": {
+                    model: {
+                        "reasoning": True,
+                        "tool_call": True,
+                        "attachment": True,
+                        "limit": {"context": 10_000_000, "output": 16_000},
+                    }
+                },
+            }
+        },
+    }
+
+
+def _home(home: Path) -> Path:
+    """Make a home folder: with no models but those of the session, and the package for plugins as if it were there."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "work").mkdir(parents=True)
+    folder = home / "config" / "opencode"
+    (folder / "node_modules").mkdir(parents=True)
+    lock = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+    (folder / "package-lock.json").write_text(json.dumps(lock))
+    (home / "models.json").write_text("{}")
+    return home
+
+
+def _environment(home: Path, url: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
+    quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE", "CLAUDE_CODE", "EXTERNAL_SKILLS")
+    return {
+        "PATH": os.defpath,
+        "HOME": str(home),
+        **{f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("DATA", "CONFIG", "CACHE", "STATE")},
+        **{f"OPENCODE_DISABLE_{what}": "1" for what in quiet},
+        "OPENCODE_CONFIG_CONTENT": json.dumps(config),
+        "OPENCODE_MODELS_PATH": str(home / "models.json"),
+        "HTTP_PROXY": url,
+        "HTTPS_PROXY": url,
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+def _start(arguments: list[str], home: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    started = program()
+    if started is None:
+        raise ResumeError("OpenCode is not installed")
+    return subprocess.run(
+        [str(started), *arguments],
+        cwd=home / "work",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

@@ -1,0 +1,76 @@
+"""A rewritten export is imported and resumed by the real OpenCode, which sends what it sends after the original."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sessioncompress import Policy
+from tests.agents import opencode
+from tests.agents.compare import MARKER, differences
+from tests.agents.installed import need
+from tests.agents.sessions import CORPUS, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed
+from tests.agents.standin import Request
+
+CLEARED = "[Old tool result content cleared]"
+
+CORPUS_RUNS = [
+    "ses_00e640058ffe",  # chat completions, reasoning
+    "ses_09378d3bdffe",  # the same, calls that failed
+    "ses_22ad70d7effe",
+    "ses_277daa810ffe",  # signed reasoning by way of GitHub Copilot, a compaction
+    "ses_2784561ccffe",  # Responses
+    "ses_280fa301bffe",  # Responses
+]
+
+
+@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+def test_a_compressed_fixture_is_resumed(policy: Policy, tmp_path: Path) -> None:
+    before, after = check(FIXTURES / "opencode.json", policy, tmp_path)
+    assert after.size < before.size
+    assert any(MARKER in each["content"] for each in after.body["messages"] if each["role"] == "tool")
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS)
+def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
+    if not CORPUS.is_dir():
+        pytest.skip("there are no real sessions beside the repository")
+    before, after = check(next(CORPUS.glob(f"opencode-export/*{name}*.json")), LITTLE_PROTECTED, tmp_path)
+    assert after.size < before.size
+
+
+def check(session: Path, policy: Policy, folder: Path) -> tuple[Request, Request]:
+    need(opencode.program(), "OpenCode")
+    original = folder / session.name
+    original.write_bytes(session.read_bytes())
+    before, after = resumed(original, compressed(original, policy), folder)
+    assert differences(before.body, after.body, opencode.thoughts(original)) == []
+    assert after.size <= before.size
+    return before, after
+
+
+def resumed(original: Path, rewritten: Path, folder: Path) -> tuple[Request, Request]:
+    """Resume both at once: starting an agent takes longer than all else. A request may name the folder."""
+    with ThreadPoolExecutor(2) as pool:
+        before = pool.submit(opencode.resume, original, folder / "one")
+        after = pool.submit(opencode.resume, rewritten, folder / "two")
+        return before.result(), after.result()
+
+
+def test_its_own_pruning_would_hide_our_previews(tmp_path: Path) -> None:
+    """What decided against `time.compacted`: of a call that has it the model gets neither preview nor way back."""
+    need(opencode.program(), "OpenCode")
+    original = tmp_path / "opencode.json"
+    original.write_bytes((FIXTURES / original.name).read_bytes())
+    document = json.loads(compressed(original, NO_THRESHOLDS).read_bytes())
+    states = [part["state"] for each in document["messages"] for part in each["parts"] if part["type"] == "tool"]
+    shortened = [state for state in states if MARKER in state["output"]]
+    for state in shortened:
+        state["time"]["compacted"] = state["time"]["end"]
+    original.write_text(json.dumps(document))
+    results = [each for each in opencode.resume(original, tmp_path).body["messages"] if each["role"] == "tool"]
+    assert CLEARED in {each["content"] for each in results}
+    assert not any(MARKER in each["content"] for each in results)
