@@ -140,6 +140,13 @@ class OpenCodeExport:
         }
         return self.part("tool", tool=tool, callID=f"call_{blocks.hexes(24, self.session, self._made)}", state=state)
 
+    def prune(self, first: int, last: int) -> Self:
+        """Mark what the calls of these messages gave back as the agent does when it no longer sends it."""
+        for part in (part for message in self.messages[first:last] for part in message["parts"]):
+            if part["type"] == "tool":
+                part["state"]["time"]["compacted"] = self._milliseconds
+        return self
+
     def _asks(self, **more: Any) -> Self:
         return self._message({"role": "user", "agent": "build", "model": self.model, **more})
 

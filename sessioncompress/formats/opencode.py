@@ -10,6 +10,7 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
+from sessioncompress import marker
 from sessioncompress.formats import tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
@@ -43,6 +44,9 @@ _PART_KEYS = ("offset", "limit")
 _SKILL_FILE = "SKILL.md"
 _TIED = frozenset({"openai", "copilot"})
 """Providers whose data at a text or a call names the reasoning before it; both are optional."""
+
+_PRUNED = frozenset({"output", "attachments"})
+"""What of a call the model does not get when the agent has pruned it."""
 
 _DIFFS: Path = ("info", "summary", "diffs")
 
@@ -158,12 +162,21 @@ def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
             return kind == "reasoning" and value is REMOVED
         case ("metadata",):
             return value is REMOVED and _is_tied(part)
-        case ("state", "metadata"):
-            return kind == "tool" and bool(value == {})
-        case ("state", "output"):
-            return kind == "tool" and isinstance(value, str)
-        case ("state", "input", *_, step):
-            return kind == "tool" and isinstance(value, str) and step not in _FILE_KEYS
+        case ("state", *inner):
+            return kind == "tool" and _may_change_state(values.fields(part.get("state")), tuple(inner), value)
+    return False
+
+
+def _may_change_state(state: Mapping[str, Any], path: Path, value: Any) -> bool:
+    match path:
+        case ("metadata",):
+            return bool(value == {})
+        case ("output",):
+            return isinstance(value, str)
+        case ("attachments",):
+            return _is_pruned(state) and bool(value == [])
+        case ("input", *_, step):
+            return isinstance(value, str) and step not in _FILE_KEYS
     return False
 
 
@@ -183,7 +196,10 @@ def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[
     """
     blocks: list[Block] = []
     values.arguments((*path, "input"), state.get("input"), call, raw, blocks)
-    if not (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)):
+    if _is_pruned(state) and not marker.occurs_in(values.text(state.get("output"))):
+        for key in sorted(_PRUNED & state.keys()):
+            blocks += values.whole(Kind.MIRROR, (*path, key), state[key], call.tool, call.name)
+    elif not (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)):
         blocks += values.long_text(
             Kind.RESULT, (*path, "output"), values.text(state.get("output")), call.tool, call.name
         )
@@ -194,8 +210,14 @@ def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[
     return blocks
 
 
+def _is_pruned(state: Mapping[str, Any]) -> bool:
+    """Say whether the agent has taken what a call gave back out of what it sends: then only the screen shows it."""
+    return state.get("status") == "completed" and bool(values.fields(state.get("time")).get("compacted"))
+
+
 def _io(state: Mapping[str, Any]) -> int:
-    return len(values.literal(state.get("input"))) + len(values.text(state.get("output")))
+    output = "" if _is_pruned(state) else values.text(state.get("output"))
+    return len(values.literal(state.get("input"))) + len(output)
 
 
 def _thinking(index: int, part: Entry) -> Block:

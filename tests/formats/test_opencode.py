@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessioncompress import marker
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.model import Kind, Line, Path, Role
@@ -16,6 +17,8 @@ from tests.documents import OpenCodeExport
 from tests.runs import survey_of
 
 LONG = "a line of output\n" * 60
+PREVIEW = marker.marker("60 of 60 lines", "7f3a91c2e05b")
+PICTURES = [{"type": "file", "mime": "image/png", "url": "data:image/png;base64," + "A" * 400}]
 ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], [None], [[LONG]], {}, {"a": LONG}, {"text": 7}]
 
 
@@ -34,6 +37,13 @@ def called(tool: str = "bash", output: str = LONG, status: str = "completed", **
     """Return an export whose last message is a call."""
     made = asked().assistant().tool(tool, given, output, {"output": output})
     made.messages[-1]["parts"][-1]["state"]["status"] = status
+    return made
+
+
+def pruned(output: str = LONG, **state: Any) -> OpenCodeExport:
+    """Return an export whose last message is a call that the agent no longer sends the output of."""
+    made = called(output=output).prune(-1, 99)
+    made.messages[-1]["parts"][-1]["state"].update(state)
     return made
 
 
@@ -69,6 +79,12 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, Path]]]] = {
     "a result, and what the screen shows of it": (called(), [RESULT, SHOWN]),
     "a call that was interrupted": (called(status="error"), [RESULT]),
     "a skill that was read": (called("read", filePath="a/SKILL.md"), [SHOWN]),
+    "what the agent has pruned": (pruned(), [(Kind.MIRROR, (*STATE, "output")), SHOWN]),
+    "pictures of that": (
+        pruned("short", attachments=PICTURES),
+        [(Kind.MIRROR, (*STATE, "attachments"))],
+    ),
+    "a preview of ours that it has pruned": (pruned(LONG + PREVIEW), [RESULT, SHOWN]),
     "arguments": (called("write", "ok", filePath="a", content=LONG), [(Kind.ARGUMENT, GIVEN)]),
     "thinking": (thinking(), [(Kind.THINKING, ("parts", 0))]),
     "thinking of OpenAI": (thinking(openai={"itemId": "msg_1"}), [(Kind.THINKING, ("parts", 0))]),
@@ -121,11 +137,14 @@ def test_a_compaction_that_failed_is_none() -> None:
 
 
 CALL = called("write", filePath="a.py", content=LONG).messages[-1]
+PRUNED = pruned(attachments=PICTURES).messages[-1]
 THOUGHT = thinking(openai={"itemId": "msg_1"}).messages[-1]
 MAY: list[tuple[Any, Path, Any]] = [
     (CALL, (*STATE, "output"), "x"),
     (CALL, (*STATE, "metadata"), {}),
     (CALL, (*GIVEN, "content"), "x"),
+    (PRUNED, (*STATE, "output"), ""),
+    (PRUNED, (*STATE, "attachments"), []),
     (THOUGHT, ("parts", 0), REMOVED),
     (THOUGHT, ("parts", 1, "metadata"), REMOVED),
     (CALL, ("info", "summary", "diffs"), []),
@@ -134,6 +153,9 @@ MAY_NOT: list[tuple[Any, Path, Any]] = [
     (CALL, (*STATE, "output"), REMOVED),
     (CALL, (*STATE, "metadata"), REMOVED),
     (CALL, (*STATE, "title"), "x"),
+    (CALL, (*STATE, "attachments"), []),
+    (PRUNED, (*STATE, "attachments"), REMOVED),
+    (PRUNED, (*STATE, "time"), {}),
     (CALL, (*GIVEN, "filePath"), "x"),
     (CALL, GIVEN, {}),
     (CALL, ("parts", 0), REMOVED),

@@ -42,6 +42,7 @@ def opencode() -> OpenCodeExport:
     """Return an export with a compaction, reasoning, edits, and copies of what tools gave back."""
     made = OpenCodeExport()
     rng = blocks.dice("opencode-story")
+    compacted = 0
     files = tw.files()
     for number, (asked, said) in enumerate(_TURNS):
         made.user(
@@ -60,6 +61,9 @@ def opencode() -> OpenCodeExport:
         made.assistant(finish="stop").part("text", text=said)
         if number == 0:
             made.compaction("Two gauges were silent last night, both from two in the morning on.")
+            compacted = len(made.messages)
+    # The message behind that of the user: the first call after the compaction, with its results.
+    made.prune(compacted + 1, compacted + 2)
     return made
 
 
