@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tests.agents import responses_rules, rules_anthropic, rules_gemini
+from tests.agents import rules_anthropic, rules_gemini, rules_responses
 from tests.agents.bodies import Api, Body, Kind, Message, Part, api_of, messages
 
 
@@ -23,7 +23,7 @@ def problems(body: Body, reasoned: frozenset[str] = frozenset()) -> list[str]:
             found += rules_gemini.problems(body)
         case Api.RESPONSES:
             found += [*_pairs_in_order(messages(body)), *_responses(body), *lone_items(body, reasoned)]
-            found += responses_rules.broken(body)
+            found += rules_responses.problems(body)
     return found
 
 

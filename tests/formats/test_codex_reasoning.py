@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessioncompress import verify_session
 from sessioncompress.formats.codex import Codex
 from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import PRESETS
+from sessioncompress.restore import restore_session
 from sessioncompress.splice import REMOVED
 from tests.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
 from tests.rollout import Rollout, parted
-from tests.runs import EAGER, entries, fixture, survey_of
+from tests.runs import EAGER, compress, entries, fixture, survey_of, write
 
 IDS = ("message", "function_call", "custom_tool_call")
 
@@ -88,6 +91,16 @@ def test_goes_with_the_ids(change: Change) -> None:
     assert payloads(new, "reasoning") == before[-1:]
     kept = [each["id"] for each in payloads(new, *IDS) if each.get("role") in (None, "assistant") and "id" in each]
     assert kept == [payloads(data, "message")[-1]["id"]]
+
+
+def test_it_comes_back(tmp_path: Path) -> None:
+    """To the byte, and the journal's record of the seal agrees; alone it would not pay, since seals cannot be packed."""
+    data = old(lambda made: made.run("ls", OTHER + LONG * 4))
+    path = write(tmp_path, data)
+    assert compress(path).thinking_blocks_removed == 2
+    assert verify_session(path).originals
+    restore_session(path)
+    assert path.read_bytes() == data
 
 
 def test_the_latest_stays() -> None:

@@ -1,4 +1,4 @@
-"""Each rule of the Responses API's items, broken once."""
+"""Each rule of the Responses API's items, problems once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.responses_rules import broken
+from tests.agents.rules_responses import problems
 
 ASKED = {"role": "user", "content": [{"type": "input_text", "text": "Go."}]}
 SAID = {"type": "message", "role": "assistant", "id": "msg_1", "content": [{"type": "output_text", "text": "Yes."}]}
@@ -18,7 +18,7 @@ CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_2", "name"
 
 @pytest.mark.parametrize("item", [ASKED, SAID, REASONING, CALL, OUTPUT, CUSTOM, {"type": "item_of_tomorrow", "x": 1}])
 def test_what_the_api_takes(item: Any) -> None:
-    assert list(broken({"input": [item], "store": False})) == []
+    assert list(problems({"input": [item], "store": False})) == []
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_what_the_api_takes(item: Any) -> None:
     ],
 )
 def test_what_it_refuses(item: Any, said: str) -> None:
-    assert list(broken({"input": [item], "store": False})) == [said]
+    assert list(problems({"input": [item], "store": False})) == [said]

@@ -34,7 +34,7 @@ _FORMS: Mapping[str, _Form] = {
 """Items of other types are not judged: an original and its rewriting hold the same."""
 
 
-def broken(body: Mapping[str, Any]) -> Iterator[str]:
+def problems(body: Mapping[str, Any]) -> Iterator[str]:
     """Yield the broken rules of a request's items."""
     for item in body["input"] if isinstance(body["input"], list) else ():
         kind = item.get("type", "message")
