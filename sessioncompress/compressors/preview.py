@@ -11,6 +11,8 @@ from sessioncompress import marker
 from sessioncompress.model import Origin
 
 _HEAD_SHARE = 0.6
+_FIRST_SHARE = 0.75
+"""So much of the budget the first line may take alone."""
 _FAILURE = re.compile(
     r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
     re.IGNORECASE,
@@ -120,10 +122,13 @@ def _size(text: str) -> int:
 
 
 def _ends(text: str, budget: int) -> tuple[int, int]:
-    """Return how long head and tail are. What one end has no whole line for goes to the other; else a line is cut."""
+    """Return how long head and tail are. What one end has no whole line for goes to the other; else a line is cut.
+
+    The first line stays where it leaves some room for the end: it often says what became of the call.
+    """
     if len(text) <= budget and _size(text) <= budget:
         return len(text), 0
-    head = _head(text, int(budget * _HEAD_SHARE))
+    head = _head(text, int(budget * _HEAD_SHARE)) or _head(text[: text.find("\n") + 1], int(budget * _FIRST_SHARE))
     tail = _tail(text, head, budget - _size(text[:head]))
     if not tail:
         head = _head(text, budget)

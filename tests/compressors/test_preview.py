@@ -72,10 +72,16 @@ CASES: list[tuple[str, str, int, str]] = [
         TEN[:99] + "[[sessioncompress: 90 of 101 lines, 862 bytes" + WAY + "\n",
     ),
     (
-        "a first line too long for its share",
+        "a first line too long for its share, which leaves some room",
         "y" * 70 + "\n" + TEN,
         100,
-        "[[sessioncompress: 90 of 101 lines, 872 bytes" + WAY + "\n" + TEN[-99:],
+        "y" * 70 + "\n[[sessioncompress: 97 of 101 lines, 873 bytes" + WAY + "\n" + TEN[-27:],
+    ),
+    (
+        "a first line that leaves too little room",
+        "y" * 80 + "\n" + TEN,
+        100,
+        "[[sessioncompress: 90 of 101 lines, 882 bytes" + WAY + "\n" + TEN[-99:],
     ),
     (
         "a first line that fits into what the tail leaves",
