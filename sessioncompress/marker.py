@@ -24,6 +24,7 @@ _LINES = re.compile(r"([\d,]+)(?: of ([\d,]+))? lines?,")
 _CUT = 2
 """Lines at the two ends of a gap may be cut: they are counted as left out, and stand there in part."""
 _LONGEST_NAME = 80
+_LEFT_OFF = "..."
 _KB = 1024
 
 
@@ -96,6 +97,13 @@ def amount(size: int) -> str:
 
 
 def name(text: str) -> str:
-    """Return an outside name (tool, file) so that it cannot leave the marker: ASCII, no brackets, at most 80 long."""
-    plain = _OUTSIDE.sub("?", text)
-    return plain if len(plain) <= _LONGEST_NAME else "?" + plain[1 - _LONGEST_NAME :]
+    """Return an outside name (tool, file) so that it cannot leave the marker: ASCII, no brackets, at most 80 long.
+
+    A path is written with slashes, and loses whole folders from its beginning.
+    """
+    plain = _OUTSIDE.sub("?", text.replace("\\", "/"))
+    if len(plain) <= _LONGEST_NAME:
+        return plain
+    end = plain[len(_LEFT_OFF) - _LONGEST_NAME :]
+    folder, slash, rest = end.partition("/")
+    return f"{_LEFT_OFF}{slash}{rest}" if slash else _LEFT_OFF + folder

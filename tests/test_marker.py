@@ -25,10 +25,10 @@ NAMES = [
     ("a path stays", "src/a b.py", "src/a b.py"),
     ("brackets", "a[0]]].py", "a?0???.py"),
     ("line ends and escapes", "a\n\r\t\x1b[31m", "a?????31m"),
-    ("a backslash", "a\\b", "a?b"),
+    ("a backslash", "a\\b", "a/b"),
     ("other scripts", "naïve/漢.py", "na?ve/?.py"),
     ("as long as may be", "x" * 80, "x" * 80),
-    ("too long keeps its end", "x" * 60 + "y" * 30, "?" + "x" * 49 + "y" * 30),
+    ("too long keeps its end", "x" * 60 + "y" * 30, "..." + "x" * 47 + "y" * 30),
     ("nothing", "", ""),
 ]
 
@@ -145,3 +145,18 @@ def test_a_marker_is_ascii_and_one_line() -> None:
     """No terminal, no tokenizer and no JSON writer changes it."""
     assert WHOLE.isascii()
     assert WHOLE.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("src/a.py", "src/a.py"),
+        ("D:\\work\\src\\a.go", "D:/work/src/a.go"),
+        ("/home/" + "deep/" * 20 + "a.py", ".../" + "deep/" * 14 + "a.py"),
+        ("x" * 100, "..." + "x" * 77),
+    ],
+    ids=["short", "Windows", "long", "no path"],
+)
+def test_a_path_stays_one_that_can_be_read(path: str, shown: str) -> None:
+    """With slashes, and without the beginning where it is too long."""
+    assert marker.name(path) == shown
