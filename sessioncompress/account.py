@@ -9,7 +9,7 @@ from sessioncompress.compressors import View
 from sessioncompress.gate import KB
 from sessioncompress.lines import NO_LINE, Survey
 from sessioncompress.model import Kind, Standing
-from sessioncompress.plan import Plan, plan
+from sessioncompress.plan import Plan
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
@@ -93,13 +93,13 @@ def why(view: View, planned: Plan, gain: int) -> str:
 
 
 def advice(view: View, planned: Plan) -> str:
-    """Say how much the recent context holds, and how much of it the preset low-cost would take."""
+    """Say how much the recent context holds, and whether there is a preset that keeps less of it."""
     if planned.protected < KB:
         return ""
-    low = plan(View(view.survey, PRESETS["low-cost"], view.form, view.ours)).removable
-    low = min(low - planned.removable, planned.protected)
-    more = f"; --preset low-cost would take {low / KB:,.0f} KB of it" if low >= KB else ""
-    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{more}"
+    less = PRESETS["low-cost"]
+    more = view.policy.protect_mode is not less.protect_mode or view.policy.protect_tokens > less.protect_tokens
+    hint = "; --preset low-cost keeps less" if more else ""
+    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{hint}"
 
 
 def _recent(view: View) -> str:

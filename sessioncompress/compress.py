@@ -288,7 +288,10 @@ class _Run:
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:
         stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
-        return replace(stats, reason=why(view, planned, gain))
+        reason = why(view, planned, gain)
+        if not self._known.seen:
+            reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
+        return replace(stats, reason=reason)
 
     def _stats(self, view: View) -> CompressionStats:
         """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""

@@ -24,12 +24,16 @@ from sessioncompress.survey import survey
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten."""
+    """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten.
+
+    `seen` is whether it looks like one of that format, which a user may have named.
+    """
 
     form: Format
     session_id: str
     survey: Survey
     rewritten: RewrittenLines
+    seen: bool
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
@@ -62,9 +66,9 @@ def size_beside(files: Beside) -> int:
 def format_of(session: OpenSession, form: str | None = None) -> Format:
     """Return the format that a session's first lines show, or the one of that name, whatever they show.
 
-    Raises UsageError where no format has that name; else what refusal() makes.
+    Raises UsageError where no format has that name; else what refusal() makes, also where they show no JSON object.
     """
-    return format_named(form) if form else _recognised(session, head_in(session))
+    return _meant(session, head_in(session), form)
 
 
 def head_in(session: OpenSession) -> Head:
@@ -81,6 +85,15 @@ def _recognised(session: OpenSession, head: Head) -> Format:
     if form is None:
         raise refusal(session, head)
     return form
+
+
+def _meant(session: OpenSession, head: Head, form: str | None) -> Format:
+    if not form:
+        return _recognised(session, head)
+    known = format_named(form)
+    if not head.entries and head.document is None:
+        raise refusal(session, head)
+    return known
 
 
 def whose(path: Path) -> tuple[Format, Name]:
@@ -100,11 +113,11 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     Raises NotASession, too, where nobody `named` the file, and it names no agent itself.
     """
     head = head_in(session)
-    known = format_named(form) if form else _recognised(session, head)
+    known = _meant(session, head, form)
     if not (form or named) and known.name in NAMELESS:
         what = f"this looks like a session of the format {known.name}, which names no agent"
         remedy = f"Name the file itself, or say --format {known.name}."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
     found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
-    return Known(known, known.named(head).id, found, rewritten)
+    return Known(known, known.named(head).id, found, rewritten, seen=known.recognises(head))

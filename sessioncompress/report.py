@@ -174,7 +174,8 @@ def _camel(name: str) -> str:
 
 def session_lines(stats: SessionStats) -> Iterable[str]:
     """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
-    yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {stats.turns} turns"
+    turns = counted(stats.turns, "turn", "turns")
+    yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
     yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
     for share in stats.shares:
         tool = printable(share.tool)[:20] or "-"

@@ -36,7 +36,7 @@ def total_line(sessions: Sequence[ListedSession], others: Mapping[str, int]) -> 
         compressed = sum(each.compressed for each in sessions)
         saves = kb(sum(each.could_save for each in sessions))
         head += f" of {counted(agents, 'agent', 'agents')}, {kb(sum(each.size for each in sessions))}"
-        head += f"; {compressed:,} compressed already; a run could save {saves} with all that it would add"
+        head += f"; {compressed:,} compressed already; a run could save {saves}, originals included"
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 

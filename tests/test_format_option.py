@@ -8,7 +8,7 @@ import pytest
 
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import NotASession, UsageError
 from sessioncompress.formats import NAMES
 from sessioncompress.inspect import inspect_session
 from sessioncompress.marker import PREFIX_BYTES
@@ -31,12 +31,16 @@ FILES = (
     "opencode.json",
     "pi-v1.jsonl",
 )
+NO_OBJECTS = [
+    ("nothing", b"", "it is empty"),
+    ("text", b"hello\nworld\n", "no JSON object"),
+    ("numbers", b"1\n[2]\nnull\n", "no JSON object"),
+    ("a database", b"SQLite format 3\0" + bytes(300), "an SQLite database"),
+    ("a document", b'{\n  "name": "x"\n}\n', "one JSON document with the keys name"),
+    ("a document that is cut off", b'{\n  "name": "x"\n', "it begins as one JSON document, but is not JSON"),
+]
 NOT_UNDERSTOOD = [
-    ("nothing", b""),
-    ("text", b"hello\nworld\n"),
-    ("numbers", b"1\n[2]\nnull\n"),
-    ("a database", b"SQLite format 3\0" + bytes(300)),
-    ("a document", b'{\n  "name": "x"\n}\n'),
+    ("objects", b'{"a": 1}\n{"b": [2]}\n'),
     ("a list", b'[{"a": 1}, {"b": [2]}]'),
 ]
 
@@ -66,10 +70,25 @@ def test_where_nothing_is_understood_nothing_changes(tmp_path: Path, raw: bytes,
     path = tmp_path / "session.jsonl"
     path.write_bytes(raw)
     before = snapshot(path)
-    assert compress_session(path, EAGER, form=form).status is Status.UNCHANGED
+    done = compress_session(path, EAGER, form=form)
+    assert done.status is Status.UNCHANGED
+    assert done.reason.startswith(f"it does not look like a session of the format {form}; ")
     assert inspect_session(path, EAGER, form=form).shares == ()
     assert verify_session(path, EAGER, form=form).lines_rewritten == 0
     assert restore_session(path, EAGER, form=form).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+@pytest.mark.parametrize(("raw", "said"), [case[1:] for case in NO_OBJECTS], ids=[case[0] for case in NO_OBJECTS])
+def test_what_holds_no_json_object_is_refused_all_the_same(tmp_path: Path, raw: bytes, said: str) -> None:
+    """No format has such sessions."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(raw)
+    before = snapshot(path)
+    for command in (compress_session, inspect_session, verify_session):
+        with pytest.raises(NotASession, match=said):
+            command(path, EAGER, form="pi")
+    assert restore_session(path, EAGER, form="pi").status is Status.UNCHANGED
     assert snapshot(path) == before
 
 

@@ -22,7 +22,7 @@ from sessioncompress.commands.options import (
     errors_end_it,
     policy_for,
 )
-from sessioncompress.commands.output import echo_json
+from sessioncompress.commands.output import echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def compress(
             click.echo(report.line(stats, dry_run=rehearse), err=outcome.error is not None)
         for text in report.warnings(stats):
             click.echo(text, err=True)
+    if not paths:
+        tell_of_opencode(agent)
     if as_json:
         echo_json(report.document(done))
     else:

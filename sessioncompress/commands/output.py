@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from sessioncompress.printable import printable
+
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
 
@@ -54,6 +56,15 @@ def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str,
     if len(paths) > 1 or any(map(is_folder, paths)):
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
         click.echo("; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)]))
+
+
+def tell_of_opencode(agent: str | None) -> None:
+    """Say where sessions lie that only OpenCode can read, where those of all agents or of it were asked for."""
+    from sessioncompress import homes
+
+    if agent in (None, "opencode") and (store := homes.opencode()):
+        what = f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out"
+        click.echo(printable(what), err=True)
 
 
 def echo_json(document: Any) -> None:

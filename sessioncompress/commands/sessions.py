@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policy_for
-from sessioncompress.commands.output import echo_json, for_all
-from sessioncompress.printable import printable
+from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 @errors_end_it
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
     """List the sessions of all agents on this machine, and what could be saved; change nothing."""
-    from sessioncompress import homes, sessions_report
+    from sessioncompress import sessions_report
     from sessioncompress.listing import listed
     from sessioncompress.selection import Selection, Session
     from sessioncompress.selection import sessions as selected
@@ -44,7 +43,5 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, as
         echo_json(sessions_report.document(done.results))
     else:
         click.echo(sessions_report.total_line(done.results, done.others))
-    if agent in (None, "opencode") and (store := homes.opencode()):
-        what = f"OpenCode's sessions in {store} are not listed: 'opencode export SESSION > FILE' writes one out"
-        click.echo(printable(what), err=True)
+    tell_of_opencode(agent)
     sys.exit(done.exit_code)

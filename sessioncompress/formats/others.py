@@ -47,6 +47,8 @@ def seen(sample: Sample) -> str:
         return "one JSON document with the keys " + _keys(sample.value)
     if sample.entries:
         return "its first object has the keys " + _keys(sample.entries[0])
+    if sample.first.lstrip()[:1] in (b"{", b"["):
+        return "it begins as one JSON document, but is not JSON: cut off, perhaps"
     return "no JSON object in its first lines"
 
 
