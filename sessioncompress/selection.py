@@ -107,4 +107,4 @@ def _is_of(said: str, project: Path) -> bool:
     """Say whether a session was begun in a folder, or below it; `said` is what its header says."""
     if said == sha256(os.fsencode(project)).hexdigest():
         return True
-    return Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)
+    return "\0" not in said and Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)

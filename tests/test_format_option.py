@@ -37,7 +37,7 @@ NO_OBJECTS = [
     ("numbers", b"1\n[2]\nnull\n", "no JSON object"),
     ("a database", b"SQLite format 3\0" + bytes(300), "an SQLite database"),
     ("a document", b'{\n  "name": "x"\n}\n', "one JSON document with the keys name"),
-    ("a document that is cut off", b'{\n  "name": "x"\n', "it begins as one JSON document, but is not JSON"),
+    ("a document that is cut off", b'{\n  "name": "x"\n', "begins as one JSON document, but is not JSON"),
 ]
 NOT_UNDERSTOOD = [
     ("objects", b'{"a": 1}\n{"b": [2]}\n'),

@@ -44,7 +44,7 @@ UNKNOWN: list[tuple[str, bytes, str]] = [
     ("an empty object", b"{}", "one JSON document with the keys (none)"),
     ("a list", document(["x"]), "one JSON list"),
     ("an empty list", b"[]", "one JSON list"),
-    ("a document that is cut off", document({"name": "x"})[:-2], "no JSON object in its first lines"),
+    ("a document that is cut off", document({"name": "x"})[:-2], "begins as one JSON document, but is not JSON"),
     ("an id alone", document({"id": "ses_1"}), "the keys id"),
     ("an id that is a number", document({**PART, "id": 1}), "the keys id"),
     ("another's messages", document({**MESSAGE, "id": "x"}), "the keys id"),

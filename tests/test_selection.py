@@ -170,7 +170,7 @@ def test_by_agent(home: Path) -> None:
 def test_by_project(home: Path, tmp_path: Path) -> None:
     """Begun in the folder or below it, links resolved on both sides; a name that only starts alike is another's."""
     project = tmp_path / "work" / "quay"
-    folders = ["", "/src", "side", "/..", "/../quay/src/"]
+    folders = ["", "/src", "side", "/..", "/../quay/src/", "/\0"]
     for number, folder in enumerate([*(f"{project}{each}" for each in folders), "quay", "", "/"]):
         put(home / f".pi/agent/sessions/x/{number}.jsonl", pi(folder))
     project.mkdir()

@@ -167,13 +167,13 @@ def test_the_list_of_some(agents: Path) -> None:
 
 
 def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
-    """They lie in its database: that they are not listed is said, where they would be."""
+    """They lie in its database: that they are not read is said, where they would be."""
     store = agents / ".local/share/opencode"
     put(store / "opencode.db", b"SQLite format 3\0")
     for options in ((), ("--agent", "opencode"), ("--json",)):
         said = run("sessions", *options).stderr
         assert (
-            said == f"OpenCode's sessions in {store} are not listed: 'opencode export SESSION > FILE' writes one out\n"
+            said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
         )
     assert not run("sessions", "--agent", "pi").stderr
     (store / "opencode.db").unlink()

@@ -48,7 +48,7 @@ def amount(
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
         if value is None:
             return None
-        found = re.fullmatch(rf"(\d{{1,9}})({'|'.join(units)})", value)
+        found = re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value)
         if found is None:
             what = f"no whole number, of nine digits at most, with {' or '.join(units)} behind it, as in {example}"
             raise click.BadParameter(f"{value!r} is {what}", ctx, param)

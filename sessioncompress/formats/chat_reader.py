@@ -83,8 +83,9 @@ class ChatReader:
         content = entry.get("content")
         blocks = values.long_text(Kind.RESULT, _CONTENT, values.text(content), tool, name)
         for index, part in enumerate(values.items(content)):
-            text = values.text(values.fields(part).get("text"))
-            blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "text"), text, tool, name)
+            if values.fields(part).get("type") == TEXT:
+                text = values.text(part.get("text"))
+                blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "text"), text, tool, name)
         blocks += _pictures(content, tool, name)
         return _line(raw, Role.RESULT, blocks, io=size, reads=size)._replace(answers=name)
 

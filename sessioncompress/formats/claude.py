@@ -60,9 +60,9 @@ class ClaudeCode:
     preamble: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
-        """Say whether lines hang on each other, or stand beside a conversation, as Claude Code writes them."""
+        """Say whether lines hang on each other as Claude Code writes them; what stands beside them may be anybody's."""
         entries = head.entries
-        return any(map(_is_own, entries)) and not any(map(_is_others, entries))
+        return any(_is_own(each) and "parentUuid" in each for each in entries) and not any(map(_is_others, entries))
 
     def named(self, head: Head) -> Name:
         """Return the session's id, a subagent's own, whose fork it is, and the first folder that it names."""

@@ -42,7 +42,7 @@ def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
     if path == _WAITING:
         known = entry.get("type") == _QUEUE
     else:
-        name = values.fields(entry.get("attachment")).get("type")
+        name = values.text(values.fields(entry.get("attachment")).get("type"))
         known = path[0] == "attachment" and name not in _PROMPTS and path[-1] not in PLACES
     return known and isinstance(old, str) and isinstance(new, str) and new != ""
 
@@ -51,7 +51,7 @@ def said(entry: Entry) -> tuple[bytes, ...]:
     """Return the digests of the user's words in a line: a queue may hold them once more."""
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
-    content = attachment.get("prompt") if attachment.get("type") in _PROMPTS else message.get("content")
+    content = attachment.get("prompt") if values.text(attachment.get("type")) in _PROMPTS else message.get("content")
     texts = (
         [content] if isinstance(content, str) else [values.fields(part).get("text") for part in values.items(content)]
     )

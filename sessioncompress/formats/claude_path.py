@@ -106,7 +106,8 @@ def _dead(lines: Lines, path: Sequence[int]) -> Iterable[int]:
     for number in range(len(lines) - 1, -1, -1):
         if lines.roles[number] is Role.CHECKPOINT:
             until = positions.get(number)
-            kept = places.get(str(lines.facts[number].keeps))
+            keeps = lines.facts[number].keeps
+            kept = places.get(str(keeps)) if keeps else None
             if kept is not None and (until is None or kept < until):
                 until = kept
             if until is not None:

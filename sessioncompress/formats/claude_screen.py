@@ -40,7 +40,7 @@ def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     if entry.get("type") == "progress":
         found += _copies(values.fields(entry.get("data")), PROGRESS, tool, call)
     attachment = values.fields(entry.get("attachment"))
-    if attachment.get("type") in HOOKS:
+    if values.text(attachment.get("type")) in HOOKS:
         for key in HOOK_OUTPUT:
             found += _copies(attachment.get(key), ("attachment", key), values.text(attachment.get("type")), call)
     return found
@@ -69,7 +69,7 @@ def _is_copy(entry: Entry, path: Path) -> bool:
         case ("data", _, *_):
             return entry.get("type") == "progress"
         case ("attachment", key):
-            return key in HOOK_OUTPUT and values.fields(entry.get("attachment")).get("type") in HOOKS
+            return key in HOOK_OUTPUT and values.text(values.fields(entry.get("attachment")).get("type")) in HOOKS
     return False
 
 

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress import marker
 from sessioncompress.formats import codex_events, values
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.codex_outputs import images_in, output_texts, result_text
+from sessioncompress.formats.codex_outputs import TEXT_PARTS, images_in, output_texts, result_text
 from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 from sessioncompress.splice import within
@@ -60,7 +60,7 @@ class RolloutReader:
                 return self._responses.placed(self._item(raw, payload), payload, PAYLOAD)
             case "event_msg":
                 return _event(raw, payload)
-            case "compacted" if isinstance(payload.get("replacement_history"), list):
+            case "compacted" if _is_checkpoint(payload):
                 return self._checkpoint(raw, payload["replacement_history"])
         return _line(raw, Role.OTHER)
 
@@ -115,10 +115,19 @@ class RolloutReader:
             blocks += images_in(path, parts)
             for step, part in enumerate(parts):
                 text = values.text(values.fields(part).get("text"))
+                if values.fields(part).get("type") not in TEXT_PARTS:
+                    continue
                 if hash(text) in self._said or marker.is_one(text):
                     blocks += result_text((*path, step, "text"), text, "", "")
         reads = sum(len(text) for item in history for text in _texts(values.fields(item)))
         return _line(raw, Role.CHECKPOINT, tuple(blocks), reads=reads)
+
+
+def _is_checkpoint(payload: Mapping[str, Any]) -> bool:
+    """Say whether Codex can read this as one: it passes over a line that is not as it expects."""
+    history = payload.get("replacement_history")
+    is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
+    return is_whole and isinstance(payload.get("message"), str)
 
 
 def arguments_of(item: Mapping[str, Any], path: Path) -> Any:

@@ -76,6 +76,7 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
     "what the program says": ({"role": "system", "content": LONG}, []),
     "short ones": (used("ls", given(path=".")), []),
     "a short result": (result("x"), []),
+    "a part of another type": (result([{"type": "input_text", "text": LONG}]), []),
     "a picture elsewhere": ({"role": "user", "content": [picture("https://" + "x" * 999)]}, []),
     "reasoning beside calls": (used("ls", "{}", reasoning_content=LONG), []),
     "reasoning beside calls and a text": ({**used("ls", "{}", reasoning=LONG), "content": "Now."}, []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
@@ -160,6 +161,14 @@ def test_what_a_line_says_of_itself() -> None:
     assert read(line("user", [answer("c1", "x", error=True)])).facts.failed
 
 
+@pytest.mark.parametrize("odd", [[], {}, 1, None])
+def test_an_attachment_of_an_odd_type(odd: Any) -> None:
+    """It is none that we know."""
+    entry = line("attachment", attachment={"type": odd, "stdout": LONG, "prompt": LONG})
+    assert read(entry).role is Role.OTHER
+    assert not ClaudeCode().may_change(entry, ("uuid",), "x")
+
+
 def test_a_line_with_two_results() -> None:
     """Which of them a copy belongs to is not said; both calls are known."""
     found = read(line("user", [answer("c1", LONG), answer("c2", OTHER)], toolUseResult=LONG))
@@ -252,7 +261,6 @@ PATHS: list[tuple[str, Scene, list[int]]] = [
     ("a missing parent", torn, [0, 1, 2, 3]),
     ("what hangs on the last message", noted, [0, 1, 2, 3, 4, 5, 6, 7]),
     ("a subagent's own file", lambda: ClaudeSession(agent="a1").turn(), [0, 1]),
-    ("nothing but notes", lambda: ClaudeSession().note("mode", mode="normal"), []),
 ]
 
 
@@ -300,11 +308,20 @@ def compacted(*, keep: bool, through: bool = False) -> ClaudeSession:
     return made
 
 
+def nameless() -> ClaudeSession:
+    """Return one that went back to before a compaction, and whose newest line has no id."""
+    made = compacted(keep=False, through=True)
+    made.user("Once more.")
+    made._lines[-1] = re.sub(rb'"uuid": ?"[^"]*"', b'"uuid":""', made._lines[-1])
+    return made
+
+
 DEAD: list[tuple[str, Scene, list[int]]] = [
     ("all before it", lambda: compacted(keep=False), [0, 1, 2, 3, 4, 5, 6]),
     ("all before what it kept", lambda: compacted(keep=True), [0, 1, 2, 3, 4, 5]),
     ("where the path leads past it", lambda: compacted(keep=True, through=True), [0, 1, 2, 3, 4, 5]),
     ("gone back to before it", lambda: compacted(keep=False, through=True), []),
+    ("gone back to before it, and the newest line has no id", nameless, []),
 ]
 
 

@@ -451,6 +451,8 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("reasoning without its seal", line("response_item", {"type": "other", "summary": []}), Role.ASSISTANT),
     ("a checkpoint", line("compacted", {"message": LONG, "replacement_history": []}), Role.CHECKPOINT),
     ("a checkpoint without a history", line("compacted", {"message": LONG, "replacement_history": None}), Role.OTHER),
+    ("a checkpoint without a summary", line("compacted", {"replacement_history": []}), Role.OTHER),
+    ("a checkpoint of no items", line("compacted", {"message": "", "replacement_history": [1]}), Role.OTHER),
     ("turns taken back", line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}), Role.OTHER),
     ("no payload", {"type": "response_item"}, Role.OTHER),
     ("a payload that is a text", line("response_item", LONG), Role.OTHER),

@@ -73,6 +73,8 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("a line that hangs on none and names no session", lines({"type": "user", "uuid": "x", "parentUuid": None})),
     ("a session id alone", lines({"type": "user", "sessionId": "y"})),
     ("a note without its session", lines({"type": "summary", "summary": "x"})),
+    ("notes beside no tree", lines({"type": "progress", "sessionId": "y", "data": {"log": "x"}})),
+    ("a summary of no tree", lines({"type": "summary", "leafUuid": "x"})),
     ("a type of tomorrow beside a session id", lines({"type": "new", "sessionId": "y"})),
     ("a list of prompts", lines([{"sessionId": "x", "messageId": 0, "type": "user", "message": "hello"}])),
     (
@@ -141,9 +143,11 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
     ("OpenClaw", OpenClawSession().opening().lines(), "openclaw"),
     ("Claude Code", ClaudeSession().turn().lines(), "claude-code"),
     ("Claude Code by a line of its tree", lines({**TREE, "type": "user"}), "claude-code"),
-    ("Claude Code by a note before it", lines({"type": "queue-operation", "sessionId": "y"}), "claude-code"),
-    ("Claude Code by a summary", lines({"type": "summary", "leafUuid": "x"}), "claude-code"),
-    ("Claude Code by a snapshot", lines({"type": "file-history-snapshot", "messageId": "x"}), "claude-code"),
+    (
+        "Claude Code behind a note",
+        lines({"type": "queue-operation", "sessionId": "y"}, {**TREE, "type": "user"}),
+        "claude-code",
+    ),
     ("Claude Code behind lines of unknown types", lines({"type": []}, {}, {**TREE, "type": "system"}), "claude-code"),
     ("a subagent of Claude Code", ClaudeSession(agent="a1").turn().lines(), "claude-code"),
     ("Codex", Rollout().lines(), "codex"),
