@@ -18,12 +18,16 @@ _LONG_ENOUGH = 64
 
 
 def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Path) -> bytes:
-    """Return the original of a rewritten line that has one. Raises Damaged where it is that of another entry."""
+    """Return the original of a rewritten line that has one, with an LF where the line has one.
+
+    Raises Damaged where it is that of another entry.
+    """
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
     if not _begin_alike(raw, original) and identity(parse(raw)) != identity(parse(original)):
         raise of_another(journal)
-    return original
+    # A message that stood in a line of its own, and now among others.
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
 def identity(entry: Entry | None) -> int:

@@ -28,7 +28,7 @@ class RewrittenLines(Mapping[int, LineRecord]):
         known = self._journal.counts[0]
         for number, raw, whole in stream:
             if known and whole:
-                self.note(number, self._journal.rewriting(sha256(raw).digest()))
+                self.note(number, _row_of(raw, self._journal))
             yield number, raw, whole
 
     def note(self, number: int, row: int | None) -> None:
@@ -58,13 +58,24 @@ class RewrittenLines(Mapping[int, LineRecord]):
         return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
 
 
+def _row_of(raw: bytes, journal: Journal) -> int | None:
+    """Return the line record of a rewritten line, or of a message that stood in a line of its own before.
+
+    An agent that sets all messages anew writes them without the LF that ended the lines.
+    """
+    row = journal.rewriting(sha256(raw).digest())
+    if row is None and not raw.endswith(b"\n"):
+        row = journal.rewriting(sha256(raw + b"\n").digest())
+    return row
+
+
 def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, int]:
     """Return a session's rewritten lines, and how many originals stand there in no form at all."""
     found = RewrittenLines(journal)
     present = bytearray(journal.counts[0])
     for number, raw, whole in pieces_of(session.reader, session.size) if present else ():
         digest = sha256(raw).digest() if whole else b""
-        row = journal.rewriting(digest)
+        row = _row_of(raw, journal) if whole else None
         found.note(number, row)
         for each in journal.originals(digest if row is None else journal.original_of(row)):
             present[each] = True

@@ -316,6 +316,26 @@ def test_a_resume_reads_the_same(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after another run"])
+def test_what_a_resume_reads_comes_back_too(tmp_path: Path, again: bool) -> None:
+    """The agent set all messages anew, as they were rewritten: a copy of each, without the LF of its line."""
+    path = tmp_path / "session.jsonl"
+    made = asked().user("More.").answer("Yes.").user("Once more.").answer("Yes.")
+    data, was = made.bytes(), resumed(made.bytes())
+    path.write_bytes(data)
+    compress(path)
+    made.records, made.messages = split(path.read_bytes()), resumed(path.read_bytes())
+    assert made.messages != was
+    made.record({"$set": {"messages": made.messages}}).user("And now?")
+    made.steps("", made.used("run_shell_command", {"command": "cat b.log"}, LONG * 9, LONG * 9))
+    path.write_bytes(made.answer("Done.").user("Good.").answer("Yes.").user("So long.").bytes())
+    if again:
+        compress(path)
+    restore(path)
+    assert path.read_bytes().startswith(data)
+    assert resumed(path.read_bytes())[: len(was)] == was
+
+
 def test_what_is_dead_is_named_only(tmp_path: Path) -> None:
     """Records that others took the place of, and those before all messages were set."""
     made = asked()
