@@ -13,6 +13,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 from sessioncompress.columns import Index
 from sessioncompress.compressors import View
 from sessioncompress.errors import InUse
+from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
 from sessioncompress.lines import Lines
@@ -216,7 +217,7 @@ class Applier:
         """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
         if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
             return b""
-        return digest_of(literal(self._view.form.part_text(each.value)) if kind is Kind.IMAGE else each.written)
+        return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
 
     def _count(self, replacements: Iterable[Replacement]) -> None:
         tally = self.done.tally

@@ -96,8 +96,5 @@ class Format(Protocol):
     def text_part(self, text: str) -> Any:
         """Return a content part that is this text, for an image's place."""
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a content part that text_part made."""
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""

@@ -11,7 +11,6 @@ from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
-from sessioncompress.references import image_data
 from sessioncompress.splice import REMOVED, within
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -27,7 +26,6 @@ _KEYS = frozenset(
 
 _PARTS = frozenset({TEXT, IMAGE, "input_audio", "file", "refusal"})
 _FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
-_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 
 
 class Chat:
@@ -85,15 +83,9 @@ class Chat:
         """Return a text part."""
         return {"type": TEXT, "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
-        address, data = image_data(values.fields(part))
-        media = _MEDIA_TYPE.match(address)
-        return media.group(1) if media else "", data
+        return values.image_of_url(part)
 
 
 def _is_message(entry: Entry) -> bool:

@@ -101,10 +101,6 @@ class ClaudeCode:
         """Return a text part."""
         return {"type": "text", "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
         source = values.fields(values.fields(part).get("source"))

@@ -13,7 +13,6 @@ from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, PAYLOAD, RESULTS, RolloutReader, arguments_of
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
-from sessioncompress.references import image_data
 from sessioncompress.splice import within
 from sessioncompress.turns import tasks_on
 
@@ -33,7 +32,6 @@ _TOOLS = frozenset(
         "mcp_tool_call",
     }
 )
-_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 
 
 class Codex:
@@ -101,15 +99,9 @@ class Codex:
         """Return a text part."""
         return {"type": "input_text", "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
-        address, data = image_data(values.fields(part))
-        media = _MEDIA_TYPE.match(address)
-        return media.group(1) if media else "", data
+        return values.image_of_url(part)
 
 
 def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:

@@ -275,10 +275,6 @@ class FamilyFormat:
         """Return a text part."""
         return {"type": "text", "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))

@@ -142,10 +142,6 @@ class GenCode:
         """Return a text part."""
         return {"type": "text", "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return nothing: its messages hold no images."""
         del part

@@ -144,10 +144,6 @@ class OpenCode:
         """Return a text part."""
         return {"type": "text", "text": text}
 
-    def part_text(self, part: Any) -> str:
-        """Return the text of a text part."""
-        return values.text(values.fields(part).get("text"))
-
     def image(self, part: Any) -> tuple[str, str]:
         """Return an attachment's media type and its base64 data."""
         return values.text(values.fields(part).get("mime")), values.text(values.fields(part).get("url")).partition(

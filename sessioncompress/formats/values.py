@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from sys import intern
 from typing import Any
@@ -10,12 +11,13 @@ import orjson
 
 from sessioncompress import marker
 from sessioncompress.model import Block, Call, Kind, Path
-from sessioncompress.references import digest_of
+from sessioncompress.references import digest_of, image_data
 
 SMALLEST_BLOCK = 256
 """Bytes. Smaller values are never replaced, so they are not looked at."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
+_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 
 
@@ -44,6 +46,18 @@ def items(value: Any) -> Sequence[Any]:
 def fields(value: Any) -> Mapping[str, Any]:
     """Return an object as it is, an empty one for anything else."""
     return value if isinstance(value, dict) else {}
+
+
+def part_text(part: Any) -> str:
+    """Return the text of a content part; all agents have it under one key."""
+    return text(fields(part).get("text"))
+
+
+def image_of_url(part: Any) -> tuple[str, str]:
+    """Return the media type and the base64 data of an image part that has them in a data URL."""
+    address, data = image_data(fields(part))
+    media = _MEDIA_TYPE.match(address)
+    return media.group(1) if media else "", data
 
 
 def about(arguments: Mapping[str, Any]) -> tuple[str, str]:
