@@ -286,7 +286,7 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
     """The gate decides before anything that takes time is there."""
     heavy = {"orjson", "xxhash", "hashlib", "backports"}
     seen: set[str] = set()
-    todo = ["gate", "cli"]
+    todo = ["gate", "cli", "archive", "discover"]
     while todo:
         module = todo.pop()
         if module in seen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 FOLDER = ".sessioncompress"
@@ -98,6 +97,9 @@ def size_of(path: Path) -> int | None:
 
 def _home(folder: Path) -> str:
     """Return what tells the sessions of one folder from those of others in a backup folder."""
+    # Imported here: only a backup folder needs it, and a run with nothing to do is faster without.
+    from hashlib import sha256
+
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
 
 
