@@ -153,9 +153,13 @@ class Applier:
 
     def _in_its_place(self, number: int, line: Line) -> Line:
         """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
+        if (response := self._view.lines.responses[number]) != line.response:
+            line = line._replace(response=response)
+        if all(block.tool for block in line.blocks):
+            return line
         tools = {block.call: block.tool for block in self._view.lines.blocks_of(number)}
         blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
-        return line._replace(blocks=tuple(blocks), response=self._view.lines.responses[number])
+        return line._replace(blocks=tuple(blocks))
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""

@@ -120,4 +120,4 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
     found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
-    return Known(known, known.named(head).id, found, rewritten, seen=known.recognises(head))
+    return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognises(head))

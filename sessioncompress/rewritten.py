@@ -28,7 +28,7 @@ class RewrittenLines(Mapping[int, LineRecord]):
         known = self._journal.counts[0]
         for number, raw, whole in stream:
             if known and whole:
-                self.note(number, _row_of(raw, self._journal))
+                self.note(number, _row_of(raw, sha256(raw).digest(), self._journal))
             yield number, raw, whole
 
     def note(self, number: int, row: int | None) -> None:
@@ -58,12 +58,12 @@ class RewrittenLines(Mapping[int, LineRecord]):
         return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
 
 
-def _row_of(raw: bytes, journal: Journal) -> int | None:
-    """Return the line record of a rewritten line, or of a message that stood in a line of its own before.
+def _row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
+    """Return the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
 
     An agent that sets all messages anew writes them without the LF that ended the lines.
     """
-    row = journal.rewriting(sha256(raw).digest())
+    row = journal.rewriting(digest)
     if row is None and not raw.endswith(b"\n"):
         row = journal.rewriting(sha256(raw + b"\n").digest())
     return row
@@ -75,7 +75,7 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, int]:
     present = bytearray(journal.counts[0])
     for number, raw, whole in pieces_of(session.reader, session.size) if present else ():
         digest = sha256(raw).digest() if whole else b""
-        row = _row_of(raw, journal) if whole else None
+        row = _row_of(raw, digest, journal) if whole else None
         found.note(number, row)
         for each in journal.originals(digest if row is None else journal.original_of(row)):
             present[each] = True
