@@ -24,16 +24,17 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
     """Return the statistics of a session as it is."""
     found = view.survey
     imitated, in_calls = _imitated(view)
+    before = found.before
     return CompressionStats(
         path,
         format=view.form.name,
         original_size=found.size,
         compressed_size=found.size,
         backup_size=backup_size,
-        lines=len(found.lines),
-        lines_not_understood=found.lines.not_understood,
-        imitated_markers=imitated,
-        imitated_in_calls=in_calls,
+        lines=before.lines + len(found.lines),
+        lines_not_understood=before.strange + found.lines.not_understood,
+        imitated_markers=before.imitated + imitated,
+        imitated_in_calls=before.in_calls + in_calls,
         turns=turns_of(found),
         tokens_before=_tokens(found),
         tokens_after=_tokens(found),
@@ -61,12 +62,13 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
 
 def turns_of(found: Survey) -> int:
     """Return the user turns on the live path."""
-    return len(turns_on(found.lines, found.shape.live))
+    return found.before.turns + len(turns_on(found.lines, found.shape.live))
 
 
 def _tokens(found: Survey) -> int:
     """Estimate what the model reads of the live path."""
-    return estimate(sum(found.lines.reads[number] for number in found.shape.live if number not in found.shape.dead))
+    read = sum(found.lines.reads[number] for number in found.shape.live if number not in found.shape.dead)
+    return estimate(found.before.characters + read)
 
 
 def boundary_of(view: View) -> int:

@@ -90,6 +90,7 @@ class Applier:
         self._where = where
         self._keeps = view.policy.keep_backup
         self._original = original
+        self._first = view.survey.before.lines
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self.done = Applied(view.lines.copy(), view.ours.copy())
@@ -187,7 +188,7 @@ class Applier:
     def _shrunk(self, number: int, each: Replacement, block: Block, origin: Origin) -> BlockRecord:
         return BlockRecord(
             ref=origin.ref,
-            line=number,
+            line=self._first + number,
             path=origin.path,
             kind=block.kind,
             tool=block.tool,
@@ -204,7 +205,7 @@ class Applier:
         whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, path)
         return BlockRecord(
             ref=self._references.refer(content),
-            line=number,
+            line=self._first + number,
             path=path,
             kind=block.kind,
             tool=block.tool,

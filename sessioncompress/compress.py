@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -15,15 +15,16 @@ from sessioncompress.account import advice, boundary_of, counted, turns_of, why,
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
-from sessioncompress.documents import pieces_of
+from sessioncompress.errors import Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
-from sessioncompress.model import Change
+from sessioncompress.model import Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of
 from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
@@ -34,6 +35,7 @@ from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.last import clash, last_run
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord
@@ -77,7 +79,7 @@ def compress_session(
 def rehearse_open(session: OpenSession, policy: Policy, form: str | None = None) -> CompressionStats:
     """Find out the same of a session that is open already."""
     beside = files.beside_of(session.path, policy)
-    return _Run(session, beside, policy, dry_run=True, force=False, form=form, named=True).compress()
+    return _Run(session, beside, policy, dry_run=True, force=False, form=form, named=True).whole()
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,35 @@ class _Run:
         self._originals: OriginalsReader | None = None
 
     def compress(self) -> CompressionStats:
-        self._journal = journals.load(self._beside.journal)
-        (check if self._dry_run else recover)(self._session, self._beside, self._journal.lengths)
+        """Begin behind what an earlier run finished, where that can be; else read the session as a whole."""
+        if not self._force and self._form is None and (last := last_run(self._beside)) is not None:
+            self._recover(last)
+            if (part := behind(self._session, last, self._policy)) is not None:
+                with suppress(NotFinished, Damaged):
+                    return self._over(part)
+        return self.whole()
+
+    def whole(self) -> CompressionStats:
+        """Read the session as a whole."""
+        journal = journals.load(self._beside.journal)
+        self._recover(journal)
+        known = files.read_session(self._session, journal, self._form, named=self._named)
+        return self._over(Part(self._session, known, journal))
+
+    def _recover(self, journal: Journal) -> None:
+        (check if self._dry_run else recover)(self._session, self._beside, journal.lengths)
+
+    def _over(self, part: Part) -> CompressionStats:
+        self._part, self._known, self._journal = part, part.known, part.journal
         self._ours = Ours((self._journal,))
-        self._known = files.read_session(self._session, self._journal, self._form, named=self._named)
         strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
         self._strangers = markers_of(self._session, self._form) if strange else NONE
+        stats = self._stats_of_run()
+        if part.prefix.size and (self._dry_run or stats.status is not Status.COMPRESSED):
+            part.check()
+        return stats
+
+    def _stats_of_run(self) -> CompressionStats:
         small = gate.is_small(self._session.size, self._policy, force=self._force)
         if small and not self._is_due(turns_of(self._known.survey)):
             reason = gate.too_small(self._session.size, self._policy)
@@ -154,7 +179,8 @@ class _Run:
                 return self._unchanged(view, planned, 0)
             rehearsing = self._dry_run or (not rehearsed and self._is_doubtful(planned))
             with self._sink(rehearsing=rehearsing) as sink:
-                stream = pieces_of(self._session.reader, self._session.size)
+                part = self._part
+                stream = part.read(self._session.reader, self._session.size) if rehearsing else part.copied()
                 applied = self._applier(view, planned, sink).run(stream)
                 left_alone |= applied.left_alone
                 if applied.again:
@@ -162,7 +188,7 @@ class _Run:
                 if not applied.changed:
                     return self._unchanged(view, planned, 0)
                 finished = sink.finish()
-                run = self._run_record(view, applied, finished)
+                run = self._run_record(view, applied, finished, sink)
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
                 if not self._pays(attempt):
                     return self._unchanged(view, planned, max(self._gain(attempt), 0))
@@ -193,7 +219,7 @@ class _Run:
 
     def _sink(self, *, rehearsing: bool) -> Rewrite | Rehearsal:
         if rehearsing:
-            return Rehearsal(self._journal.lengths)
+            return Rehearsal(self._journal.lengths, self._part.prefix.size)
         return Rewrite(
             self._session, self._beside, self._journal.lengths, commit_originals=self._policy.commit_originals
         )
@@ -221,6 +247,8 @@ class _Run:
             backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
         )
         if isinstance(sink, Rewrite):
+            if self._part.prefix.size and clash(self._beside, attempt.journal()):
+                raise NotFinished
             committed = sink.commit(attempt.journal())
             stats = replace(stats, compressed_size=committed.size)
         return stats
@@ -246,7 +274,7 @@ class _Run:
         applied = attempt.applied
         verify.check(self._known.survey.lines, applied.lines, attempt.view.standing, applied.changed, self._where)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
-        found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size)
+        found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
         view = View(found, self._policy, self._known.form, applied.ours)
         second = plan(view, self._flags(self._known.rewritten, applied.changed), attempt.left_alone)
         return self._restless(attempt, view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
@@ -258,14 +286,31 @@ class _Run:
             made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         found = set()
-        for number, raw, _ in pieces_of(sink.reader, view.survey.size):
+        for number, raw, _ in self._part.read(sink.reader, view.survey.size):
             changes = second.changes.get(number)
             entry = parse(raw) if changes else None
             if changes and entry is not None and _changes(raw, entry, changes, view):
                 found.add(number)
         return found
 
-    def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
+    def _prefix(self, view: View, applied: Applied, size: int, sink: Rewrite | Rehearsal) -> Prefix:
+        """Return what the run finishes, to be noted for the next one."""
+        now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
+        stats = self._stats(View(now, self._policy, self._known.form, applied.ours))
+        markers = (stats.imitated_markers, stats.imitated_in_calls)
+        flags = self._flags(self._known.rewritten, applied.changed)
+        found = prefix_of(self._part, view, applied.lines, size, flags, markers)
+        if not isinstance(sink, Rewrite):
+            return found
+        lines = applied.lines
+        rewritten = {(lines.sizes[number], lines.digests[number]) for number in applied.changed}
+        with sink.reader() as file:
+            digest = digest_of_prefix(file, found.size, self._part.prefix.size, rewritten)
+        return found._replace(digest=digest)
+
+    def _run_record(
+        self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal
+    ) -> RunRecord:
         return RunRecord(
             at=times.written(time.time()),
             version=VERSION,
@@ -273,7 +318,7 @@ class _Run:
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,
-            boundary=boundary_of(view),
+            boundary=self._part.prefix.lines + boundary_of(view),
             stats={
                 "turns": turns_of(view.survey),
                 "linesChanged": len(applied.changed),
@@ -284,6 +329,9 @@ class _Run:
             records=(len(applied.records), applied.records.blocks),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
+            modified=max(self._session.stat.st_mtime_ns, 0),
+            start=self._journal.size,
+            prefix=self._prefix(view, applied, finished.size, sink),
         )
 
     def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:

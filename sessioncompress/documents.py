@@ -53,10 +53,10 @@ def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
         yield from document.pieces()
         return
     with reader() as file:
-        yield from _with_updates(pieces(file, size))
+        yield from with_updates(pieces(file, size))
 
 
-def _with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
+def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
     """Yield lines, and in the place of one that sets all messages its messages and gaps."""
     added = 0
     for number, raw, whole in lines:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 from sessioncompress.columns import Table, columns
-from sessioncompress.model import Block, Call, Facts, Line, Role, Shape
+from sessioncompress.model import NO_PREFIX, Block, Call, Facts, Line, Prefix, Role, Shape
 
 NO_LINE = 0xFFFFFFFF
 """Stands for the line of a block that is no more."""
@@ -147,8 +147,12 @@ class Lines(Sequence[Line]):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One reading of a session: its lines, their shape, and its size in bytes."""
+    """One reading of a session: its lines, their shape, and its size in bytes.
+
+    Of a session that an earlier run finished up to somewhere, `before` says what was not read; `size` counts it.
+    """
 
     lines: Lines
     shape: Shape
     size: int
+    before: Prefix = NO_PREFIX

@@ -171,6 +171,29 @@ class Line(NamedTuple):
         return self.role is Role.OPAQUE and self.facts.sealed
 
 
+class Prefix(NamedTuple):
+    """The part of a session that a run finished: what the next run must know of it, to begin behind it.
+
+    `size` is in bytes, `digest` the XXH3-128 of them in hex; `turns` begin in it, `characters` of it a model reads,
+    `strange` of its lines are not understood, and so many markers in it, or in its calls, are not ours. `form` names
+    the session's format.
+    """
+
+    form: str = ""
+    size: int = 0
+    lines: int = 0
+    digest: str = ""
+    turns: int = 0
+    characters: int = 0
+    strange: int = 0
+    imitated: int = 0
+    in_calls: int = 0
+
+
+NO_PREFIX = Prefix()
+"""A session that is read from its first line on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""

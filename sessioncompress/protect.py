@@ -11,27 +11,29 @@ from sessioncompress.tokens import estimate
 from sessioncompress.turns import turns_on
 
 
-def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
+def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> tuple[Standing, ...]:
     """Return where each line stands. Lines off the live path are old: the user can go back to them.
 
-    Where an entry could stand anywhere, no one knows what is recent: all is protected.
+    Where an entry could stand anywhere, no one knows what is recent: all is protected. So many `earlier` turns stand
+    before these lines.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
     found = [Standing.OLD] * len(lines)
     for number in shape.dead:
         found[number] = Standing.DEAD
-    for number in shape.live[boundary(lines, shape, policy) :]:
+    for number in shape.live[boundary(lines, shape, policy, earlier) :]:
         found[number] = Standing.PROTECTED
     return tuple(found)
 
 
-def boundary(lines: Lines, shape: Shape, policy: Policy) -> int:
+def boundary(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> int:
     """Return the position on the live path from which on lines are protected."""
     turns = turns_on(lines, shape.live)
     wanted = policy.turn_threshold_before_compress
-    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if len(turns) > wanted else 0
-    if policy.protect_mode is not ProtectMode.TURNS_AND_TOKENS and not tokens_instead(policy, len(turns)):
+    there = wanted <= len(turns) and wanted < earlier + len(turns)
+    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
+    if policy.protect_mode is not ProtectMode.TURNS_AND_TOKENS and not tokens_instead(policy, earlier + len(turns)):
         return _with_calls(lines, shape.live, by_turns)
     return _with_calls(lines, shape.live, max(by_turns, _by_tokens(lines, shape.live, policy.protect_tokens)))
 

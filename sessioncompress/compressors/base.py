@@ -41,7 +41,8 @@ class View:
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
         """Where each line stands."""
-        return protect.standings(self.survey.lines, self.survey.shape, self.policy)
+        found = self.survey
+        return protect.standings(found.lines, found.shape, self.policy, found.before.turns)
 
     @cached_property
     def latest_thinking(self) -> frozenset[int]:

@@ -86,9 +86,9 @@ class Rewrite:
         self._finished = True
         return Finished(self._draft.size, self._backup.originals_size, self._backup.originals_sha256, places)
 
-    def reader(self) -> BinaryIO:
+    def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over the finished new file."""
-        return self._draft.reader()
+        return self._draft.reader(start)
 
     def commit(self, journal: Iterable[bytes]) -> Committed:
         """Make the backup certain, then put the new file in the session's place.

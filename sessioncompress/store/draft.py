@@ -49,9 +49,9 @@ class Draft:
         self._checked = self.size
         self._hash.reset()
 
-    def reader(self) -> BinaryIO:
+    def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over what was written and checked."""
-        return reading.reader(self._fd, 0, self.size)
+        return reading.reader(self._fd, start, self.size)
 
     @property
     def fd(self) -> int:

@@ -47,11 +47,13 @@ class OpenSession:
         self.size = self.stat.st_size
         self._digests: set[bytes] = set()
 
-    def reader(self) -> BinaryIO:
+    def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over the session's bytes as of its opening; passes do not disturb each other.
 
-        Before a commit at least one must have been read to the end: its digest tells an overwrite from an append.
+        Before a commit at least one must have been read whole: its digest tells an overwrite from an append.
         """
+        if start:
+            return reading.reader(self.fd, start, self.size)
         return reading.reader(self.fd, 0, self.size, self._digests.add)
 
     def appended(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from sessioncompress.model import Kind, Origin, OurKey, Path
+from sessioncompress.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
 from sessioncompress.store.originals import Place
 
 Bytes = bytes
@@ -35,6 +35,7 @@ _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
 
 _COUNTED = ("lines", "blocks")
+_PREFIX = ("format", "bytes", "lines", "xxh3", "turns", "characters", "notUnderstood", "imitated", "inCalls")
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
@@ -119,6 +120,10 @@ class RunRecord:
     `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
     appended to the originals comes to; `session_id` is that of the session's header, by which a session that was moved
     can be told from one that is gone. A journal of version 0.1.0 has none of these.
+
+    `modified` is the session's modification time, in nanoseconds since 1970, `prefix` the part of it that is finished,
+    so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.
+    A run that restored has none of them.
     """
 
     at: str
@@ -134,6 +139,9 @@ class RunRecord:
     records: tuple[int, int] | None = None
     originals_sha256: str = ""
     session_id: str = ""
+    modified: int = 0
+    start: int = 0
+    prefix: Prefix = NO_PREFIX
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -158,6 +166,11 @@ class RunRecord:
             record["originalsSha256"] = self.originals_sha256
         if self.session_id:
             record["sessionId"] = self.session_id
+        if self.modified:
+            record["modifiedNs"] = self.modified
+        if self.prefix.size:
+            record["journalStart"] = self.start
+            record["prefix"] = dict(zip(_PREFIX, self.prefix, strict=True))
         return _line(record)
 
 
@@ -234,6 +247,9 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         records=_counts(record.get("records")),
         originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
+        modified=_count(record.get("modifiedNs", 0)),
+        start=_count(record.get("journalStart", 0)),
+        prefix=_prefix(record.get("prefix")),
     )
 
 
@@ -267,6 +283,13 @@ def _some_hex(value: Any) -> str:
 
 def _replacement(value: Any) -> bytes:
     return bytes.fromhex(_digest(value, _REPLACEMENT_DIGITS)) if value else b""
+
+
+def _prefix(value: Any) -> Prefix:
+    if value is None:
+        return NO_PREFIX
+    form, size, lines, digest, *rest = (value[key] for key in _PREFIX)
+    return Prefix(str(form), _count(size), _count(lines), _digest(digest, _REPLACEMENT_DIGITS), *map(_count, rest))
 
 
 def _counts(value: Any) -> tuple[int, int] | None:

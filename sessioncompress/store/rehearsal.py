@@ -14,10 +14,10 @@ _ANY = sha256().hexdigest()
 
 
 class Rehearsal:
-    """Takes what a Rewrite takes, counts it, and keeps nothing."""
+    """Takes what a Rewrite takes, counts it from a size on, and keeps nothing."""
 
-    def __init__(self, lengths: Lengths) -> None:
-        self._size = 0
+    def __init__(self, lengths: Lengths, size: int = 0) -> None:
+        self._size = size
         self._before = self._originals = lengths.originals
         self._packer = OriginalsPacker(lengths.originals, self._count)
 

@@ -25,7 +25,11 @@ def sealed(records: Iterable[bytes], run: RunRecord) -> Iterator[bytes]:
 def is_sealed(records: Iterable[bytes], run: bytes) -> bool:
     """Say whether a run's record has a seal that holds over these records."""
     body, _, seal = run.rpartition(_FIELD)
-    return seal == sha256(b"".join([*records, body])).hexdigest().encode() + _END
+    found = sha256()
+    for record in records:
+        found.update(record)
+    found.update(body)
+    return seal == found.hexdigest().encode() + _END
 
 
 class Seals:

@@ -1,0 +1,199 @@
+"""What of a session is finished: noted by the run that finished it, so that the next one begins behind it.
+
+A line before the boundary of a run was rewritten or left for good, and nothing that comes later says more of it, but
+that a text of it is said again. So a run that knows where that boundary was, and that the bytes before it are the same,
+need not read them. Whatever would make it judge otherwise of the rest sends it back to the first line: see behind().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from xxhash import xxh3_128, xxh3_64_intdigest
+
+from sessioncompress import config
+from sessioncompress.account import boundary_of
+from sessioncompress.compressors import View
+from sessioncompress.documents import pieces_of, with_updates
+from sessioncompress.errors import NOT_CHANGED, InUse
+from sessioncompress.files import Known
+from sessioncompress.formats import format_named
+from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
+from sessioncompress.lines import Lines, Survey
+from sessioncompress.marker import PREFIX_BYTES
+from sessioncompress.model import NO_PREFIX, Prefix, Role
+from sessioncompress.pairs import NO_CALL, asked
+from sessioncompress.policy import Policy
+from sessioncompress.rewritten import RewrittenLines
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.survey import read_line, survey
+from sessioncompress.turns import turns_on
+from sessioncompress.version import VERSION
+
+_CHUNK: Final = 1 << 20
+_NO_DIGEST: Final = "0" * 32
+
+
+class NotFinished(Exception):
+    """The session is to be read from its first line on after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished."""
+
+    session: OpenSession
+    known: Known
+    journal: Journal
+    digest: str = ""
+    """The XXH3-128 of what was read behind a prefix."""
+
+    @property
+    def prefix(self) -> Prefix:
+        """What the run does not read."""
+        return self.known.survey.before
+
+    def copied(self) -> Iterator[Piece]:
+        """Yield the session's pieces once more, those of the prefix as what belongs to no line.
+
+        Raises NotFinished where the prefix is another one now, InUse where what follows it is.
+        """
+        if not self.prefix.size:
+            yield from pieces_of(self.session.reader, self.session.size)
+            return
+        with self.session.reader() as file:
+            yield from self._checked(file)
+            found = xxh3_128()
+            for number, raw, whole in pieces(file, self.session.size - self.prefix.size):
+                found.update(raw)
+                yield number, raw, whole
+        if found.hexdigest() != self.digest:
+            raise InUse("it changed while it was being read", where=self.session.path, state=NOT_CHANGED)
+
+    def check(self) -> None:
+        """Read the prefix. Raises NotFinished where it is another one now."""
+        with self.session.reader() as file:
+            for _ in self._checked(file):
+                pass
+
+    def read(self, reader: Callable[..., BinaryIO], size: int) -> Iterator[Piece]:
+        """Yield the pieces of what is read, or of what is to take its place."""
+        if not self.prefix.size:
+            yield from pieces_of(reader, size)
+            return
+        with reader(self.prefix.size) as file:
+            yield from pieces(file, size - self.prefix.size)
+
+    def _checked(self, file: BinaryIO) -> Iterator[Piece]:
+        found = xxh3_128()
+        left = self.prefix.size
+        while left and (raw := file.read(min(left, _CHUNK))):
+            found.update(raw)
+            left -= len(raw)
+            yield GAP, raw, False
+        if found.hexdigest() != self.prefix.digest:
+            raise NotFinished
+
+
+def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | None:
+    """Read what follows the prefix that the newest run noted; None where the session must be read as a whole.
+
+    That is where this run would judge the prefix otherwise: by another policy or another version, after a compaction,
+    where the live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken
+    back, or where something looks like a marker.
+    """
+    run = journal.runs[-1]
+    prefix = run.prefix
+    if run.version != VERSION or run.policy != config.differences(policy) or session.size < prefix.size:
+        return None
+    form = format_named(prefix.form)
+    found = xxh3_128()
+
+    def watched(stream: Iterator[Piece]) -> Iterator[Piece]:
+        for number, raw, whole in stream:
+            if number == GAP or not whole or PREFIX_BYTES in raw:
+                raise NotFinished
+            found.update(raw)
+            yield number, raw, whole
+
+    with session.reader(prefix.size) as file:
+        try:
+            read = survey(watched(with_updates(pieces(file, session.size - prefix.size))), form)
+        except NotFinished:
+            return None
+    if not _goes_on(read):
+        return None
+    read = Survey(read.lines, read.shape, session.size, prefix)
+    known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
+    return Part(session, known, journal, found.hexdigest())
+
+
+def _goes_on(read: Survey) -> bool:
+    """Say whether the lines hang together by themselves, as one piece of the live path from their first one on."""
+    lines, shape = read.lines, read.shape
+    if not shape.live or shape.live[0] != 0 or shape.dead or Role.CHECKPOINT in lines.roles:
+        return False
+    if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts):
+        return False
+    return all(call != NO_CALL or not lines.answers[number] for number, call in enumerate(_asked(lines)))
+
+
+def _asked(lines: Lines) -> Sequence[int]:
+    return asked(lines, range(len(lines)))
+
+
+def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
+    """Return what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
+
+    `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
+    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where reading what follows it alone shows the same lines, on the
+    same path, that the whole showed.
+    """
+    lines, live, before = view.lines, view.survey.shape.live, part.prefix
+    first = boundary_of(view)
+    if not 0 < first < len(lines) or any(rewritten[first:]) or sum(new.sizes) + before.size != size:
+        return NO_PREFIX
+    if any(lines.blocks.columns[7][index] for number in range(first, len(lines)) for index in lines.block_span(number)):
+        return NO_PREFIX
+    skipped = before.size + sum(lines.sizes[:first])
+    reader = view.form.reader()
+    with part.session.reader(skipped) as file:
+        alone = Lines(read_line(raw, reader) for _, raw, _ in pieces(file, part.session.size - skipped))
+    if len(alone) != len(lines) - first or any(alone[at] != lines[first + at] for at in range(len(alone))):
+        return NO_PREFIX
+    read = Survey(alone, view.form.shape(alone), 0)
+    behind_it = [number - first for number in live if number >= first]
+    if not _goes_on(read) or list(read.shape.live) != behind_it:
+        return NO_PREFIX
+    ahead = live[: len(live) - len(behind_it)]
+    return Prefix(
+        view.form.name,
+        before.size + sum(new.sizes[:first]),
+        before.lines + first,
+        _NO_DIGEST,
+        before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
+        before.characters + sum(new.reads[number] for number in ahead if number not in view.survey.shape.dead),
+        before.strange + Lines(new[:first]).not_understood,
+        *markers,
+    )
+
+
+def digest_of_prefix(file: BinaryIO, size: int, unread: int, rewritten: Container[tuple[int, int]]) -> str:
+    """Return the XXH3-128 of the first bytes of a new session, of which this run did not read so many.
+
+    `rewritten` holds size and XXH3-64 of the lines that it rewrote. Raises NotFinished where one of them stands among
+    those that it did not read: restore could not tell them apart.
+    """
+    found = xxh3_128()
+    position = 0
+    while position < max(size, unread):
+        raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, _CHUNK))
+        if position < unread and (len(raw), xxh3_64_intdigest(raw)) in rewritten:
+            raise NotFinished
+        position += len(raw)
+        if position <= size:
+            found.update(raw)
+    return found.hexdigest()

@@ -1,0 +1,70 @@
+"""The newest run of a journal, read from the journal's end: what came before it is not looked at."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import BinaryIO
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.records import RunRecord, decode
+from sessioncompress.store.seal import is_sealed
+
+_DIGITS = 12
+_NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
+_CONTENT = b"xxh3"
+_CHUNK = 1 << 20
+
+
+def last_run(files: Beside) -> Journal | None:
+    """Return a journal that holds its newest run alone; None unless that one is whole and both files end with it.
+
+    A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None.
+    """
+    with suppress(SessionCompressError, OSError, ValueError, KeyError, TypeError):
+        refuse_linked(files.journal)
+        with open(open_file(files.journal), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            run = _last(file, size)
+            if run is not None and (size_of(files.originals) or 0) == run.store_size:
+                return Journal([run], size, run.store_size)
+    return None
+
+
+def _last(file: BinaryIO, size: int) -> RunRecord | None:
+    file.seek(max(size - _CHUNK, 0))
+    raw = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2] + b"\n"
+    run = decode(raw)
+    if not isinstance(run, RunRecord) or not run.prefix.size or run.start > size - len(raw):
+        return None
+    file.seek(run.start)
+    end = size - len(raw)
+    records = iter(lambda: file.read(min(_CHUNK, end - file.tell())), b"")
+    return run if is_sealed(records, raw) and file.read() == raw else None
+
+
+def clash(files: Beside, records: Iterable[bytes]) -> bool:
+    """Say whether a journal names already what new records name: a line of theirs, or other content by their reference.
+
+    Whoever has not read the journal cannot know how it must be told apart.
+    """
+    contents: dict[bytes, bytes] = {}
+    lines: set[bytes] = set()
+    for record in records:
+        for what, first, rest in _NAMED.findall(record):
+            if what == _CONTENT:
+                contents[first] = rest
+            else:
+                lines.add(first)
+    with open(open_file(files.journal), "rb") as file:
+        return any(
+            contents.get(first, rest) != rest if what == _CONTENT else first in lines
+            for raw in file
+            for what, first, rest in _NAMED.findall(raw)
+        )
