@@ -175,8 +175,8 @@ class Prefix(NamedTuple):
     """The part of a session that a run finished: what the next run must know of it, to begin behind it.
 
     `size` is in bytes, `digest` the XXH3-128 of them in hex; `turns` begin in it, `characters` of it a model reads,
-    `strange` of its lines are not understood, and so many markers in it, or in its calls, are not ours. `form` names
-    the session's format.
+    `strange` of its lines are not understood, and so many markers in it, or in its calls, are not ours. `whole` is
+    its size when the session was last read from its first line on. `form` names the session's format.
     """
 
     form: str = ""
@@ -188,6 +188,7 @@ class Prefix(NamedTuple):
     strange: int = 0
     imitated: int = 0
     in_calls: int = 0
+    whole: int = 0
 
 
 NO_PREFIX = Prefix()

@@ -35,6 +35,9 @@ from sessioncompress.version import VERSION
 
 _CHUNK: Final = 1 << 20
 _NO_DIGEST: Final = "0" * 32
+_GROWTH: Final = 2
+"""A session whose finished part is so many times as large as when it was last read whole is read whole again: what came
+since may say again, or take the place of, what stands in it. So all these readings together cost no more than two."""
 
 
 class NotFinished(Exception):
@@ -107,7 +110,9 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
     """
     run = journal.runs[-1]
     prefix = run.prefix
-    if run.version != VERSION or run.policy != config.differences(policy) or session.size < prefix.size:
+    if run.version != VERSION or run.policy != config.differences(policy):
+        return None
+    if session.size < prefix.size or prefix.size > prefix.whole * _GROWTH:
         return None
     form = format_named(prefix.form)
     found = xxh3_128()
@@ -169,15 +174,17 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     if not _goes_on(read) or list(read.shape.live) != behind_it:
         return NO_PREFIX
     ahead = live[: len(live) - len(behind_it)]
+    end = before.size + sum(new.sizes[:first])
     return Prefix(
         view.form.name,
-        before.size + sum(new.sizes[:first]),
+        end,
         before.lines + first,
         _NO_DIGEST,
         before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
         before.characters + sum(new.reads[number] for number in ahead if number not in view.survey.shape.dead),
         before.strange + Lines(new[:first]).not_understood,
         *markers,
+        before.whole or end,
     )
 
 

@@ -35,7 +35,7 @@ _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
 
 _COUNTED = ("lines", "blocks")
-_PREFIX = ("format", "bytes", "lines", "xxh3", "turns", "characters", "notUnderstood", "imitated", "inCalls")
+_PREFIX = ("format", "bytes", "lines", "xxh3", "turns", "characters", "notUnderstood", "imitated", "inCalls", "whole")
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
