@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from sessioncompress import interrupt, streams
+import sys
+
+from sessioncompress import interrupt, quick, streams
 
 
 def run() -> None:
     """Run the command line; an interrupt before it has begun is no error to show, nor is it that nobody reads on."""
     interrupt.ends_it()
     streams.outlive_their_readers()
+    if quick.nothing_due(sys.argv[1:]):
+        return
     # Imported here because this takes most of the time that the program needs to start.
     from sessioncompress.cli import main
 

@@ -17,7 +17,7 @@ from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.beside import Beside, beside_of
 from sessioncompress.store.intact import refuse_if_changed
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
@@ -35,7 +35,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     line is what the policy asked for: it is counted.
     """
     with open_session(Path(path), writing=False) as session:
-        beside = files.beside_of(session.path, policy)
+        beside = beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)

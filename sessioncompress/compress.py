@@ -32,7 +32,7 @@ from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.beside import Beside, beside_of
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last import clash, last_run
@@ -69,16 +69,16 @@ def compress_session(
     unchanged.
     """
     path = Path(path)
-    if (skipped := gate.skip(path, policy, force=force)) is not None:
+    if (skipped := gate.skip(path, policy, force=force, form=form)) is not None:
         return skipped
     with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
-        beside = files.beside_of(session.path, policy)
+        beside = beside_of(session.path, policy)
         return _Run(session, beside, policy, dry_run, force, form, named).compress()
 
 
 def rehearse_open(session: OpenSession, policy: Policy, form: str | None = None) -> CompressionStats:
     """Find out the same of a session that is open already."""
-    beside = files.beside_of(session.path, policy)
+    beside = beside_of(session.path, policy)
     return _Run(session, beside, policy, dry_run=True, force=False, form=form, named=True).whole()
 
 

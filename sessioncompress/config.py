@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -77,6 +76,9 @@ def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy
 def _hint(key: str) -> str:
     if key.lower() == "preset":
         return "; a preset is chosen with --preset"
+    # Imported here: only an error needs it.
+    import difflib
+
     near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
     return f'; did you mean "{near[0]}"?' if near else ""
 

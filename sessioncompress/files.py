@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from sessioncompress.documents import document_of, pieces_of
-from sessioncompress.errors import NOT_CHANGED, NotASession, UsageError
+from sessioncompress.errors import NOT_CHANGED, NotASession
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
-from sessioncompress.policy import Policy
 from sessioncompress.refusals import refusal
 from sessioncompress.rewritten import RewrittenLines
-from sessioncompress.store.beside import Beside, beside, size_of
+from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import survey
@@ -34,28 +32,6 @@ class Known:
     survey: Survey
     rewritten: RewrittenLines
     seen: bool
-
-
-def beside_of(path: Path, policy: Policy) -> Beside:
-    """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
-    if not policy.backup_dir:
-        return beside(path)
-    folder = path.parent / backup_folder(policy.backup_dir, path)
-    # The system knows no way through a folder that is gone, not even up and out of it.
-    return beside(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
-
-
-def backup_folder(named: str, where: Path) -> Path:
-    """Return a policy's backup folder, of which `~` is a home. Raises UsageError where nobody has that home."""
-    try:
-        return Path(named).expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            f"the policy's backupDir is {named!r}, but there is no such home",
-            where=where,
-            state=NOT_CHANGED,
-            remedy="Name a folder that is there.",
-        ) from error
 
 
 def size_beside(files: Beside) -> int:

@@ -17,7 +17,7 @@ from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store.beside import Beside, beside_of, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
 
@@ -31,7 +31,7 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        return forget_open(session, files.beside_of(session.path, policy), dry_run=dry_run)
+        return forget_open(session, beside_of(session.path, policy), dry_run=dry_run)
 
 
 def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) -> ForgetStats:
@@ -68,7 +68,7 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
     """Do the same for a session that is gone. Raises SessionCompressError."""
     path = Path(path)
     path = path.parent.resolve() / path.name
-    beside = files.beside_of(path, policy)
+    beside = beside_of(path, policy)
     with failing(path, state=""):
         needed = gone.needed_links(path, beside)
         left = [*gone.remains(path, beside), *filter(os.path.lexists, [beside.missing])]

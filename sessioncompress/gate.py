@@ -2,30 +2,80 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import orjson
+
+from sessioncompress.config import differences
 from sessioncompress.errors import failing
 from sessioncompress.policy import Policy
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store.beside import beside_of, size_of
+from sessioncompress.store.end import has_leftovers, last_line
+from sessioncompress.version import VERSION
+
+if TYPE_CHECKING:
+    from sessioncompress.stats import CompressionStats
 
 KB = 1024
+SKIPPED = "skipped"
+UNCHANGED = "unchanged"
+_AS_LEFT = "it is as the last run left it"
 
 
-def skip(path: Path, policy: Policy, *, force: bool) -> CompressionStats | None:
+def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
     """Return the statistics of a file that the policy lets alone, or None where it must be opened to know."""
+    said = not_due(path, policy, force=force, form=form)
+    if said is None:
+        return None
+    from sessioncompress.stats import CompressionStats, Status
+
+    status, reason = said
+    size = path.lstat().st_size
+    files = beside_of(path, policy)
+    beside = sum(size_of(each) or 0 for each in (files.originals, files.journal))
+    return CompressionStats(
+        str(path),
+        status=Status(status),
+        reason=reason,
+        original_size=size,
+        compressed_size=size,
+        backup_size=beside if status == UNCHANGED else 0,
+    )
+
+
+def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[str, str] | None:
+    """Return the status of a file that has nothing due, and why; None where it must be opened to know."""
     with failing(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         return None
-    size = found.st_size
-    skipped = CompressionStats(str(path), status=Status.SKIPPED, original_size=size, compressed_size=size)
     if not policy.enabled:
-        return replace(skipped, reason="switched off by the policy (enabled: false)")
-    if is_small(size, policy, force=force) and policy.every_turns is None:
-        return replace(skipped, reason=too_small(size, policy))
+        return SKIPPED, "switched off by the policy (enabled: false)"
+    if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
+        return SKIPPED, too_small(found.st_size, policy)
+    if not force and form is None and _is_as_left(path, policy, found):
+        return UNCHANGED, _AS_LEFT
     return None
+
+
+def _is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
+    """Say whether a file has the size and the time at which the newest run left it, and nothing else is to be done."""
+    try:
+        files = beside_of(path, policy)
+        run = orjson.loads(last_line(files.journal))
+        return (
+            run["type"] == "run"
+            and (run["compressedSize"], run["modifiedNs"]) == (found.st_size, found.st_mtime_ns)
+            and (run["version"], run["policy"]) == (VERSION, differences(policy))
+            and (size_of(files.originals) or 0) == run["storeSize"]
+            and not has_leftovers(files, path.name)
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        # No journal, or none that says so: a run will see.
+        return False
 
 
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:

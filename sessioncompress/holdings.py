@@ -13,7 +13,7 @@ from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.policy import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside, session_of
+from sessioncompress.store.beside import Beside, beside_of, session_of
 from sessioncompress.store.folder import refuse_linked_folder
 from sessioncompress.store.late import late_links, sessions_named, stale_drafts
 from sessioncompress.store.met import refuse_if_another_sides
@@ -101,7 +101,7 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[F
 
 def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[Path]:
     any_session = here / "session.jsonl"
-    beside = files.beside_of(any_session, policy_of(any_session))
+    beside = beside_of(any_session, policy_of(any_session))
     with failing(beside.folder, state=""):
         names = os.listdir(beside.folder) if is_folder(beside.folder) else []
         found = {name for each in names if (name := session_of(beside, each))} | sessions_named(beside.work)
@@ -123,7 +123,7 @@ def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Ho
 
 def _measured(session: Path, policy: Policy) -> Holding:
     place = session.parent.resolve() / session.name
-    beside = files.beside_of(place, policy)
+    beside = beside_of(place, policy)
     with failing(session, state=""):
         left_over = bool(late_links(beside.work, place) or stale_drafts(beside.work, place))
         more = left_over or os.path.lexists(beside.missing)

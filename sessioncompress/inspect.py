@@ -14,6 +14,7 @@ from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import SessionStats, Share
 from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import beside_of
 from sessioncompress.store.lock import open_session
 
 
@@ -25,7 +26,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
     with open_session(Path(path), writing=False) as session:
         # First, so that what is known of the lines is never held twice.
         would = rehearse_open(session, policy, form)
-        beside = files.beside_of(session.path, policy)
+        beside = beside_of(session.path, policy)
         known = files.read_session(session, journals.load(beside.journal), form)
         return SessionStats(
             str(session.path),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from sessioncompress import files, gate
+from sessioncompress import gate
 from sessioncompress.compress import compress_session
 from sessioncompress.policy import Policy
 from sessioncompress.selection import Session
 from sessioncompress.stats import ListedSession, Status
 from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import beside_of
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:
     """Return what the list says of a session, by a run that writes nothing. Raises SessionCompressError."""
     would = gate.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.status is Status.COMPRESSED
-    runs = journals.load(files.beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
+    runs = journals.load(beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
     return ListedSession(
         path=str(session.path),
         agent=session.agent,

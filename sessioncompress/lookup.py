@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessioncompress import files, homes
+from sessioncompress import homes
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, IsALink, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, originals_of
+from sessioncompress.store.beside import FOLDER, backup_folder, beside_of, originals_of
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord
@@ -69,7 +69,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     """Yield the journals to look into, folder by folder, nearest first."""
     if path is not None and not is_folder(path):
-        yield [files.beside_of(path.absolute(), policy).journal]
+        yield [beside_of(path.absolute(), policy).journal]
         return
     for folder in [path] if path is not None else _around(policy):
         yield _in_folder(folder)
@@ -78,7 +78,7 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
 def _around(policy: Policy) -> Iterator[Path]:
     here = working_folder()
     if policy.backup_dir:
-        yield here / files.backup_folder(policy.backup_dir, here)
+        yield here / backup_folder(policy.backup_dir, here)
     for folder in (here, *here.parents):
         yield folder
         yield from homes.below(folder)

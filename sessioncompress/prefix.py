@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from xxhash import xxh3_128, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128
 
 from sessioncompress import config
 from sessioncompress.account import boundary_of
@@ -154,8 +154,8 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     """Return what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
 
     `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
-    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where reading what follows it alone shows the same lines, on the
-    same path, that the whole showed.
+    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
+    reading what follows it alone shows the same lines, on the same path, that the whole showed.
     """
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)

@@ -10,7 +10,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable
 from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
-from sessioncompress.words import counted, strangers
+from sessioncompress.words import counted, file_line, files_line, strangers
 
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
@@ -76,7 +76,7 @@ def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
     if stats.exit_code:
         return f"{stats.status.value}: {stats.reason}"
     if stats.status is not Status.COMPRESSED:
-        return f"{name}: {stats.status.value}: {stats.reason}"
+        return file_line(name, stats.status.value, stats.reason)
     return f"{name}: {change(stats, dry_run=dry_run)}" + (f"; {stats.reason}" if stats.reason else "")
 
 
@@ -130,13 +130,9 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
 def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, dry_run: bool = False) -> str:
     """Return the line that ends a run: all files, how many of each status, what they and all beside them came to."""
     summed = total(all_stats)
-    by_status = {status: sum(stats.status is status for stats in all_stats) for status in Status}
-    parts = [f"{number} {status.value}" for status, number in by_status.items() if number]
-    if passed_over:
-        parts.append(f"{passed_over} {PASSED_OVER}")
-    files = counted(len(all_stats), "file", "files")
-    head = f"total: {files} ({', '.join(parts)})" if parts else f"total: {files}"
-    if not by_status[Status.COMPRESSED]:
+    by_status = {status.value: sum(stats.status is status for stats in all_stats) for status in Status}
+    head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
+    if not by_status[Status.COMPRESSED.value]:
         return head
     with_beside = summed.compressed_size + summed.backup_size
     before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)

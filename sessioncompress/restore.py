@@ -19,7 +19,7 @@ from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.beside import Beside, beside_of
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
@@ -57,7 +57,7 @@ def restore_session(
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
-        beside = files.beside_of(session.path, policy)
+        beside = beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         recover(session, beside, journal.lengths)
         run = _Restore(session, beside, journal, policy, form)
@@ -175,7 +175,7 @@ class _Restore:
 
 def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
     """Return what lies beside another session, which itself may be gone. Raises UsageError where nothing does."""
-    store = files.beside_of(session.absolute(), policy)
+    store = beside_of(session.absolute(), policy)
     journal = journals.load(store.journal)
     if not journal.runs:
         raise UsageError(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def counted(number: int, one: str, several: str) -> str:
     """Return the number with the word for as many."""
     return f"{number:,} {one if number == 1 else several}"
+
+
+def file_line(name: str, status: str, reason: str) -> str:
+    """Say of one file why it is as it was."""
+    return f"{name}: {status}: {reason}"
+
+
+def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
+    """Say how many files there were, and how many of each status; `more` is one part more."""
+    parts = [*(f"{number} {status}" for status, number in statuses.items() if number), *([more] if more else [])]
+    said = f"total: {counted(files, 'file', 'files')}"
+    return f"{said} ({', '.join(parts)})" if parts else said
 
 
 def strangers(number: int) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from sessioncompress.errors import NOT_CHANGED, UsageError
+from sessioncompress.policy import Policy
 
 FOLDER = ".sessioncompress"
 _ENDINGS = (".json", ".jsonl")
@@ -18,8 +21,7 @@ _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(NamedTuple):
     """The files of one session.
 
     `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
@@ -34,8 +36,7 @@ class Beside:
     missing: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(NamedTuple):
     """How many bytes of each file are committed, by the last run record; what lies behind is from a crash."""
 
     originals: int = 0
@@ -53,6 +54,28 @@ def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     home = _home(session.parent)
     originals, journal, note = (backup_dir / f"{home}{name}" for name in (compressed, refs, missing))
     return Beside(backup_dir, originals, journal, work, note)
+
+
+def beside_of(path: Path, policy: Policy) -> Beside:
+    """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
+    if not policy.backup_dir:
+        return beside(path)
+    folder = path.parent / backup_folder(policy.backup_dir, path)
+    # The system knows no way through a folder that is gone, not even up and out of it.
+    return beside(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
+
+
+def backup_folder(named: str, where: Path) -> Path:
+    """Return a policy's backup folder, of which `~` is a home. Raises UsageError where nobody has that home."""
+    try:
+        return Path(named).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"the policy's backupDir is {named!r}, but there is no such home",
+            where=where,
+            state=NOT_CHANGED,
+            remedy="Name a folder that is there.",
+        ) from error
 
 
 def session_of(files: Beside, name: str) -> str:

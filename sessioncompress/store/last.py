@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
@@ -31,15 +32,13 @@ def last_run(files: Beside) -> Journal | None:
         refuse_linked(files.journal)
         with open(open_file(files.journal), "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            run = _last(file, size)
+            run = _last(file, last_line(files.journal), size)
             if run is not None and (size_of(files.originals) or 0) == run.store_size:
                 return Journal([run], size, run.store_size)
     return None
 
 
-def _last(file: BinaryIO, size: int) -> RunRecord | None:
-    file.seek(max(size - _CHUNK, 0))
-    raw = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2] + b"\n"
+def _last(file: BinaryIO, raw: bytes, size: int) -> RunRecord | None:
     run = decode(raw)
     if not isinstance(run, RunRecord) or not run.prefix.size or run.start > size - len(raw):
         return None

@@ -1,0 +1,44 @@
+"""`compress` where nothing is due, without a command line: a hook that runs after each turn mostly finds it so.
+
+Whatever is out of the ordinary, an option, a folder, an error, goes the usual way, and nothing was printed before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.printable import printable
+from sessioncompress.words import file_line, files_line
+
+
+def nothing_due(arguments: Sequence[str]) -> bool:
+    """Say what `compress` says of sessions that have nothing due; return False where any of them may have."""
+    command, *names = arguments or ("",)
+    if command != "compress" or not names or any(name.startswith("-") or not name for name in names):
+        return False
+    from sessioncompress.config import load, misplaced
+    from sessioncompress.find import policy_files
+    from sessioncompress.gate import not_due
+    from sessioncompress.policy import BALANCED
+
+    lines = []
+    statuses: dict[str, int] = {}
+    for path in dict.fromkeys(map(Path, names)):
+        try:
+            policies = list(policy_files(path))
+            if any(misplaced(file) for file, _ in policies):
+                return False
+            file = next((file for file, ours in policies if ours), None)
+            said = not_due(path, BALANCED if file is None else load(file), force=False)
+        except (SessionCompressError, OSError, ValueError):
+            return False
+        if said is None or path.is_symlink():
+            return False
+        status, reason = said
+        statuses[status] = statuses.get(status, 0) + 1
+        lines.append(file_line(printable(str(path)), status, reason))
+    sys.stdout.write("\n".join([*lines, files_line(len(lines), statuses), ""]))
+    return True
