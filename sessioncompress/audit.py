@@ -11,13 +11,14 @@ from sessioncompress.documents import pieces_of
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.marked import refuse_if_marked, strangers_of
+from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, beside_of
+from sessioncompress.store.beside import Beside
 from sessioncompress.store.intact import refuse_if_changed
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session

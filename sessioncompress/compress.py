@@ -22,6 +22,7 @@ from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
 from sessioncompress.model import Change, Prefix
 from sessioncompress.ours import Ours
+from sessioncompress.places import beside_of
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of
@@ -32,7 +33,7 @@ from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside, beside_of
+from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last import clash, last_run

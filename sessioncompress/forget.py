@@ -13,11 +13,12 @@ from sessioncompress.discover import Found
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, UsageError, failing
 from sessioncompress.holdings import sessions_of
+from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, beside_of, size_of
+from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
 

@@ -7,12 +7,10 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
-from sessioncompress.config import differences
 from sessioncompress.errors import failing
+from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
-from sessioncompress.store.beside import beside_of, size_of
+from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
 from sessioncompress.version import VERSION
 
@@ -56,13 +54,18 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
         return SKIPPED, "switched off by the policy (enabled: false)"
     if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
         return SKIPPED, too_small(found.st_size, policy)
-    if not force and form is None and _is_as_left(path, policy, found):
+    if not force and form is None and is_as_left(path, policy, found):
         return UNCHANGED, _AS_LEFT
     return None
 
 
-def _is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
+def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     """Say whether a file has the size and the time at which the newest run left it, and nothing else is to be done."""
+    # Imported here: a file that is too small needs neither.
+    import orjson
+
+    from sessioncompress.config import differences
+
     try:
         files = beside_of(path, policy)
         run = orjson.loads(last_line(files.journal))

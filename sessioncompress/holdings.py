@@ -10,10 +10,11 @@ from pathlib import Path
 from sessioncompress import files
 from sessioncompress.discover import Found, folders, is_folder
 from sessioncompress.errors import SessionCompressError, UsageError, failing
+from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside, beside_of, session_of
+from sessioncompress.store.beside import Beside, session_of
 from sessioncompress.store.folder import refuse_linked_folder
 from sessioncompress.store.late import late_links, sessions_named, stale_drafts
 from sessioncompress.store.met import refuse_if_another_sides

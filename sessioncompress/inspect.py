@@ -11,10 +11,10 @@ from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
 from sessioncompress.model import Block, Standing
 from sessioncompress.ours import Ours
+from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import SessionStats, Share
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import beside_of
 from sessioncompress.store.lock import open_session
 
 

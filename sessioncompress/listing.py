@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sessioncompress import gate
 from sessioncompress.compress import compress_session
+from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.selection import Session
 from sessioncompress.stats import ListedSession, Status
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import beside_of
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:

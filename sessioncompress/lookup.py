@@ -9,11 +9,12 @@ from pathlib import Path
 from sessioncompress import homes
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, IsALink, SessionCompressError, Unreadable, UsageError, failing
+from sessioncompress.places import backup_folder, beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, backup_folder, beside_of, originals_of
+from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord

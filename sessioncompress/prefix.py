@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from xxhash import xxh3_64_intdigest, xxh3_128
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128
 
 from sessioncompress import config
 from sessioncompress.account import boundary_of
@@ -20,21 +20,24 @@ from sessioncompress.documents import pieces_of, with_updates
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
 from sessioncompress.formats import format_named
+from sessioncompress.formats.base import Format, Reader
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.marker import PREFIX_BYTES
-from sessioncompress.model import NO_PREFIX, Prefix, Role
+from sessioncompress.model import NO_PREFIX, Line, Prefix, Role
 from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.survey import read_line, survey
+from sessioncompress.survey import read_line, unchangeable
 from sessioncompress.turns import turns_on
 from sessioncompress.version import VERSION
 
 _CHUNK: Final = 1 << 20
 _NO_DIGEST: Final = "0" * 32
+_MOST_BEHIND: Final = 256
+"""So many lines that are ours already may follow what is finished; they are noted one by one."""
 _GROWTH: Final = 2
 """A session whose finished part is so many times as large as when it was last read whole is read whole again: what came
 since may say again, or take the place of, what stands in it. So all these readings together cost no more than two."""
@@ -115,23 +118,17 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
     if session.size < prefix.size or prefix.size > prefix.whole * _GROWTH:
         return None
     form = format_named(prefix.form)
-    found = xxh3_128()
-
-    def watched(stream: Iterator[Piece]) -> Iterator[Piece]:
-        for number, raw, whole in stream:
-            if number == GAP or not whole or PREFIX_BYTES in raw:
-                raise NotFinished
-            found.update(raw)
-            yield number, raw, whole
-
+    lines, reader, found = Lines(), form.reader(), xxh3_128()
+    ours = frozenset(prefix.behind)
     with session.reader(prefix.size) as file:
-        try:
-            read = survey(watched(with_updates(pieces(file, session.size - prefix.size))), form)
-        except NotFinished:
-            return None
+        for number, raw, whole in with_updates(pieces(file, session.size - prefix.size)):
+            if number == GAP or not whole or (PREFIX_BYTES in raw and xxh3_64_hexdigest(raw) not in ours):
+                return None
+            found.update(raw)
+            lines.append(_read(raw, reader, ours))
+    read = Survey(lines, form.shape(lines), session.size, prefix)
     if not _goes_on(read):
         return None
-    read = Survey(read.lines, read.shape, session.size, prefix)
     known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
     return Part(session, known, journal, found.hexdigest())
 
@@ -159,19 +156,17 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     """
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)
-    if not 0 < first < len(lines) or any(rewritten[first:]) or sum(new.sizes) + before.size != size:
+    if not 0 < first < len(lines) or sum(new.sizes) + before.size != size:
         return NO_PREFIX
-    if any(lines.blocks.columns[7][index] for number in range(first, len(lines)) for index in lines.block_span(number)):
+    ours = frozenset(before.behind)
+    behind = [number for number in range(first, len(lines)) if rewritten[number] or _hex(lines.digests[number]) in ours]
+    if len(behind) > _MOST_BEHIND or any(
+        _is_marked(new, number) for number in range(first, len(lines)) if number not in behind
+    ):
         return NO_PREFIX
-    skipped = before.size + sum(lines.sizes[:first])
-    reader = view.form.reader()
-    with part.session.reader(skipped) as file:
-        alone = Lines(read_line(raw, reader) for _, raw, _ in pieces(file, part.session.size - skipped))
-    if len(alone) != len(lines) - first or any(alone[at] != lines[first + at] for at in range(len(alone))):
-        return NO_PREFIX
-    read = Survey(alone, view.form.shape(alone), 0)
+    alone = _alone(part, view.form, before.size + sum(lines.sizes[:first]))
     behind_it = [number - first for number in live if number >= first]
-    if not _goes_on(read) or list(read.shape.live) != behind_it:
+    if not (_are_the_same(alone.lines, lines, first) and _goes_on(alone) and list(alone.shape.live) == behind_it):
         return NO_PREFIX
     ahead = live[: len(live) - len(behind_it)]
     end = before.size + sum(new.sizes[:first])
@@ -185,7 +180,45 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         before.strange + Lines(new[:first]).not_understood,
         *markers,
         before.whole or end,
+        tuple(_hex(new.digests[number]) for number in behind),
     )
+
+
+def _alone(part: Part, form: Format, start: int) -> Survey:
+    """Read a session from a byte on as if nothing came before it."""
+    reader, ours = form.reader(), frozenset(part.prefix.behind)
+    with part.session.reader(start) as file:
+        lines = Lines(_read(raw, reader, ours) for _, raw, _ in pieces(file, part.session.size - start))
+    return Survey(lines, form.shape(lines), 0)
+
+
+def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
+    """Say whether lines read alone are what they are from there on in the whole; the names of responses are free."""
+    if len(alone) != len(lines) - first:
+        return False
+    names: dict[str, str] = {}
+    for one, other in zip(alone, lines[first:], strict=True):
+        if one._replace(response="") != other._replace(response=""):
+            return False
+        if names.setdefault(one.response, other.response) != other.response:
+            return False
+    named = set(names.values()) - {""}
+    return len(named) == len(names.keys() - {""}) and named.isdisjoint(lines.responses[:first])
+
+
+def _read(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
+    """Read a line; of one that is ours already nothing more can be replaced."""
+    line = read_line(raw, reader)
+    return unchangeable(line) if ours and _hex(line.digest) in ours else line
+
+
+def _is_marked(lines: Lines, number: int) -> bool:
+    marked = lines.blocks.columns[7]
+    return any(marked[index] for index in lines.block_span(number))
+
+
+def _hex(digest: int) -> str:
+    return f"{digest:016x}"
 
 
 def digest_of_prefix(file: BinaryIO, size: int, unread: int, rewritten: Container[tuple[int, int]]) -> str:

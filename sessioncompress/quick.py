@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.find import policy_files
+from sessioncompress.gate import not_due
+from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.printable import printable
 from sessioncompress.words import file_line, files_line
 
@@ -19,20 +22,12 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     command, *names = arguments or ("",)
     if command != "compress" or not names or any(name.startswith("-") or not name for name in names):
         return False
-    from sessioncompress.config import load, misplaced
-    from sessioncompress.find import policy_files
-    from sessioncompress.gate import not_due
-    from sessioncompress.policy import BALANCED
-
     lines = []
     statuses: dict[str, int] = {}
     for path in dict.fromkeys(map(Path, names)):
         try:
-            policies = list(policy_files(path))
-            if any(misplaced(file) for file, _ in policies):
-                return False
-            file = next((file for file, ours in policies if ours), None)
-            said = not_due(path, BALANCED if file is None else load(file), force=False)
+            policy = _policy(list(policy_files(path)))
+            said = None if policy is None else not_due(path, policy, force=False)
         except (SessionCompressError, OSError, ValueError):
             return False
         if said is None or path.is_symlink():
@@ -42,3 +37,15 @@ def nothing_due(arguments: Sequence[str]) -> bool:
         lines.append(file_line(printable(str(path)), status, reason))
     sys.stdout.write("\n".join([*lines, files_line(len(lines), statuses), ""]))
     return True
+
+
+def _policy(files: Sequence[tuple[Path, bool]]) -> Policy | None:
+    """Return the policy of a session; None where something in the files is to be warned of."""
+    if not files:
+        return BALANCED
+    # Imported here because most sessions have no such file above them.
+    from sessioncompress.config import load, misplaced
+
+    if any(misplaced(file) for file, _ in files):
+        return None
+    return next((load(file) for file, ours in files if ours), BALANCED)

@@ -13,13 +13,14 @@ from sessioncompress.entries import original_of
 from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.formats.base import Format
 from sessioncompress.marked import refuse_if_marked, strangers_of
+from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside, beside_of
+from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session

@@ -7,12 +7,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from sessioncompress import compress as compress_module
+from sessioncompress import gate
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
 from sessioncompress.documents import document_of, pieces_of
@@ -227,10 +229,42 @@ def days_ago(days: int) -> Iterator[None]:
 def compress_again(path: Path, policy: Policy = EAGER) -> CompressionStats:
     """Run once more; nothing may be written, beside the session either."""
     before = snapshot(path)
-    stats = compress_session(path, policy)
+    stats = runs_again(path, policy)
     assert stats.status is Status.UNCHANGED, stats
     assert snapshot(path) == before
     return stats
+
+
+def runs_again(path: Path, policy: Policy) -> CompressionStats:
+    """Run once more, in all ways: by the journal alone, behind what is finished, and from the first line on.
+
+    All must come to the same, and nobody but the last can say what of the session is removable.
+    """
+    behind = runs_on(path, policy)
+    with reading_again(whole=True):
+        whole = compress_session(path, policy)
+    some = {"removable_bytes": 0, "protected_bytes": 0, "reason": ""}
+    assert replace(behind, **some) == replace(whole, **some)  # type: ignore[arg-type]
+    return whole
+
+
+def runs_on(path: Path, policy: Policy) -> CompressionStats:
+    """Run once more, by the journal alone and behind what is finished."""
+    by_journal = compress_session(path, policy)
+    with reading_again():
+        behind = compress_session(path, policy)
+    assert by_journal.status is behind.status, (by_journal, behind)
+    return behind
+
+
+@contextmanager
+def reading_again(*, whole: bool = False) -> Iterator[None]:
+    """Let a run read a session that is as the last run left it: what follows the finished part, or the `whole`."""
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(gate, "is_as_left", return_value=False))
+        if whole:
+            patches.enter_context(mock.patch.object(compress_module, "last_run", return_value=None))
+        yield
 
 
 def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:

@@ -27,7 +27,7 @@ from sessioncompress.splice import REMOVED, CannotSplice, splice
 from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify
-from tests.runs import EAGER, GREEDY, disk, fixture, snapshot, split, survey_of
+from tests.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of
 
 settings.register_profile("here", max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, database=None)
@@ -256,7 +256,7 @@ def run(path: Path, policy: Policy) -> None:
     else:
         assert now == before
     left = contents(path)
-    again = compress_session(path, policy)
+    again = runs_on(path, policy)
     assert again.status is Status.UNCHANGED
     assert contents(path) == left
     verify_session(path, policy)

@@ -17,7 +17,7 @@ MODULES = sorted(str(path.relative_to(PACKAGE).with_suffix("")).replace("/", "."
 
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command, and the names that a library user imports", frozenset({"__main__", "__init__"})),
-    ("the command line", frozenset({"cli"})),
+    ("the command line", frozenset({"cli", "quick"})),
     ("each command", frozenset({"commands"})),
     ("what is printed of many stores, and of all sessions", frozenset({"clean_report", "sessions_report"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
@@ -34,8 +34,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("every file of folders", frozenset({"seek"})),
     (
         "one reading, one writing",
-        frozenset({"heads", "files", "apply", "gate", "config", "discover", "checkout", "whole"}),
+        frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "whole"}),
     ),
+    ("the policy from its file, and where it puts things", frozenset({"config", "places"})),
     (
         "what the records of a journal name, and why a file is refused",
         frozenset({"recorded", "rewritten", "entries", "refusals"}),
@@ -287,7 +288,7 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
     """The gate decides before anything that takes time is there."""
     heavy = {"orjson", "xxhash", "hashlib", "backports"}
     seen: set[str] = set()
-    todo = ["gate", "cli", "archive", "discover"]
+    todo = ["quick", "gate", "cli", "archive", "discover"]
     while todo:
         module = todo.pop()
         if module in seen:

@@ -35,7 +35,19 @@ _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
 
 _COUNTED = ("lines", "blocks")
-_PREFIX = ("format", "bytes", "lines", "xxh3", "turns", "characters", "notUnderstood", "imitated", "inCalls", "whole")
+_PREFIX = (
+    "format",
+    "bytes",
+    "lines",
+    "xxh3",
+    "turns",
+    "characters",
+    "notUnderstood",
+    "imitated",
+    "inCalls",
+    "whole",
+    "behind",
+)
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
@@ -288,8 +300,9 @@ def _replacement(value: Any) -> bytes:
 def _prefix(value: Any) -> Prefix:
     if value is None:
         return NO_PREFIX
-    form, size, lines, digest, *rest = (value[key] for key in _PREFIX)
-    return Prefix(str(form), _count(size), _count(lines), _digest(digest, _REPLACEMENT_DIGITS), *map(_count, rest))
+    form, size, lines, digest, *counts, behind = (value[key] for key in _PREFIX)
+    digest, ours = _digest(digest, _REPLACEMENT_DIGITS), tuple(map(_some_hex, behind))
+    return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours])
 
 
 def _counts(value: Any) -> tuple[int, int] | None:

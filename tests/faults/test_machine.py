@@ -22,7 +22,7 @@ from sessioncompress.store.beside import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent
 from tests.faults.scenes import kill_at
-from tests.runs import EAGER, GREEDY, disk, snapshot, split
+from tests.runs import EAGER, GREEDY, disk, runs_on, snapshot, split
 from tests.store.tools import disk as watched
 from tests.store.tools import in_a_child, left_over
 
@@ -58,7 +58,7 @@ class Life(Agent):
         assert disk(self.path) <= size
         assert len(split(self.path.read_bytes())) == lines
         before = snapshot(self.path)
-        assert compress_session(self.path, POLICIES[policy]).status is not Status.COMPRESSED, stats
+        assert runs_on(self.path, POLICIES[policy]).status is not Status.COMPRESSED, stats
         assert snapshot(self.path) == before
 
     @rule()

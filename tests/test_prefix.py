@@ -1,0 +1,305 @@
+"""What an earlier run finished is not read again, and nothing that would be judged otherwise counts as finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from xxhash import xxh3_64_intdigest, xxh3_128
+
+from sessioncompress import compress as module
+from sessioncompress import marker
+from sessioncompress.audit import verify_session
+from sessioncompress.compress import compress_session
+from sessioncompress.policy import Policy
+from sessioncompress.prefix import NotFinished, digest_of_prefix
+from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store.beside import beside
+from tests import texts
+from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
+from tests.runs import EAGER, MTIME, append, compress, compress_again, disk, journal_of, reading_again, restore, write
+
+LONG = 12
+"""Turns before the first run: so many that what comes later does not make the session twice as large."""
+
+
+def work(made: PiSession, turns: int, seed: str = "work") -> PiSession:
+    """Add turns, each with a read and thinking."""
+    rng = random.Random(seed)
+    for number in range(turns):
+        made.user(f"Please do part {number}.")
+        source = texts.python_source(rng, 20)
+        made.step("read", {"path": f"src/{seed}/{number}.py"}, source, thinking=texts.prose(rng, 6))
+        made.assistant(texts.prose(rng, 2))
+    return made
+
+
+@contextmanager
+def counting() -> Iterator[list[bool]]:
+    """Note each reading of a session from its first line on."""
+    found: list[bool] = []
+    whole = module._Run.whole
+
+    def counted(run: Any) -> CompressionStats:
+        found.append(True)
+        return whole(run)
+
+    with mock.patch.object(module._Run, "whole", counted):
+        yield found
+
+
+def begun(folder: Path, made: PiSession) -> Path:
+    """Write a session and compress it."""
+    path = write(folder, work(made, LONG))
+    compress(path)
+    return path
+
+
+MAKERS: dict[str, Callable[[], PiSession]] = {
+    "pi": PiSession,
+    "responses": ResponsesSession,
+    "gemini": GeminiSession,
+    "openclaw": OpenClawSession,
+    "omp": OmpSession,
+    "version 2": lambda: PiSession(2),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_run_after_more_turns_reads_what_came(tmp_path: Path, name: str) -> None:
+    """It says what a run over the whole says, and every byte comes back."""
+    made = MAKERS[name]()
+    path = begun(tmp_path, made)
+    for number in range(3):
+        append(path, work(made, 2, f"later {number}"))
+        other = tmp_path / "other"
+        other.mkdir(exist_ok=True)
+        copy = write(other, path.read_bytes())
+        whole = compress_session(copy, EAGER)
+        with counting() as read:
+            stats = compress(path)
+        assert not read
+        same = ("lines", "turns", "tokens_before", "original_size", "lines_not_understood")
+        assert [getattr(stats, each) for each in same] == [getattr(whole, each) for each in same]
+        assert stats.lines_changed == whole.lines_changed
+        verify_session(path, EAGER)
+        restored = write(other, path.read_bytes(), "restored.jsonl")
+        for beside_it, to in (("journal", "journal"), ("originals", "originals")):
+            source, target = getattr(beside(path), beside_it), getattr(beside(restored), to)
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(source.read_bytes())
+        restore(restored)
+        assert restored.read_bytes() == made.bytes()
+        for each in other.rglob("*"):
+            if each.is_file():
+                each.unlink()
+
+
+def test_what_it_adds_is_what_a_run_over_the_whole_would_add(tmp_path: Path) -> None:
+    """The same lines come out, but for references that name a line by its number: that is the session's."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    append(path, work(made, 3, "later"))
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        (folder / ".sessioncompress").mkdir(parents=True)
+        (folder / path.name).write_bytes(path.read_bytes())
+        for each in (beside(path).journal, beside(path).originals):
+            (folder / ".sessioncompress" / each.name).write_bytes(each.read_bytes())
+    compress(one / path.name)
+    with reading_again(whole=True):
+        compress(other / path.name)
+    assert (one / path.name).read_bytes() == (other / path.name).read_bytes()
+    blocks = [
+        [record for record in journal_of(folder / path.name) if record["type"] == "block"] for folder in (one, other)
+    ]
+    assert blocks[0] == blocks[1]
+
+
+def _compacts(made: PiSession, path: Path) -> None:
+    made.compaction("All that.", made.ids[-2])
+    append(path, work(made, 2, "later"))
+
+
+def _goes_back(made: PiSession, path: Path) -> None:
+    made.branch(made.ids[4])
+    append(path, work(made, 2, "later"))
+
+
+def _answers_an_old_call(made: PiSession, path: Path) -> None:
+    made.result(_first_call(made), "late", "read")
+    append(path, work(made, 2, "later"))
+
+
+def _first_call(made: PiSession) -> str:
+    entries = [json.loads(line) for line in made.lines()]
+    parts = [part for entry in entries for part in entry.get("message", {}).get("content", []) if "arguments" in part]
+    return str(parts[0]["id"])
+
+
+def _quotes_a_marker(made: PiSession, path: Path) -> None:
+    made.user(f"What is {marker.PREFIX} 3 of 4 lines]]?")
+    append(path, work(made, 2, "later"))
+
+
+def _changes_what_is_finished(made: PiSession, path: Path) -> None:
+    append(path, work(made, 2, "later"))
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"Please do part 1.", b"Please do part 7.", 1))
+
+
+def _grows(made: PiSession, path: Path) -> None:
+    append(path, work(made, 4 * LONG, "later"))
+    compress(path)
+    append(path, work(made, 2, "last"))
+
+
+def _loses_the_end_of_its_journal(made: PiSession, path: Path) -> None:
+    append(path, work(made, 2, "later"))
+    with beside(path).journal.open("ab") as file:
+        file.write(b'{"type":"line"')
+
+
+def _is_by_another_version(made: PiSession, path: Path) -> None:
+    append(path, work(made, 2, "later"))
+    journal = beside(path).journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    record = json.loads(lines[-1])
+    record["version"] = "0.0.1"
+    del record["sha256"], record["records"]
+    journal.write_bytes(b"".join(lines[:-1]) + json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
+
+WHOLE: dict[str, Callable[[PiSession, Path], None]] = {
+    "a compaction": _compacts,
+    "the leaf left": _goes_back,
+    "the result of a call before": _answers_an_old_call,
+    "a marker": _quotes_a_marker,
+    "another byte before": _changes_what_is_finished,
+    "twice as large": _grows,
+    "a torn journal": _loses_the_end_of_its_journal,
+    "another version": _is_by_another_version,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_would_be_judged_otherwise_is_read_whole(tmp_path: Path, name: str) -> None:
+    """From the first line on; and the next run but one may begin behind it again."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    WHOLE[name](made, path)
+    with counting() as read:
+        compress(path)
+    assert read
+    verify_session(path, EAGER)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [(replace(EAGER, tool_result_max_bytes=2000), {}), (EAGER, {"force": True}), (EAGER, {"form": "pi"})],
+    ids=["another policy", "force", "a format"],
+)
+def test_what_is_asked_for_otherwise_is_read_whole(tmp_path: Path, policy: Policy, options: dict[str, Any]) -> None:
+    """Another policy takes more or less, and who forces a run wants all of it."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    append(path, work(made, 3, "later"))
+    with counting() as read:
+        compress_session(path, policy, **options)
+    assert read
+
+
+def test_after_a_compaction_the_next_but_one_begins_behind(tmp_path: Path) -> None:
+    """The checkpoint is a part of what is finished as soon as it is old."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    _compacts(made, path)
+    compress(path)
+    append(path, work(made, 3, "last"))
+    with counting() as read:
+        compress(path)
+    assert not read
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_the_finished_part_is_read_once(tmp_path: Path) -> None:
+    """By the copy; the journal's records are read as bytes, and only the newest run's is understood."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    end = journal_of(path)[-1]["prefix"]["bytes"]
+    append(path, work(made, 2, "later"))
+    inode = path.stat().st_ino
+    pread = os.pread
+    read = [0]
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        data = pread(fd, size, position)
+        if os.fstat(fd).st_ino == inode:
+            read[0] += max(min(end, position + len(data)) - position, 0)
+        return data
+
+    with mock.patch.object(os, "pread", counted):
+        compress(path)
+    assert read == [end]
+
+
+def test_a_run_that_changes_nothing_looks_at_the_finished_part(tmp_path: Path) -> None:
+    """So that another byte in it is not overlooked; and it does not if all is well."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    made.assistant("One thing more.")
+    append(path, made)
+    with counting() as read:
+        assert compress_session(path, EAGER).status is Status.UNCHANGED
+    assert not read
+    os.utime(path, ns=(MTIME + 1, MTIME + 1))
+    path.write_bytes(path.read_bytes().replace(b"Please do part 1.", b"Please do part 7.", 1))
+    with counting() as read:
+        compress_session(path, EAGER)
+    assert read
+
+
+def test_turn_for_turn_it_comes_to_nearly_the_same_as_once(tmp_path: Path) -> None:
+    """Sessions grow run by run; the last restore is exact, and the sizes stay close."""
+    made = PiSession()
+    path = write(tmp_path, work(made, 2))
+    for number in range(30):
+        append(path, work(made, 1, f"turn {number}"))
+        compress_session(path, EAGER)
+        compress_again_at_end(path, number)
+    once = tmp_path / "once"
+    once.mkdir()
+    other = write(once, made)
+    compress(other)
+    assert path.stat().st_size <= other.stat().st_size * 1.02
+    assert disk(path) - disk(other) - path.stat().st_size <= (disk(other) - other.stat().st_size) * 1.5
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def compress_again_at_end(path: Path, number: int) -> None:
+    """Now and then see that another run has nothing to do."""
+    if number % 10 == 9:
+        compress_again(path)
+
+
+def test_a_line_that_stands_in_the_unread_part_is_told(tmp_path: Path) -> None:
+    """A rewritten line may not be what stands there: restore could not tell them apart."""
+    del tmp_path
+    lines = [b'{"a":1}\n', b'{"b":2}\n', b'{"c":3}\n']
+    data = b"".join(lines)
+    other = {(8, xxh3_64_intdigest(b'{"d":4}\n'))}
+    assert digest_of_prefix(BytesIO(data), 16, 16, other) == xxh3_128(data[:16]).hexdigest()
+    assert digest_of_prefix(BytesIO(data), 24, 16, {(8, xxh3_64_intdigest(lines[2]))}) == xxh3_128(data).hexdigest()
+    with pytest.raises(NotFinished):
+        digest_of_prefix(BytesIO(data), 24, 16, {(8, xxh3_64_intdigest(lines[1]))})
