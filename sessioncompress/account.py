@@ -32,7 +32,7 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         compressed_size=found.size,
         backup_size=backup_size,
         lines=before.lines + len(found.lines),
-        lines_not_understood=before.strange + found.lines.not_understood,
+        lines_not_understood=before.strange + found.lines.not_understood(),
         imitated_markers=before.imitated + imitated,
         imitated_in_calls=before.in_calls + in_calls,
         turns=turns_of(found),

@@ -118,7 +118,7 @@ class Applier:
                 self._record(number, raw, new)
                 return new.raw
         except MustStay as error:
-            raise broken(str(error), self._where, number) from error
+            raise broken(str(error), self._where, self._first + number) from error
         except CannotSplice:
             pass
         self.done.left_alone.add(number)

@@ -63,7 +63,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
 def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, int]:
     """Return the session's format, how many lines it has, and how many of them are not understood."""
     known = files.read_session(session, journal, form)
-    return known.form.name, len(known.survey.lines), known.survey.lines.not_understood
+    return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
 def _stands(session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside) -> Mapping[int, int]:

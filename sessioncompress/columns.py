@@ -76,10 +76,13 @@ class Table(Generic[Row]):
         if index == len(self.columns[0]):
             self.add(row)
             return
-        for position, (column, value) in enumerate(zip(self.columns, row, strict=False)):
-            if column[index] != value:
+        columns = self.columns
+        for position, value in enumerate(row):
+            column = columns[position]
+            held = column[index]
+            if held is not value and held != value:
                 self._unshare(position)
-                self.columns[position][index] = value
+                columns[position][index] = value
 
     def copy(self) -> Table[Row]:
         """Return a table with the same rows."""

@@ -15,7 +15,6 @@ from sessioncompress.account import advice, boundary_of, counted, turns_of, why,
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
-from sessioncompress.errors import Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
@@ -130,12 +129,17 @@ class _Run:
 
     def compress(self) -> CompressionStats:
         """Begin behind what an earlier run finished, where that can be; else read the session as a whole."""
-        if not self._force and self._form is None and (last := last_run(self._beside)) is not None:
-            self._recover(last)
-            if (part := behind(self._session, last, self._policy)) is not None:
-                with suppress(NotFinished, Damaged):
-                    return self._over(part)
+        last = self._last_run() if self._form is None else None
+        if last is not None and (part := behind(self._session, last, self._policy)) is not None:
+            with suppress(NotFinished):
+                return self._over(part)
         return self.whole()
+
+    def _last_run(self) -> Journal | None:
+        """Return the newest run alone, after what a killed run left has been undone."""
+        last = last_run(self._beside)
+        self._recover(journals.load(self._beside.journal) if last is None else last)
+        return last or last_run(self._beside)
 
     def whole(self) -> CompressionStats:
         """Read the session as a whole."""
@@ -273,7 +277,9 @@ class _Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
         """Check the new session's structure; return the lines that a second run over it would change."""
         applied = attempt.applied
-        verify.check(self._known.survey.lines, applied.lines, attempt.view.standing, applied.changed, self._where)
+        first = self._part.prefix.lines
+        standing = attempt.view.standing
+        verify.check(self._known.survey.lines, applied.lines, standing, applied.changed, self._where, first)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
         view = View(found, self._policy, self._known.form, applied.ours)
@@ -303,10 +309,10 @@ class _Run:
         found = prefix_of(self._part, view, applied.lines, size, flags, markers)
         if not isinstance(sink, Rewrite):
             return found
-        lines = applied.lines
-        rewritten = {(lines.sizes[number], lines.digests[number]) for number in applied.changed}
+        unread, lines = self._part.prefix.size, applied.lines
+        rewritten = {(lines.sizes[number], lines.digests[number]) for number in applied.changed} if unread else set()
         with sink.reader() as file:
-            digest = digest_of_prefix(file, found.size, self._part.prefix.size, rewritten)
+            digest = digest_of_prefix(file, found.size, unread, rewritten)
         return found._replace(digest=digest)
 
     def _run_record(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, overload
 
 from sessioncompress.columns import Table, columns
@@ -85,10 +86,10 @@ class Lines(Sequence[Line]):
         blocks = self.blocks_of(number)
         return Line(role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, response, time)
 
-    @property
-    def not_understood(self) -> int:
-        """Return how many lines our parser does not read."""
-        return sum(role is Role.OPAQUE or facts.foreign for role, facts in zip(self.roles, self.facts, strict=True))
+    def not_understood(self, first: int | None = None) -> int:
+        """Return how many lines, or of the `first` ones, our parser does not read."""
+        lines = islice(zip(self.roles, self.facts, strict=True), first)
+        return sum(role is Role.OPAQUE or facts.foreign for role, facts in lines)
 
     def block_span(self, number: int) -> range:
         """Return which of all blocks are those of a line."""

@@ -177,7 +177,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         _NO_DIGEST,
         before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
         before.characters + sum(new.reads[number] for number in ahead if number not in view.survey.shape.dead),
-        before.strange + Lines(new[:first]).not_understood,
+        before.strange + new.not_understood(first),
         *markers,
         before.whole or end,
         tuple(_hex(new.digests[number]) for number in behind),

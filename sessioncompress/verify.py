@@ -16,8 +16,11 @@ def check(
     standing: Sequence[Standing],
     changed: Sequence[int],
     where: str,
+    first: int = 0,
 ) -> None:
     """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
+
+    `first` is the number of the first of them in the session.
 
     Raises Damaged: it means an error in this program, and the session is not changed.
     """
@@ -25,12 +28,12 @@ def check(
         raise broken("the number of lines differs", where)
     for number in changed:
         if standing[number] is Standing.PROTECTED:
-            raise broken("a protected line would change", where, number)
-        same_line(before, after, where, number)
+            raise broken("a protected line would change", where, first + number)
+        same_line(before, after, where, number, first)
     named = frozenset(changed)
     for number, (was, now) in enumerate(zip(before.digests, after.digests, strict=True)):
         if was != now and number not in named:
-            raise broken("a line would change that the plan does not name", where, number)
+            raise broken("a line would change that the plan does not name", where, first + number)
     if _ids_differ(before, after) and callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)
 
@@ -40,7 +43,7 @@ def _ids_differ(before: Lines, after: Lines) -> bool:
     return before.answers is not after.answers or before.calls.columns[0] is not after.calls.columns[0]
 
 
-def same_line(before: Lines, after: Lines, where: str, number: int) -> None:
+def same_line(before: Lines, after: Lines, where: str, number: int, first: int = 0) -> None:
     """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
     was, now = before.facts[number], after.facts[number]
     same = all(
@@ -48,11 +51,11 @@ def same_line(before: Lines, after: Lines, where: str, number: int) -> None:
         for column in ((before.roles, after.roles), (before.ids, after.ids), (before.parents, after.parents))
     )
     if not same or was.keeps != now.keeps:
-        raise broken("a line's type, id or parent would change", where, number)
+        raise broken("a line's type, id or parent would change", where, first + number)
     if len(before.call_span(number)) != len(after.call_span(number)) or was.failed != now.failed:
-        raise broken("a line's calls or its error flag would change", where, number)
+        raise broken("a line's calls or its error flag would change", where, first + number)
     if after.sizes[number] >= before.sizes[number]:
-        raise broken("a line would grow", where, number)
+        raise broken("a line would grow", where, first + number)
 
 
 def broken(what: str, where: str, number: int | None = None) -> Damaged:

@@ -73,4 +73,4 @@ def test_a_copy_of_a_copy_is_apart_too() -> None:
 def test_lines_that_our_parser_does_not_read_are_counted() -> None:
     """Opaque ones, and those that only their agent reads."""
     foreign = Line(Role.USER, 1, 1, facts=Facts(foreign=True))
-    assert Lines([*LINES, foreign, Line(Role.OPAQUE, 1, 1), Line(Role.BLANK, 1, 1)]).not_understood == 2
+    assert Lines([*LINES, foreign, Line(Role.OPAQUE, 1, 1), Line(Role.BLANK, 1, 1)]).not_understood() == 2

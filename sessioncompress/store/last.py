@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import BinaryIO
 
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.errors import failing
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
@@ -26,12 +26,17 @@ _CHUNK = 1 << 20
 def last_run(files: Beside) -> Journal | None:
     """Return a journal that holds its newest run alone; None unless that one is whole and both files end with it.
 
-    A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None.
+    A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None. Raises what
+    load() of a journal raises where the system fails.
     """
-    with suppress(SessionCompressError, OSError, ValueError, KeyError, TypeError):
+    with failing(files.journal):
         refuse_linked(files.journal)
-        with open(open_file(files.journal), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        try:
+            fd = open_file(files.journal)
+        except FileNotFoundError:
+            return None
+        with open(fd, "rb") as file, suppress(ValueError, KeyError, TypeError):
+            size = os.fstat(fd).st_size
             run = _last(file, last_line(files.journal), size)
             if run is not None and (size_of(files.originals) or 0) == run.store_size:
                 return Journal([run], size, run.store_size)

@@ -1,4 +1,4 @@
-"""How long a run takes against a floor of what it cannot do without, measured in the same session; and its start-up."""
+"""How long runs take, against what they cannot do without, measured in the same session; and how long starting takes."""
 
 from __future__ import annotations
 
@@ -6,169 +6,232 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
-from sessioncompress.store import zstd
-from tests.bench.generate import generate
+from tests.bench.floors import Floor, floor_of
+from tests.bench.generate import generate, generate_archive
+from tests.bench.table import Row, Table
 from tests.runs import split
 
-MEGABYTES = 50
-FRAME = 4 * 1024 * 1024
-LEVEL = {int(zstd.CompressionParameter.compression_level): 3}
+ARCHIVE = (200, 250)
+"""Files, and MB in all."""
+TURN = 100_000
+"""Bytes of one more turn."""
 PRINT_PEAK = (
     "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
-"""Runs a command and prints the most memory it held, which no other child of the tests can hide."""
+"""Runs a command and prints the most memory that a process of it held, which no other child of the tests can hide."""
+OWN = (sys.executable, "-m", "sessioncompress")
 
-Times = dict[str, float]
+Setup = Callable[[], Path]
 
 
 @pytest.fixture(scope="module")
-def times() -> Iterator[Times]:
-    """Collect the fastest time of each row; print the ratios in the end."""
-    found: Times = {}
+def table() -> Iterator[Table]:
+    """Collect the rows; print the table in the end."""
+    found = Table()
     yield found
-    print()
-    for name, base, text in (
-        ("compress", "floor", f"compress {MEGABYTES} MB by the floor"),
-        ("again", "floor", "a second run over it by the floor"),
-        ("restore", "floor", "restore by the floor"),
-        ("help", "import click", "--help by an import of click"),
-        ("skip", "import click", "a session under the threshold by an import of click"),
-    ):
-        if name in found and base in found:
-            print(f"{text}: {found[name]:.3f} s / {found[base]:.3f} s = {found[name] / found[base]:.2f}")
-    if "peak" in found:
-        print(f"most memory of compress {MEGABYTES} MB: {found['peak']:.0f} MB")
+    print(f"\n\n{found.markdown()}\n")
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Generate the session."""
-    path = tmp_path_factory.mktemp("large") / "large.jsonl"
-    generate(path, MEGABYTES)
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where everything lies."""
+    return tmp_path_factory.mktemp("bench")
 
 
 @pytest.fixture(scope="module")
-def compressed(large: Path) -> Path:
+def large(folder: Path) -> Path:
+    """Generate the session of 50 MB that most rows are about."""
+    return generated(folder, 50)
+
+
+@pytest.fixture(scope="module")
+def compressed(folder: Path, large: Path) -> Path:
     """Compress a copy of it."""
-    path = fresh(large.parent / "compressed", large)
+    path = fresh(folder / "compressed", large)
     command("compress", path)
     return path
 
 
+@pytest.fixture(scope="module")
+def floor(large: Path, compressed: Path) -> Floor:
+    """Measure its floor."""
+    return floor_of(large, compressed)
+
+
+@pytest.fixture(scope="module")
+def archive(folder: Path) -> Path:
+    """Generate an archive."""
+    path = folder / "archive"
+    generate_archive(path, *ARCHIVE)
+    return path
+
+
+def generated(folder: Path, megabytes: float) -> Path:
+    """Generate a session of so many MB."""
+    path = folder / f"{megabytes:g}.jsonl"
+    generate(path, megabytes)
+    return path
+
+
 def fresh(folder: Path, source: Path) -> Path:
-    """Put a copy of a session, and of what lies beside it, into a new folder."""
+    """Put a copy of a session, and of what lies beside it, or of an archive, into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, folder)
+        os.sync()
+        return folder
     folder.mkdir()
     beside = source.parent / ".sessioncompress"
     if beside.exists():
         shutil.copytree(beside, folder / ".sessioncompress")
-    path = folder / "session.jsonl"
-    shutil.copyfile(source, path)
+    path = folder / source.name
+    shutil.copy2(source, path)
     os.sync()
     return path
 
 
 def command(*arguments: str | Path) -> None:
     """Run a command as users do: as a process, start-up included."""
-    subprocess.run(
-        [sys.executable, "-m", "sessioncompress", *arguments], check=True, stdout=subprocess.DEVNULL, cwd=os.path.sep
-    )
+    subprocess.run([*OWN, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.sep)
 
 
-def measure(
-    benchmark: Any, times: Times, name: str, work: Callable[..., object], setup: Callable[[], Any] | None = None
+def peak(*arguments: str | Path) -> float:
+    """Run a command; return the most memory it held, in MB."""
+    whole = [sys.executable, "-c", PRINT_PEAK, *OWN, *map(str, arguments)]
+    done = subprocess.run(whole, check=True, capture_output=True)
+    return int(done.stdout) / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def measure(benchmark: Any, work: Callable[..., object], setup: Setup | None = None, rounds: int = 3) -> float:
+    """Return the seconds of the fastest of some rounds."""
+    prepare: Callable[[], Any] | None = None if setup is None else lambda: ((setup(),), {})
+    benchmark.pedantic(work, setup=prepare, rounds=rounds)
+    return float(benchmark.stats.stats.min)
+
+
+def timed(
+    benchmark: Any, table: Table, name: str, before: Sequence[str], setup: Setup, rounds: int = 3, **more: Any
 ) -> None:
-    """Take the fastest of some rounds."""
-    benchmark.pedantic(work, setup=setup, rounds=3 if setup else 15)
-    times[name] = benchmark.stats.stats.min
+    """Add the row of a command over what `setup` puts there anew for each round."""
+    seconds = measure(benchmark, lambda path: command(*before, path), setup, rounds)
+    table.rows.append(Row(name, seconds, peak=peak(*before, setup()), **more))
 
 
-@pytest.mark.benchmark(group="large")
-def test_floor(benchmark: Any, times: Times, large: Path, compressed: Path) -> None:
-    """Parse and write each line, pack the replaced ones with zstd -3, read them back, SHA-256: one thread."""
-    kept = set(split(compressed.read_bytes()))
+@pytest.mark.benchmark(group="runs")
+@pytest.mark.parametrize(("megabytes", "rounds"), [(5, 5), (600, 1)])
+def test_first_run(benchmark: Any, table: Table, folder: Path, megabytes: int, rounds: int) -> None:
+    """The first run over a session: the time grows with its size, and the memory hardly."""
+    path = generated(folder, megabytes)
+    done = fresh(folder / "done", path)
+    command("compress", done)
+    found = floor_of(path, done, rounds)
+    timed(
+        benchmark,
+        table,
+        f"first run, {megabytes} MB",
+        ["compress"],
+        lambda: fresh(folder / "run", path),
+        rounds,
+        floor=found,
+    )
+    path.unlink()
+
+
+@pytest.mark.benchmark(group="runs")
+def test_first_run_over_the_large(benchmark: Any, table: Table, folder: Path, large: Path, floor: Floor) -> None:
+    """The run that the others are compared with."""
+    timed(benchmark, table, "first run, 50 MB", ["compress"], lambda: fresh(folder / "run", large), floor=floor)
+
+
+@pytest.mark.benchmark(group="runs")
+def test_one_more_turn(benchmark: Any, table: Table, folder: Path, large: Path, floor: Floor) -> None:
+    """A session that was compressed, with one more turn behind it."""
     lines = split(large.read_bytes())
-    replaced = [line for line in lines if line not in kept]
-    packs = [b"".join(replaced)[start : start + FRAME] for start in range(0, sum(map(len, replaced)), FRAME)]
-
-    def floor() -> None:
-        for line in lines:
-            orjson.dumps(orjson.loads(line))
-        for pack in packs:
-            found = zstd.decompress(zstd.compress(pack, options=LEVEL))
-            if sha256(found).digest() != sha256(pack).digest():
-                raise ValueError
-
-    measure(benchmark, times, "floor", floor, setup=lambda: None)
-
-
-@pytest.mark.benchmark(group="large")
-def test_compress(benchmark: Any, times: Times, large: Path, tmp_path: Path) -> None:
-    """The first run over the session."""
-    measure(
+    size = 0
+    while size < TURN:
+        size += len(lines.pop())
+    before = folder / "before.jsonl"
+    before.write_bytes(b"".join(lines))
+    done = fresh(folder / "grown", before)
+    command("compress", done)
+    with done.open("ab") as file:
+        file.write(large.read_bytes()[before.stat().st_size :])
+    timed(
         benchmark,
-        times,
-        "compress",
-        lambda path: command("compress", path),
-        setup=lambda: ((fresh(tmp_path / "run", large),), {}),
-    )
-    path = fresh(tmp_path / "run", large)
-    own = [sys.executable, "-m", "sessioncompress", "compress", str(path)]
-    done = subprocess.run([sys.executable, "-c", PRINT_PEAK, *own], check=True, capture_output=True)
-    times["peak"] = int(done.stdout) / (1e6 if sys.platform == "darwin" else 1e3)
-
-
-@pytest.mark.benchmark(group="large")
-def test_compress_again(benchmark: Any, times: Times, compressed: Path, tmp_path: Path) -> None:
-    """A run that finds nothing to do."""
-    measure(
-        benchmark,
-        times,
-        "again",
-        lambda path: command("compress", path),
-        setup=lambda: ((fresh(tmp_path / "run", compressed),), {}),
+        table,
+        "one turn of 100 KB more",
+        ["compress"],
+        lambda: fresh(folder / "run", done),
+        floor=floor,
+        other="the first run",
+        by=table.seconds("first run, 50 MB"),
     )
 
 
-@pytest.mark.benchmark(group="large")
-def test_restore(benchmark: Any, times: Times, compressed: Path, tmp_path: Path) -> None:
+@pytest.mark.benchmark(group="runs")
+def test_restore(benchmark: Any, table: Table, folder: Path, compressed: Path, floor: Floor) -> None:
     """All of it back."""
-    measure(
-        benchmark,
-        times,
-        "restore",
-        lambda path: command("restore", path),
-        setup=lambda: ((fresh(tmp_path / "run", compressed),), {}),
-    )
+    timed(benchmark, table, "restore, 50 MB", ["restore"], lambda: fresh(folder / "run", compressed), floor=floor)
+
+
+@pytest.mark.benchmark(group="archive")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_archive(benchmark: Any, table: Table, folder: Path, archive: Path, jobs: int) -> None:
+    """Many sessions, in one process and in two."""
+    name = f"archive, {ARCHIVE[0]} files, {ARCHIVE[1]} MB, --jobs {jobs}"
+    other = {} if jobs == 1 else {"other": "--jobs 1", "by": table.rows[-1].seconds}
+    command_line = ["compress", "--jobs", str(jobs)]
+    timed(benchmark, table, name, command_line, lambda: fresh(folder / "run", archive), 2, **other)
+
+
+@pytest.mark.benchmark(group="archive")
+def test_archive_again(benchmark: Any, table: Table, folder: Path, archive: Path) -> None:
+    """A second pass over it."""
+    done = fresh(folder / "done", archive)
+    command("compress", "--jobs", "1", done)
+    first = next(row for row in table.rows if row.name.endswith("--jobs 1"))
+    seconds = measure(benchmark, lambda: command("compress", "--jobs", "1", done))
+    table.rows.append(Row("a second pass over it", seconds, other="the first", by=first.seconds))
 
 
 @pytest.mark.benchmark(group="start-up")
-def test_import_click(benchmark: Any, times: Times) -> None:
-    """What a command line made with click takes at least."""
-    measure(
-        benchmark, times, "import click", lambda: subprocess.run([sys.executable, "-c", "import click"], check=True)
-    )
+@pytest.mark.parametrize("module", ["orjson", "click"])
+def test_import(benchmark: Any, table: Table, module: str) -> None:
+    """What a command that needs the module takes at least."""
+    work = [sys.executable, "-c", f"import {module}"]
+    seconds = measure(benchmark, lambda: subprocess.run(work, check=True), rounds=25)
+    table.rows.append(Row(f"`python -c 'import {module}'`", seconds))
 
 
 @pytest.mark.benchmark(group="start-up")
-def test_help(benchmark: Any, times: Times) -> None:
-    """The help."""
-    measure(benchmark, times, "help", lambda: command("--help"))
-
-
-@pytest.mark.benchmark(group="start-up")
-def test_skip(benchmark: Any, times: Times, tmp_path: Path) -> None:
+def test_skip(benchmark: Any, table: Table, tmp_path: Path) -> None:
     """A session under the threshold, as in CI after most turns."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(b'{"type":"session"}\n')
-    measure(benchmark, times, "skip", lambda: command("compress", path))
+    started(benchmark, table, "skip a session under the threshold", "orjson", "compress", path)
+
+
+@pytest.mark.benchmark(group="start-up")
+def test_as_left(benchmark: Any, table: Table, compressed: Path) -> None:
+    """A session in which nothing came since the last run."""
+    started(benchmark, table, "a session as the last run left it", "orjson", "compress", compressed)
+
+
+@pytest.mark.benchmark(group="start-up")
+def test_help(benchmark: Any, table: Table) -> None:
+    """The help."""
+    started(benchmark, table, "`--help`", "click", "--help")
+
+
+def started(benchmark: Any, table: Table, name: str, module: str, *arguments: str | Path) -> None:
+    """Add the row of a command that has nothing to do, compared with an import."""
+    seconds = measure(benchmark, lambda: command(*arguments), rounds=25)
+    base = f"`python -c 'import {module}'`"
+    table.rows.append(Row(name, seconds, other=f"import {module}", by=table.seconds(base)))

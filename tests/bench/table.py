@@ -1,0 +1,50 @@
+"""The benchmarks' table, as the README shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.bench.floors import Floor
+
+
+@dataclass(slots=True)
+class Row:
+    """One job: seconds of its fastest round, what it is held against, and the most memory it held, in MB.
+
+    `other` is another job, of which this one takes so much.
+    """
+
+    name: str
+    seconds: float
+    floor: Floor | None = None
+    peak: float = 0
+    other: str = ""
+    by: float = 0
+
+
+@dataclass(slots=True)
+class Table:
+    """The rows in the order in which they were measured."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def seconds(self, name: str) -> float:
+        """Return the time of a row. Raises KeyError where none has that name."""
+        return {row.name: row.seconds for row in self.rows}[name]
+
+    def markdown(self) -> str:
+        """Return the table."""
+        head = (
+            "| job | seconds | by parse and write | by copy | by `zstd -3` | by the sum of its parts | memory | compared |"
+        )
+        return "\n".join([head, "|---|" + "---:|" * 7, *map(_line, self.rows)])
+
+
+def _line(row: Row) -> str:
+    floors = [""] * 4
+    if row.floor is not None:
+        by = (row.floor.round_trip, row.floor.copy, row.floor.packed, row.floor.parts)
+        floors = [f"{row.seconds / each:.2f}" for each in by]
+    peak = f"{row.peak:.0f} MB" if row.peak else ""
+    other = f"{row.seconds / row.by:.3g} of {row.other}" if row.other else ""
+    return f"| {row.name} | {row.seconds:.3f} | {' | '.join(floors)} | {peak} | {other} |"
