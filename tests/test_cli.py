@@ -1226,6 +1226,17 @@ def test_restore_leaves_committed_originals_to_git(session: Path) -> None:
     assert ignore.read_bytes() == before
 
 
+def test_restore_without_that_policy_leaves_them_to_git_too(session: Path) -> None:
+    """The option of one run is in no file: whoever restores later, in a clone perhaps, does not hide them again."""
+    (session.parent / ".git").mkdir()
+    assert run("compress", "--commit-originals", session).exit_code == 0
+    ignore = session.parent / ".sessioncompress" / ".gitignore"
+    before = ignore.read_bytes()
+    assert before != b"*\n"
+    assert run("restore", session).exit_code == 0
+    assert ignore.read_bytes() == before
+
+
 def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
     """What lies beside can be read without this tool."""
     zstd = shutil.which("zstd")
