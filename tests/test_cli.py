@@ -34,6 +34,7 @@ FILE_FIELDS = {
     "originalSize",
     "compressedSize",
     "backupSize",
+    "originalsSize",
     "ratio",
     "toolCallsCompressed",
     "toolResultsCompressed",
