@@ -20,13 +20,13 @@ ENVIRONMENT = {
 
 
 class Repository:
-    """A work tree with git in it; `environment` is added to every call."""
+    """A work tree with git in it; `environment` is added to every call, without what would lead to other sources."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         need("git")
         self.folder = folder
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PYTHONPATH"))},
             **ENVIRONMENT,
             **(environment or {}),
         }

@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("every file of folders", frozenset({"seek"})),
     (
         "one reading, one writing",
-        frozenset({"heads", "files", "apply", "gate", "config", "discover", "checkout", "whole"}),
+        frozenset({"heads", "files", "apply", "gate", "config", "discover", "checkout", "staging", "whole"}),
     ),
     (
         "what the records of a journal name, and why a file is refused",

@@ -188,8 +188,8 @@ def test_version_and_help_are_there() -> None:
 
 def test_every_command_that_the_readme_shows_exists() -> None:
     """Commands, and options of commands, in code blocks and in backquotes."""
-    shown = re.findall(r"\bsessioncompress ([a-z]+)((?: [^\s`|;&\]]+)*)", "\n".join(blocks(README, "sh")))
-    shown += re.findall(r"`sessioncompress ([a-z]+)((?: [^\s`]+)*)`", README)
+    shown = re.findall(r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)", "\n".join(blocks(README, "sh")))
+    shown += re.findall(r"`sessioncompress ([a-z][a-z-]*)((?: [^\s`]+)*)`", README)
     assert len(shown) > 10
     for name, rest in shown:
         options = {opt for each in main.commands[name].params for opt in each.opts}

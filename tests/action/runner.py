@@ -81,7 +81,11 @@ class Job:
         pip.mkdir(parents=True)
         (pip / "__init__.py").touch()
         (pip / "__main__.py").write_text(_PIP)
-        installed = [Path(sessioncompress.__file__).parents[1], sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        installed = [
+            Path(sessioncompress.__file__).parents[1],
+            sysconfig.get_path("purelib"),
+            sysconfig.get_path("platlib"),
+        ]
         self._environment |= {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(map(str, [pip.parent, *installed])),

@@ -6,14 +6,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from sessioncompress.store.beside import beside
 from tests.action.runner import ROOT, Done, Job, action
 from tests.repository import Repository
 from tests.runs import fixture, split
+from tests.test_readme import blocks, rows, section
 
 SESSIONS = ".GITCLAW/state/sessions"
 FIRST, SECOND = f"{SESSIONS}/2026-03-01-first.jsonl", f"{SESSIONS}/2026-03-02-second.jsonl"
@@ -144,10 +148,10 @@ def test_originals_go_into_the_commit_and_come_back_from_a_clone(
     """To the byte: git keeps no times, so these are the clone's own. The clone stays clean but for the sessions."""
     assert job.use(USED).exit_code == 0
     repository.git("add", SESSIONS)
-    beside = f"{SESSIONS}/.sessioncompress"
-    stems = [Path(path).stem for path in (FIRST, SECOND)]
-    stored = {f"{beside}/{stem}{end}" for stem in stems for end in (".jsonl.zst", ".refs.jsonl")}
-    assert repository.staged() == {FIRST, SECOND, f"{beside}/.gitignore", *stored}
+    names = {f"{SESSIONS}/.sessioncompress/.gitignore"}
+    for path in (FIRST, SECOND):
+        names |= {str(each.relative_to(repository.folder)) for each in stored_with(repository.folder / path)}
+    assert repository.staged() == names
     repository.commit()
     clone = repository.clone(tmp_path / "clone")
     assert (clone.folder / SECOND).stat().st_size < len(fixture("pi-anthropic.jsonl"))
@@ -229,7 +233,10 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
     "originals": ({**USED, "originals": "keep"}, "the input 'originals' must be 'commit' or 'none'"),
     "fail-if-larger": ({**USED, "fail-if-larger": "yes"}, "the input 'fail-if-larger' must be 'true' or 'false'"),
     "a path that is not there": ({"paths": "elsewhere"}, "ask for something that does not exist, and nothing was done"),
-    "a preset that is none": ({**USED, "preset": "cheap"}, "ask for something that does not exist, and nothing was done"),
+    "a preset that is none": (
+        {**USED, "preset": "cheap"},
+        "ask for something that does not exist, and nothing was done",
+    ),
 }
 
 
@@ -278,3 +285,61 @@ def test_a_name_commands_nobody(repository: Repository, job: Job) -> None:
     row = next(line for line in done.page.splitlines() if line.startswith("| <code>here"))
     assert row.count("|") == 7
     assert not set("<_`[") & set(row.replace("<code>", "").replace("</code>", ""))
+
+
+# What the README shows
+
+
+def test_every_input_is_told_of() -> None:
+    """In the README, with its default."""
+    told = rows(section("In CI, after each turn of the agent"))
+    for name, about in action()["inputs"].items():
+        default = told[f"`{name}`"].split("|")[0].strip()
+        assert default == (f"`{about['default']}`" if about.get("default") else default)
+    assert set(told) - {"input", "---"} == {f"`{name}`" for name in action()["inputs"]}
+
+
+def workflows() -> list[Sequence[Mapping[str, Any]]]:
+    """Return the steps of the README's workflows: those of a job, and those that take the place of GitClaw's."""
+    plain, gitclaw = (yaml.safe_load(text) for text in blocks(section("In CI, after each turn of the agent"), "yaml"))
+    return [plain["jobs"]["turn"]["steps"], gitclaw]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["plain", "GitClaw"])
+def test_the_workflows_of_the_readme_commit_a_turn(number: int, repository: Repository, tmp_path: Path) -> None:
+    """With inputs that the action has, and a push; GitClaw's also where the job of another issue was faster."""
+    agent, use, commit = workflows()[number][-3:]
+    assert (use["name"], use["uses"]) == ("Compress", "OWNER/sessioncompress@REF")
+    assert commit["if"] == "${{ !cancelled() && steps.agent.outcome == 'success' }}"
+    assert agent["id"] == "agent"
+    origin = with_origin(repository, tmp_path)
+    if number:
+        other = repository.clone(tmp_path / "other")
+        (other.folder / "another issue").write_text("")
+        other.commit()
+        other.git("push", "--quiet", origin, "main")
+    put = repository.folder / use["with"]["paths"] / "new.jsonl"
+    put.parent.mkdir(parents=True, exist_ok=True)
+    put.write_bytes(fixture("pi-anthropic.jsonl"))
+    job = job_in(repository, tmp_path / "job")
+    assert job.use(use["with"]).exit_code == 0
+    done = job.step(commit, {"github.event.repository.default_branch": "main", "github.event.issue.number": "7"})
+    assert done.exit_code == 0, done.log
+    pushed = Repository(origin, {"GIT_DIR": str(origin)})
+    assert {str(path.relative_to(repository.folder)) for path in stored_with(put)} <= pushed.tracked()
+
+
+def with_origin(repository: Repository, folder: Path) -> Path:
+    """Commit what is there, and push it to a new repository without a work tree; return that."""
+    repository.commit()
+    repository.git("clone", "--quiet", "--bare", repository.folder, folder / "bare")
+    repository.git("remote", "add", "origin", folder / "bare")
+    repository.git("fetch", "--quiet")
+    repository.git("branch", "--set-upstream-to", "origin/main")
+    return folder / "bare"
+
+
+def stored_with(session: Path) -> tuple[Path, ...]:
+    """Return a session and what lies beside it."""
+    files = beside(session)
+    return (session, files.originals, files.journal)
