@@ -14,6 +14,7 @@ from sessioncompress.store.beside import FOLDER, Beside
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
 _REMEDY = "Let git see these files and stage them, or set commitOriginals to false in compression.json."
 
+_ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
 """What pre-commit calls the file with what is not staged: its time, and the number of its process."""
 _LONGEST = 3600
@@ -76,7 +77,8 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
         return []
     add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
     said = _git(["--literal-pathspecs", *add, *files], _REMEDY)
-    return [line.removeprefix("add ") for line in said.decode(errors="replace").splitlines()]
+    # A name may hold the end of a line, which git prints as it is.
+    return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
 
 
 def _git(arguments: Sequence[str | Path], remedy: str = "Look what git says of it, and run again.") -> bytes:
