@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from hidden import hidden
 from summary import summary
 
 from sessioncompress import report
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.printable import printable
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 
@@ -132,11 +135,29 @@ def keep(document: bytes, environ: Mapping[str, str]) -> None:
         outputs.write(f"json={path}\n")
 
 
+def would_be_lost(inputs: Inputs) -> bool:
+    """Say whether originals that are to be committed are ignored by git, and which, before anything depends on them."""
+    if not inputs.keep_originals:
+        return False
+    try:
+        found = hidden(inputs.paths, inputs.config, inputs.preset)
+    except SessionCompressError:
+        # The command says what is wrong with the policy.
+        return False
+    for name in found:
+        print(printable(f"ignored: {name}"))
+    return bool(found)
+
+
 def run(environ: Mapping[str, str]) -> int:
     """Do the step; return its exit code, which is the command's, or 1 where the paths have become larger."""
     inputs = inputs_of(environ)
     before = on_disk(inputs.paths)
     with no_commands():
+        if would_be_lost(inputs):
+            raise WrongInputError(
+                "git ignores the originals, which would be lost: let it see them, or say originals: none"
+            )
         code, document = compress(inputs)
         done = stats_of(document)
         for stats in done:

@@ -185,6 +185,37 @@ def test_turn_after_turn_in_fresh_clones(repository: Repository, tmp_path: Path)
     assert session.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
+RULES: Mapping[str, tuple[str, str]] = {
+    "the folder": (".gitignore", ".sessioncompress/\n"),
+    "all that is packed": (".gitignore", "*.log\n*.zst\n"),
+    "in the folder above": (".GITCLAW/.gitignore", "state/sessions/.*\n"),
+}
+"""Files, and rules in them by which git would not take the originals."""
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_originals_that_git_would_not_take_are_an_error(repository: Repository, job: Job, name: str) -> None:
+    """They would be lost with the runner, so nothing is changed; without originals there are none to lose."""
+    file, rules = RULES[name]
+    (repository.folder / file).write_text(rules)
+    done = job.use(USED)
+    assert done.exit_code == 2
+    assert "::error title=sessioncompress::git ignores the originals, which would be lost" in done.log
+    assert f"{FIRST.replace('2026', '.sessioncompress/2026')}.zst ({file}:" in done.log
+    assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
+    assert job.use({**USED, "originals": "none"}).exit_code == 0
+
+
+def test_rules_that_do_not_matter(repository: Repository, job: Job) -> None:
+    """One that is taken back, and that of an earlier run which was not to commit anything."""
+    (repository.folder / ".gitignore").write_text("*.zst\n!*.jsonl.zst\n")
+    beside(repository.folder / SECOND).folder.mkdir(exist_ok=True)
+    (beside(repository.folder / SECOND).folder / ".gitignore").write_text("*\n")
+    assert job.use(USED).exit_code == 0
+    repository.git("add", SESSIONS)
+    assert str(beside(Path(SECOND)).originals) in repository.staged()
+
+
 def test_without_originals_markers_name_no_way_back(repository: Repository, job: Job, tmp_path: Path) -> None:
     """The journal is committed even so: a later run in a clone knows what is ours, and changes nothing."""
     done = job.use({**USED, "originals": "none"})
