@@ -434,7 +434,19 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
         assert line in done.stdout, line
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run", "compression.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        ".ci/run",
+        "compression.json",
+        "action.yml",
+        "action/install.sh",
+        ".pre-commit-hooks.yaml",
+    ],
+)
 def test_nothing_of_this_machine_is_in_the_documents(name: str) -> None:
     """No absolute path of anyone's machine, no registry's address, no figure without a source."""
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 import step
+from inputs import Inputs, arguments, inputs_of
 
 from sessioncompress import report
 from sessioncompress.stats import CompressionStats, Status
@@ -49,7 +50,7 @@ def test_it_fails_where_the_paths_became_larger(
     session = Path("sessions/a.jsonl")
     session.write_bytes(b"x" * 1000)
 
-    def compress(inputs: step.Inputs) -> tuple[int, bytes]:
+    def compress(inputs: Inputs) -> tuple[int, bytes]:
         beside(session).journal.parent.mkdir()
         beside(session).journal.write_bytes(b"y" * (400 + grows))
         session.write_bytes(b"x" * 600)
@@ -62,7 +63,7 @@ def test_it_fails_where_the_paths_became_larger(
 def test_the_codes_of_the_command_come_first(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is worse than a size."""
 
-    def compress(inputs: step.Inputs) -> tuple[int, bytes]:
+    def compress(inputs: Inputs) -> tuple[int, bytes]:
         Path("sessions/new").write_bytes(b"x")
         return 4, b""
 
@@ -102,7 +103,7 @@ def test_the_command_is_asked_for_what_the_inputs_say(name: str) -> None:
     """Each argument is one, whatever stands in it."""
     given, expected = ARGUMENTS[name]
     environ = {**GIVEN, **{f"SESSIONCOMPRESS_{key}": value for key, value in given.items()}}
-    assert step.arguments(step.inputs_of(environ)) == ["compress", *expected]
+    assert arguments(inputs_of(environ)) == ["compress", *expected]
 
 
 def test_a_document_holds_what_its_line_says() -> None:
