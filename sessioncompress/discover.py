@@ -46,6 +46,17 @@ def discover(paths: Iterable[Path]) -> Iterator[Found]:
                 yield found
 
 
+def handed(files: Iterable[Path]) -> Iterator[Found]:
+    """Yield those of some files that may be sessions, by their names and first bytes, as if met in a folder.
+
+    For a program that hands over all files that a pattern fits: what is no session, or ours, is no error.
+    """
+    for path in files:
+        ours = FOLDER in path.parts or (path.name.endswith(JOURNAL) and os.path.lexists(originals_of(path)))
+        if not ours and _may_be_session(os.fspath(path.parent), path.name):
+            yield Found(path, named=False)
+
+
 def is_folder(path: Path) -> bool:
     """Say whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered

@@ -206,4 +206,6 @@ def with_options(policy: Policy, options: dict[str, Any]) -> Policy:
         changes["backup_dir"] = os.path.abspath(changes["backup_dir"])  # noqa: PTH100 - must not resolve links
     if options.get("no_backup"):
         changes["keep_backup"] = False
+    if options.get("commit_originals"):
+        changes["commit_originals"] = True
     return replace(policy, **changes)

@@ -21,6 +21,7 @@ _FIELDS = (
     "original_size",
     "compressed_size",
     "backup_size",
+    "originals_size",
     "ratio",
     "tool_calls_compressed",
     "tool_results_compressed",
@@ -119,8 +120,7 @@ def warnings(stats: CompressionStats) -> list[str]:
 
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     """Return the sums over all files."""
-    kept = sum(stats.originals_size for stats in all_stats)
-    summed = CompressionStats("total", status=Status.COMPRESSED, originals_size=kept)
+    summed = CompressionStats("total", status=Status.COMPRESSED)
     for name in _FIELDS:
         if name != "ratio":
             summed = replace(summed, **{name: sum(getattr(stats, name) for stats in all_stats)})

@@ -34,6 +34,7 @@ FILE_FIELDS = {
     "originalSize",
     "compressedSize",
     "backupSize",
+    "originalsSize",
     "ratio",
     "toolCallsCompressed",
     "toolResultsCompressed",
@@ -1219,6 +1220,17 @@ def test_restore_leaves_committed_originals_to_git(session: Path) -> None:
     (session.parent / ".git").mkdir()
     policy(session.parent / "compression.json", commitOriginals=True)
     assert run("compress", session).exit_code == 0
+    ignore = session.parent / ".sessioncompress" / ".gitignore"
+    before = ignore.read_bytes()
+    assert before != b"*\n"
+    assert run("restore", session).exit_code == 0
+    assert ignore.read_bytes() == before
+
+
+def test_restore_without_that_policy_leaves_them_to_git_too(session: Path) -> None:
+    """The option of one run is in no file: whoever restores later, in a clone perhaps, does not hide them again."""
+    (session.parent / ".git").mkdir()
+    assert run("compress", "--commit-originals", session).exit_code == 0
     ignore = session.parent / ".sessioncompress" / ".gitignore"
     before = ignore.read_bytes()
     assert before != b"*\n"

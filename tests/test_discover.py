@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.discover import discover
+from sessioncompress.discover import Found, discover, handed
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import FOLDER
 from tests.runs import EAGER, compress, fixture
@@ -137,3 +137,36 @@ def test_every_command_over_a_folder_finds_documents(here: Path) -> None:
     assert "total: 1 session restored" in run("restore", here).stdout
     assert (here / "session.json").read_bytes() == fixture("gemini.json")
     assert "total: 1 session: deleted" in run("forget", "--yes", here).stdout
+
+
+# What a program hands over
+
+
+HANDED: tuple[tuple[str, bytes, bool], ...] = (
+    ("notes.txt", b"", False),
+    ("a.jsonl.zst", b"", False),
+    ("package.json", b'{"name": "x"}', False),
+    ("missing.json", b"", False),
+    (".sessioncompress/a.jsonl", b"{}\n", False),
+    ("folder/.sessioncompress/a.refs.jsonl", b"{}\n", False),
+    ("backup/a.refs.jsonl", b"{}\n", False),
+    ("a.refs.jsonl", b"{}\n", True),
+    ("a.jsonl", b"{}\n", True),
+    ("document.json", b'{"sessionId": "x", "projectHash": "y", "messages": []}', True),
+)
+"""Files, and whether they may be sessions; beside the journal in `backup` lie its originals."""
+
+
+@pytest.mark.parametrize(("name", "data", "may_be"), HANDED, ids=[name for name, _, _ in HANDED])
+def test_what_is_handed_over_is_judged_as_if_met_in_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, may_be: bool
+) -> None:
+    """By names and first bytes; ours are none, and none is named."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name != "missing.json":
+        path.write_bytes(data)
+    Path("backup").mkdir(exist_ok=True)
+    Path("backup/a.jsonl.zst").touch()
+    assert list(handed([path])) == ([Found(path, named=False)] if may_be else [])

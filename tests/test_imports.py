@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("every file of folders", frozenset({"seek"})),
     (
         "one reading, one writing",
-        frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "whole"}),
+        frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "staging", "whole"}),
     ),
     ("the policy from its file, and where it puts things", frozenset({"config", "places"})),
     (

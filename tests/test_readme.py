@@ -188,8 +188,8 @@ def test_version_and_help_are_there() -> None:
 
 def test_every_command_that_the_readme_shows_exists() -> None:
     """Commands, and options of commands, in code blocks and in backquotes."""
-    shown = re.findall(r"\bsessioncompress ([a-z]+)((?: [^\s`|;&\]]+)*)", "\n".join(blocks(README, "sh")))
-    shown += re.findall(r"`sessioncompress ([a-z]+)((?: [^\s`]+)*)`", README)
+    shown = re.findall(r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)", "\n".join(blocks(README, "sh")))
+    shown += re.findall(r"`sessioncompress ([a-z][a-z-]*)((?: [^\s`]+)*)`", README)
     assert len(shown) > 10
     for name, rest in shown:
         options = {opt for each in main.commands[name].params for opt in each.opts}
@@ -434,7 +434,19 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
         assert line in done.stdout, line
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run", "compression.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        ".ci/run",
+        "compression.json",
+        "action.yml",
+        "action/install.sh",
+        ".pre-commit-hooks.yaml",
+    ],
+)
 def test_nothing_of_this_machine_is_in_the_documents(name: str) -> None:
     """No absolute path of anyone's machine, no registry's address, no figure without a source."""
     text = (ROOT / name).read_text(encoding="utf-8")

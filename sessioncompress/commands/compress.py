@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @BACKUP_DIR
+@click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
 @click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @FORMAT

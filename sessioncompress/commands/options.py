@@ -64,6 +64,8 @@ _EXISTING = _Existing(path_type=Path, exists=True, readable=False)
 PATHS = click.argument("paths", nargs=-1, required=True, type=_EXISTING)
 PATHS_OR_NONE = click.argument("paths", nargs=-1, type=_EXISTING)
 """Where options may say instead which sessions are meant."""
+FILES = click.argument("files", nargs=-1, type=_Existing(path_type=Path, exists=True, dir_okay=False, readable=False))
+"""Files that a program names, without a choice of its own."""
 CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),

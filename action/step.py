@@ -1,0 +1,142 @@
+"""The action's second step: compress what the inputs name, say so in the log and the job summary, keep the document."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+from hidden import hidden
+from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of
+from summary import summary
+
+from sessioncompress import report
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.printable import printable
+from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store.beside import beside
+
+COMMAND = Path(sys.executable).parent / "sessioncompress"
+LARGER = 1
+SAID = {
+    1: "the sessions take more bytes than before, with what lies beside them",
+    USAGE: "the inputs ask for something that does not exist, and nothing was done",
+    3: "a file failed, the others are done",
+    4: "a session was refused, the others are done",
+    5: "what lies beside a session, or the session, failed its check",
+}
+"""What each exit code means; the log says more."""
+
+
+def on_disk(paths: Sequence[str]) -> int:
+    """Return the bytes of all files under the paths, and of what lies beside those that are files."""
+    found: set[Path] = set()
+    for path in map(Path, paths):
+        if path.is_dir():
+            found.update(Path(here) / name for here, _, names in os.walk(path) for name in names)
+        else:
+            files = beside(path)
+            found.update((path, files.originals, files.journal))
+    return sum(path.lstat().st_size for path in found if os.path.lexists(path))
+
+
+def stats_of(document: bytes) -> list[CompressionStats]:
+    """Return the statistics that a document of `compress --json` holds; none where the command printed none."""
+    files = orjson.loads(document)["files"] if document else []
+    return [
+        CompressionStats(
+            **{_snake(key): value for key, value in file.items() if key not in {"ratio", "status"}},
+            status=Status(file["status"]),
+        )
+        for file in files
+    ]
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+@contextmanager
+def no_commands() -> Iterator[None]:
+    """Let the runner take nothing in the log for a command to it: the names of files are anybody's."""
+    token = secrets.token_hex(16)
+    print(f"::stop-commands::{token}", flush=True)
+    try:
+        yield
+    finally:
+        print(f"::{token}::", flush=True)
+
+
+def compress(inputs: Inputs) -> tuple[int, bytes]:
+    """Run the command; return its exit code and the document. What it says of files that fail goes to the log."""
+    # No shell reads them, and the paths stand behind a "--".
+    done = subprocess.run([COMMAND, *arguments(inputs)], stdout=subprocess.PIPE, check=False)  # noqa: S603
+    return done.returncode, done.stdout
+
+
+def keep(document: bytes, environ: Mapping[str, str]) -> None:
+    """Write the document where later steps can read it, and name the file to them."""
+    fd, path = tempfile.mkstemp(".json", "sessioncompress-", environ["RUNNER_TEMP"])
+    with os.fdopen(fd, "wb") as file:
+        file.write(document)
+    with Path(environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
+        outputs.write(f"json={path}\n")
+
+
+def would_be_lost(inputs: Inputs) -> bool:
+    """Say whether originals that are to be committed are ignored by git, and which, before anything depends on them."""
+    if not inputs.keep_originals:
+        return False
+    try:
+        found = hidden(inputs.paths, inputs.config, inputs.preset)
+    except SessionCompressError:
+        # The command says what is wrong with the policy.
+        return False
+    for name in found:
+        print(printable(f"ignored: {name}"))
+    return bool(found)
+
+
+def run(environ: Mapping[str, str]) -> int:
+    """Do the step; return its exit code, which is the command's, or 1 where the paths have become larger."""
+    inputs = inputs_of(environ)
+    before = on_disk(inputs.paths)
+    with no_commands():
+        if would_be_lost(inputs):
+            raise WrongInputError(
+                "git ignores the originals, which would be lost: let it see them, or say originals: none"
+            )
+        code, document = compress(inputs)
+        done = stats_of(document)
+        for stats in done:
+            if stats.status not in (Status.FAILED, Status.REFUSED):
+                print(report.line(stats), flush=True)
+    after = on_disk(inputs.paths)
+    if document:
+        keep(document, environ)
+        with Path(environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as page:
+            page.write(summary(done, before, after))
+    return code or (LARGER if inputs.fail_if_larger and after > before else 0)
+
+
+def main() -> int:
+    """Do the step, and end it with what its exit code means."""
+    try:
+        code = run(os.environ)
+    except WrongInputError as error:
+        code, said = USAGE, str(error)
+    else:
+        said = SAID.get(code, f"the command ended with {code}")
+    if code:
+        print(f"::error title=sessioncompress::{said}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""`pre-commit`: make the sessions among staged files smaller, for a hook that then fails as formatters do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for
+from sessioncompress.printable import printable
+
+if TYPE_CHECKING:
+    from sessioncompress.archive import Outcome
+    from sessioncompress.discover import Found
+    from sessioncompress.policy import Policy
+    from sessioncompress.stats import CompressionStats
+    from sessioncompress.store.beside import Beside
+
+
+@click.command("pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only)")
+@FILES
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
+@CONFIG
+@PRESET
+@errors_end_it
+def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: str | None) -> None:
+    """Make the sessions among files smaller; exit 1 if one became smaller."""
+    from dataclasses import replace
+
+    from sessioncompress import archive, discover, gate, staging
+
+    # All before any: a policy that is wrong ends it with nothing done.
+    policies = {found: policy_for(found.path, config, preset, {}) for found in discover.handed(files)}
+
+    aside = staging.put_aside()
+
+    def work(found: Found) -> CompressionStats:
+        if aside:
+            staging.refuse_if_put_aside(_beside(found.path, policies[found]), aside)
+        if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
+            return skipped
+        from sessioncompress.compress import compress_session
+
+        done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
+        return replace(done, path=str(found.path))
+
+    codes = {_code(outcome, check=check) for outcome in archive.each(policies, work)}
+    committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
+    codes.add(_stage(committed, check=check))
+    sys.exit(archive.worst(codes))
+
+
+def _code(outcome: Outcome[CompressionStats], *, check: bool) -> int:
+    """Say what became of a file, if anything; return the code with which it would end alone."""
+    from sessioncompress import report
+    from sessioncompress.errors import InUse
+
+    if outcome.passed_over:
+        return 0
+    if outcome.error is not None:
+        in_use = isinstance(outcome.error, InUse)
+        click.echo(f"{'skipped' if in_use else report.status_of(outcome.error).value}: {outcome.error}", err=True)
+        return 0 if in_use else outcome.exit_code
+    assert outcome.result is not None
+    for text in report.warnings(outcome.result):
+        click.echo(text, err=True)
+    if outcome.result.status.value != "compressed":
+        return 0
+    click.echo(report.line(outcome.result, dry_run=check))
+    return 1
+
+
+def _stage(policies: Mapping[Path, Policy], *, check: bool) -> int:
+    """Stage what lies beside sessions whose originals are committed; return 1 where that was only to be checked.
+
+    Of all of them, also those that this run left alone: what an earlier run put there may not have been staged.
+    """
+    if not policies:
+        return 0
+    from sessioncompress import staging
+
+    staged = staging.stage([_beside(path, policy) for path, policy in policies.items()], dry_run=check)
+    for name in staged:
+        click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
+    return int(check and bool(staged))
+
+
+def _beside(path: Path, policy: Policy) -> Beside:
+    from sessioncompress.places import beside_of
+
+    return beside_of(path, policy)

@@ -1,0 +1,101 @@
+"""What lies beside sessions, and the next commit: is all of it there, and let git take it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
+from sessioncompress.store.beside import FOLDER, Beside
+
+_STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
+_REMEDY = "Let git see these files and stage them, or set commitOriginals to false in compression.json."
+
+_ADDED = re.compile(r"^add ", re.MULTILINE)
+_PATCH = re.compile(r"patch(\d+)-(\d+)")
+"""What pre-commit calls the file with what is not staged: its time, and the number of its process."""
+_LONGEST = 3600
+"""Seconds. An older patch is of a run that is over, whoever has its process's number now."""
+
+
+def put_aside() -> frozenset[str]:
+    """Return the absolute paths of the files that a run of pre-commit has set back to what of them is staged.
+
+    It does so with every change that is not staged while its hooks run, and keeps a patch to put it back. Raises
+    FileFailed where git cannot read that.
+    """
+    home = _home_of_pre_commit()
+    try:
+        patches = [entry.path for entry in os.scandir(home) if _is_at_work(entry.name)]
+    except OSError:
+        return frozenset()
+    names = b"".join(_git(["apply", "--numstat", "-z", "--", patch]) for patch in patches).split(b"\0")
+    return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
+
+
+def _home_of_pre_commit() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home it stays as it is
+    return os.environ.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")  # noqa: PTH118
+
+
+def _is_at_work(name: str) -> bool:
+    found = _PATCH.fullmatch(name)
+    if found is None or time.time() - int(found[1]) > _LONGEST:
+        return False
+    try:
+        os.kill(int(found[2]), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def refuse_if_put_aside(files: Beside, aside: frozenset[str]) -> None:
+    """Raise Refused where what lies beside a session is not staged as it was before the hooks began.
+
+    The commit would hold a session without its newest originals. And were anything appended to these files now,
+    neither that nor what was put aside could be put back together.
+    """
+    for file in (files.journal, files.originals):
+        if os.path.abspath(file) in aside:  # noqa: PTH100
+            what = "the session is to be committed, but what lies beside it is not staged"
+            remedy = f"Stage that too (git add {files.folder}), and commit again."
+            raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
+
+
+def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
+    """Stage what lies beside some sessions; return the names of what was not staged yet, as git quotes them.
+
+    With `dry_run` they are not staged. Raises FileFailed where git does not take one of them.
+    """
+    files = sorted({file for each in stores for file in _of(each) if os.path.lexists(file)})
+    if not files:
+        return []
+    add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
+    said = _git(["--literal-pathspecs", *add, *files], _REMEDY)
+    # A name may hold the end of a line, which git prints as it is.
+    return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
+
+
+def _git(arguments: Sequence[str | Path], remedy: str = "Look what git says of it, and run again.") -> bytes:
+    """Return what git printed. Raises FileFailed where it failed."""
+    # Imported here: hardly any run calls git.
+    import subprocess
+
+    with failing("git", _STATE):
+        # No shell reads the names, and the user's own git is meant.
+        done = subprocess.run(["git", *arguments], capture_output=True, check=False)  # noqa: S603, S607
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise FileFailed(f"git fails: {said}", where=arguments[-1], state=_STATE, remedy=remedy)
+    return done.stdout
+
+
+def _of(files: Beside) -> tuple[Path, ...]:
+    """Return what belongs into a commit; the file that hides the rest from git only where the folder is ours."""
+    ignore = (files.folder / ".gitignore",) if files.folder.name == FOLDER else ()
+    return (files.originals, files.journal, *ignore)

@@ -1,0 +1,49 @@
+"""Where git has no say, nothing is hidden by it; the rules that hide are tested with the whole action."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hidden import hidden
+
+from tests.repository import Repository
+from tests.runs import fixture
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """Return a repository that hides all originals; it is the working folder."""
+    found = Repository(tmp_path / "work")
+    monkeypatch.chdir(found.folder)
+    Path("sessions").mkdir()
+    Path("sessions/a.jsonl").write_bytes(fixture("pi-anthropic.jsonl"))
+    Path(".gitignore").write_text(".sessioncompress\n")
+    return found
+
+
+def test_each_is_named_with_its_rule(repository: Repository) -> None:
+    """Also where the session itself is named, not its folder."""
+    said = ["sessions/.sessioncompress/a.jsonl.zst (.gitignore:1: .sessioncompress)"]
+    assert hidden(["sessions"], "", "low-cost") == said
+    assert hidden(["sessions/a.jsonl", "sessions"], "", "") == said
+
+
+def test_a_folder_of_the_policys_own_is_its_users_business(repository: Repository) -> None:
+    """It may be meant to be outside of the commit, such as a cached one."""
+    Path("policy.json").write_text('{"session": {"backupDir": "../kept"}}')
+    assert hidden(["sessions"], "policy.json", "") == []
+
+
+def test_without_git_or_a_repository_or_sessions(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no commit that they could be missing in."""
+    Path("empty").mkdir()
+    assert hidden(["empty"], "", "") == []
+    outside = tmp_path / "outside" / "a.jsonl"
+    outside.parent.mkdir()
+    outside.write_bytes(b"{}\n")
+    assert hidden([str(outside)], "", "") == []
+    monkeypatch.setenv("PATH", "")
+    assert hidden(["sessions"], "", "") == []

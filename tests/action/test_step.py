@@ -1,0 +1,115 @@
+"""The action's own logic: what it measures, what it asks the command for, and when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+import pytest
+import step
+from inputs import Inputs, arguments, inputs_of
+
+from sessioncompress import report
+from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store.beside import beside
+
+GIVEN = {
+    "SESSIONCOMPRESS_PATHS": "sessions",
+    "SESSIONCOMPRESS_CONFIG": "",
+    "SESSIONCOMPRESS_PRESET": "",
+    "SESSIONCOMPRESS_ORIGINALS": "commit",
+    "SESSIONCOMPRESS_FAIL_IF_LARGER": "true",
+}
+DONE = CompressionStats(
+    "sessions/a.jsonl",
+    "pi",
+    Status.COMPRESSED,
+    original_size=200_000,
+    compressed_size=50_000,
+    backup_size=60_000,
+    originals_size=55_000,
+    tool_results_compressed=7,
+)
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the variables of a step that works in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("sessions").mkdir()
+    files = {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "page")}
+    return {**GIVEN, **files, "RUNNER_TEMP": str(tmp_path)}
+
+
+@pytest.mark.parametrize(("look", "grows", "code"), [("true", 1, 1), ("true", 0, 0), ("false", 1, 0)])
+def test_it_fails_where_the_paths_became_larger(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, look: str, grows: int, code: int
+) -> None:
+    """By what lies on the disk, whatever the command says of it; with `false` it does not look."""
+    session = Path("sessions/a.jsonl")
+    session.write_bytes(b"x" * 1000)
+
+    def compress(inputs: Inputs) -> tuple[int, bytes]:
+        beside(session).journal.parent.mkdir()
+        beside(session).journal.write_bytes(b"y" * (400 + grows))
+        session.write_bytes(b"x" * 600)
+        return 0, orjson.dumps(report.document([DONE]))
+
+    monkeypatch.setattr(step, "compress", compress)
+    assert step.run({**environ, "SESSIONCOMPRESS_FAIL_IF_LARGER": look}) == code
+
+
+def test_the_codes_of_the_command_come_first(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is worse than a size."""
+
+    def compress(inputs: Inputs) -> tuple[int, bytes]:
+        Path("sessions/new").write_bytes(b"x")
+        return 4, b""
+
+    monkeypatch.setattr(step, "compress", compress)
+    assert step.run(environ) == 4
+    assert not Path(environ["GITHUB_OUTPUT"]).exists()
+
+
+def test_all_that_lies_beside_counts(tmp_path: Path) -> None:
+    """Of a folder every file below it; of a file its own originals and journal, once, and no others."""
+    sizes = {"a.jsonl": 1, "b.jsonl": 10, "deep/c.json": 100, "other.txt": 1000}
+    for name, size in sizes.items():
+        path = tmp_path / name
+        files = beside(path)
+        files.folder.mkdir(parents=True, exist_ok=True)
+        for each in (path, files.originals, files.journal):
+            each.write_bytes(b"x" * size)
+    assert step.on_disk([str(tmp_path)]) == 3333
+    assert step.on_disk([str(tmp_path / "a.jsonl"), str(tmp_path / "deep" / "c.json")]) == 303
+    assert step.on_disk([str(tmp_path), str(tmp_path / "deep")]) == 3333
+    assert step.on_disk([str(tmp_path / "gone.jsonl")]) == 0
+
+
+ARGUMENTS: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
+    "nothing else": ({}, ["--json", "--commit-originals", "--", "sessions"]),
+    "none": ({"ORIGINALS": "none"}, ["--json", "--commit-originals", "--no-backup", "--", "sessions"]),
+    "policy": (
+        {"CONFIG": "a b.json", "PRESET": "low-cost"},
+        ["--json", "--commit-originals", "--config", "a b.json", "--preset", "low-cost", "--", "sessions"],
+    ),
+    "paths": ({"PATHS": "  a b \r\n\n--yes\n"}, ["--json", "--commit-originals", "--", "a b", "--yes"]),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_command_is_asked_for_what_the_inputs_say(name: str) -> None:
+    """Each argument is one, whatever stands in it."""
+    given, expected = ARGUMENTS[name]
+    environ = {**GIVEN, **{f"SESSIONCOMPRESS_{key}": value for key, value in given.items()}}
+    assert arguments(inputs_of(environ)) == ["compress", *expected]
+
+
+def test_a_document_holds_what_its_line_says() -> None:
+    """The line that `compress` prints can be made of it, with originals and without."""
+    for stats in (DONE, CompressionStats("b.jsonl", status=Status.UNCHANGED, reason="nothing to do")):
+        (read,) = step.stats_of(orjson.dumps(report.document([stats])))
+        assert read == stats
+        assert report.line(read) == report.line(stats)
+    assert step.stats_of(b"") == []
