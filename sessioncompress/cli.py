@@ -11,6 +11,7 @@ import click
 from sessioncompress.commands.clean import clean
 from sessioncompress.commands.compress import compress
 from sessioncompress.commands.forget import forget
+from sessioncompress.commands.hook import hook
 from sessioncompress.commands.restore import restore
 from sessioncompress.commands.sessions import sessions
 from sessioncompress.commands.show import show
@@ -19,7 +20,7 @@ from sessioncompress.commands.verify import verify
 from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
-COMMANDS = (clean, compress, forget, restore, sessions, show, stats, verify)
+COMMANDS = (clean, compress, forget, hook, restore, sessions, show, stats, verify)
 
 
 @contextmanager
