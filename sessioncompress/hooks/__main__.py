@@ -6,11 +6,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
-
-from sessioncompress.hooks import log
 
 SECONDS = {"guard": 5, "ended": 5, "compress": 660}
 """What each may take; the first two while the agent waits for them."""
@@ -27,9 +24,9 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
         _limit(SECONDS.get(what, 1))
         _do(what, arguments[1:], stdin, stdout)
     except _TimeUpError:
-        log.note(what, f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}")
+        _note(what, f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}")
     except Exception as error:  # noqa: BLE001 - the agent goes on whatever it is, and the log says what it was
-        log.note(what, f"{type(error).__name__}: {error}")
+        _note(what, f"{type(error).__name__}: {error}")
     finally:
         signal.alarm(0)
 
@@ -46,11 +43,19 @@ def _do(what: str, rest: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> No
 
         start(stdin.read())
     elif what == "compress":
+        from pathlib import Path
+
         from sessioncompress.hooks.ended import compress
 
         compress(Path(rest[0]))
     else:
         raise ValueError(f"there is no hook {what!r}")
+
+
+def _note(what: str, text: str) -> None:
+    from sessioncompress.hooks import log
+
+    log.note(what, text)
 
 
 def _limit(seconds: int) -> None:

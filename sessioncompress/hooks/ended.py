@@ -24,8 +24,8 @@ def start(raw: bytes) -> None:
     import subprocess
 
     session = json.loads(raw).get("transcript_path")
-    if not isinstance(session, str):
-        log.note("ended", "the agent named no session")
+    if not isinstance(session, str) or not Path(session).exists():
+        log.note("ended", f"the agent names no session that is there: {session}")
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         command("compress", session),

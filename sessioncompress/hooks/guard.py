@@ -7,13 +7,10 @@ That is the form of Claude Code, which other agents' hooks of ours speak too. No
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from sessioncompress import marker
-from sessioncompress.hooks import log
 
 _TAKEN_AWAY = frozenset({"old_string", "oldText"})
 """The keys of what an edit takes away: a marker that stands there is in the file already."""
@@ -44,10 +41,16 @@ def answer(raw: bytes) -> bytes:
     # In JSON the beginning of a marker stands as it is: what does not hold it is not even parsed.
     if marker.PREFIX_BYTES not in raw:
         return b""
+    # Imported only now: this runs before each write, and nearly all of them end above.
+    import json
+
     call = json.loads(raw)
     found = new_markers(call.get("tool_input"))
     if not found:
         return b""
+    from pathlib import Path
+
+    from sessioncompress.hooks import log
     from sessioncompress.hooks.known import known
 
     session = call.get("transcript_path")
