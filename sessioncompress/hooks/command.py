@@ -16,8 +16,11 @@ def command(*arguments: str) -> tuple[str, ...]:
 
 
 def shell_line(*arguments: str) -> str:
-    """Return the same for a shell."""
-    return shlex.join(command(*arguments))
+    """Return the same for a shell; it ends well even where that Python is gone, or is another that knows no `-P`.
+
+    Python ends with 2 then, by which an agent would take each call for refused.
+    """
+    return f"{shlex.join(command(*arguments))} || true"
 
 
 def program_of(line: str) -> str | None:

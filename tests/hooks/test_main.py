@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.hooks.ended import QUIET_SECONDS
 from tests.hooks.calls import INVENTED, ROOT, call, compressed, logged, markers, run
 from tests.runs import fixture
 
@@ -105,10 +107,30 @@ def ended(session: Path, state: Path) -> str:
 
 def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None:
     session = tmp_path / "session.jsonl"
-    session.write_bytes(fixture("claude-code.jsonl"))
     (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    written = time.monotonic()
+    session.write_bytes(fixture("claude-code.jsonl"))
     assert " smaller; " in ended(session, tmp_path / "state")
+    assert time.monotonic() - written > QUIET_SECONDS
     assert session.stat().st_size < len(fixture("claude-code.jsonl"))
+
+
+def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
+    """A terminal that is closed, or an agent that cleans up behind its hooks."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    program = (
+        "import os, signal, sys; from pathlib import Path; from tests.hooks.calls import run; os.setsid();"
+        "print(run('ended', sys.argv[1].encode(), Path(sys.argv[2])).returncode, flush=True); os.killpg(0, signal.SIGKILL)"
+    )
+    given = json.dumps({"transcript_path": str(session)})
+    start = [sys.executable, "-c", program, given, str(tmp_path / "state")]
+    done = subprocess.run(start, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"0\n")
+    until = time.monotonic() + SECONDS
+    while " compress: " not in logged(tmp_path / "state"):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_session_that_is_held_open_is_waited_for(tmp_path: Path) -> None:
