@@ -39,14 +39,26 @@ def start(raw: bytes) -> None:
 
 
 def compress(session: Path) -> None:
-    """Compress a session as its policy says, once nobody writes to it any more. Raises SessionCompressError."""
+    """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
+    from sessioncompress.errors import SessionCompressError
+    from sessioncompress.homes import subagents
+
+    deadline = time.monotonic() + MOST_SECONDS
+    for each in (session, *subagents(session)):
+        try:
+            log.note("compress", _compressed(each, deadline))
+        except SessionCompressError as error:
+            log.note("compress", str(error))
+
+
+def _compressed(session: Path, deadline: float) -> str:
+    """Compress one; return what is to be said of it. Raises SessionCompressError."""
     from sessioncompress import gate
     from sessioncompress.compress import compress_session
     from sessioncompress.config import policy_for
     from sessioncompress.errors import InUse
     from sessioncompress.report import line
 
-    deadline = time.monotonic() + MOST_SECONDS
     while True:
         _until_quiet(session, deadline)
         policy = policy_for(session, None, None)
@@ -56,9 +68,8 @@ def compress(session: Path) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_SECONDS)
-            continue
-        log.note("compress", line(done, dry_run=False))
-        return
+        else:
+            return line(done, dry_run=False)
 
 
 def _until_quiet(session: Path, deadline: float) -> None:

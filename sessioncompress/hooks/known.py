@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sessioncompress import files, marker
+from sessioncompress import files, homes, marker
 from sessioncompress.config import policy_for
 from sessioncompress.jsonl import pieces
 from sessioncompress.lookup import mentions
@@ -18,26 +18,22 @@ from sessioncompress.store.beside import JOURNAL, Beside
 def known(found: Sequence[str], session: Path) -> list[str]:
     """Return those of the markers that were put into this session, or name an original beside sessions of its folder.
 
-    In that folder lie the sessions, too, of which this one is a fork. Raises SessionCompressError and OSError.
+    In that folder lie the sessions, too, of which this one is a fork; what a subagent reads and writes is of its own
+    session. Raises SessionCompressError and OSError.
     """
-    beside = files.beside_of(session, policy_for(session, None, None))
-    if not beside.folder.is_dir():
-        return []
+    policy = policy_for(session, None, None)
+    beside = files.beside_of(session, policy)
+    own = [files.beside_of(each, policy).journal for each in (session, *homes.subagents(session))]
+    neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
+    journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
     named = {each: marker.references(each) for each in found}
     bare = [each for each, refs in named.items() if not refs]
     ours = set(_put_in(bare, session, beside)) if bare else set()
-    return [each for each, refs in named.items() if each in ours or any(_is_named(ref, beside) for ref in refs)]
+    return [each for each, refs in named.items() if each in ours or _are_named(refs, journals_there)]
 
 
-def _is_named(ref: str, beside: Beside) -> bool:
-    return any(mentions(ref, journal) for journal in _journals(beside))
-
-
-def _journals(beside: Beside) -> Iterator[Path]:
-    """Yield the session's own journal, and those of its neighbours."""
-    if beside.journal.is_file():
-        yield beside.journal
-    yield from (each for each in sorted(beside.folder.glob(f"*{JOURNAL}")) if each != beside.journal)
+def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:
+    return any(mentions(ref, journal) for ref in refs for journal in journals_there)
 
 
 def _put_in(bare: Sequence[str], session: Path, beside: Beside) -> Iterator[str]:

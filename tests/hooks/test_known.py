@@ -35,6 +35,15 @@ def test_those_of_sessions_elsewhere_are_not(tmp_path: Path) -> None:
     assert known(markers(compressed(there)), session) == []
 
 
+def test_those_of_its_subagents(tmp_path: Path) -> None:
+    """Of a call of theirs, too, the agent names the session."""
+    session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    folder.mkdir(parents=True)
+    subagent = compressed(folder, "agent-1.jsonl")
+    assert known([INVENTED, markers(subagent)[0]], session) == [markers(subagent)[0]]
+
+
 def test_in_a_backup_folder(tmp_path: Path) -> None:
     session = compressed(tmp_path, backup_dir="kept")
     assert known(markers(session)[:1], session) == []

@@ -50,11 +50,12 @@ def test_the_guard_answers_as_a_process(tmp_path: Path) -> None:
 
 
 def test_a_guard_that_waits_too_long_lets_the_call_run(tmp_path: Path) -> None:
-    """Here the neighbour's journal is a pipe that nobody writes to."""
-    session = compressed(tmp_path)
-    os.mkfifo(tmp_path / ".sessioncompress" / "a.refs.jsonl")
+    """Here a pipe that nobody writes to has taken the session's place."""
+    session = compressed(tmp_path, keep_backup=False)
+    session.unlink()
+    os.mkfifo(session)
     started = time.monotonic()
-    done = run("guard", call(session, content=INVENTED), tmp_path / "state")
+    done = run("guard", call(session, content="[[sessioncompress: 7 lines, 9 KB]]"), tmp_path / "state")
     assert (done.returncode, done.stdout) == (0, b"")
     assert time.monotonic() - started < SECONDS
     assert "guard: given up after 5 seconds" in logged(tmp_path / "state")
@@ -113,6 +114,22 @@ def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None
     assert " smaller; " in ended(session, tmp_path / "state")
     assert time.monotonic() - written > QUIET_SECONDS
     assert session.stat().st_size < len(fixture("claude-code.jsonl"))
+
+
+def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> None:
+    """One after the other; that one of them is no session stops none."""
+    session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
+    folder.mkdir(parents=True)
+    session.write_bytes(b"no session\n" * 10_000)
+    (folder / "agent-1.jsonl").write_bytes(b"no session\n" * 10_000)
+    (folder / "agent-2.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    ended(session, tmp_path / "state")
+    until = time.monotonic() + SECONDS
+    while " smaller; " not in logged(tmp_path / "state"):
+        assert time.monotonic() < until, logged(tmp_path / "state")
+        time.sleep(0.05)
+    assert logged(tmp_path / "state").count(" compress: ") == 3
 
 
 def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
