@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 AGENTS = ("claude", "pi")
-"""The agents whose hooks can be installed, by the names of their modules here."""
+"""The agents whose hooks can be installed, by the names of their modules here: each has `HOOKS`, see `base`."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sessioncompress.errors import Refused
 from sessioncompress.hooks import settings
-from sessioncompress.hooks.base import Piece
+from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import program_of, shell_line
 
 _WRITING = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
@@ -86,3 +86,6 @@ def _groups() -> dict[str, settings.Group]:
 
 def _hook(event: str) -> dict[str, Any]:
     return {"type": "command", "command": shell_line(event), "timeout": _SECONDS}
+
+
+HOOKS: AgentHooks = Claude()

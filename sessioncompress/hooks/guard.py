@@ -66,8 +66,8 @@ def answer(raw: bytes) -> bytes:
 def reason(found: list[str]) -> str:
     """Say to the model why a text with these markers is not written, and how it gets what belongs in their place."""
     said = (
-        f"Not written: the text holds {found[0]}. No file says that: it stands in this session where an earlier text "
-        "was left out of it, and in a file it would be damage."
+        f"Not written: the text holds {found[0]}, which is no content. It marks where a text was left out of this "
+        "session, and would damage a file."
     )
     if refs := list(dict.fromkeys(marker.references("\n".join(found)))):
         named = " and ".join(f"`sessioncompress show {ref} --all`" for ref in refs)

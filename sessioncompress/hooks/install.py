@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
+from importlib import import_module
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
-from sessioncompress.hooks import AGENTS, log, record
+from sessioncompress.hooks import log, record
 from sessioncompress.hooks.base import AgentHooks
 from sessioncompress.hooks.record import Record
 from sessioncompress.store import durable
@@ -39,11 +40,8 @@ class Change:
 
 def agent_named(name: str) -> AgentHooks:
     """Return an agent of the table."""
-    from sessioncompress.hooks.claude import Claude
-    from sessioncompress.hooks.pi import Pi
-
-    known: tuple[AgentHooks, ...] = (Claude(), Pi())
-    return dict(zip(AGENTS, known, strict=True))[name]
+    found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
+    return found
 
 
 def to_install(agent: AgentHooks) -> Change:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import Piece
+from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import command
 from sessioncompress.marker import PREFIX
 from sessioncompress.version import VERSION
@@ -64,3 +64,6 @@ class Pi:
 def _extension() -> str:
     values = {"VERSION": VERSION, "COMMAND": json.dumps(list(command())), "PREFIX": json.dumps(PREFIX)}
     return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], _SOURCE.read_text(encoding="utf-8"))
+
+
+HOOKS: AgentHooks = Pi()
