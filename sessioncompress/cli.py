@@ -11,6 +11,7 @@ import click
 from sessioncompress.commands.clean import clean
 from sessioncompress.commands.compress import compress
 from sessioncompress.commands.forget import forget
+from sessioncompress.commands.hook import hook
 from sessioncompress.commands.pre_commit import pre_commit
 from sessioncompress.commands.restore import restore
 from sessioncompress.commands.sessions import sessions
@@ -20,7 +21,7 @@ from sessioncompress.commands.verify import verify
 from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
-COMMANDS = (clean, compress, forget, pre_commit, restore, sessions, show, stats, verify)
+COMMANDS = (clean, compress, forget, hook, pre_commit, restore, sessions, show, stats, verify)
 
 
 @contextmanager

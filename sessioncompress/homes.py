@@ -45,6 +45,11 @@ def agent_roots() -> Iterator[Path]:
     yield from dict.fromkeys(roots)
 
 
+def subagents(session: Path) -> list[Path]:
+    """Return the sessions of a session's subagents, which Claude Code keeps in a folder of its name."""
+    return sorted(session.with_suffix("").glob("subagents/*.jsonl"))
+
+
 def below(folder: Path) -> Iterator[Path]:
     """Yield where an agent that keeps its state in a project has the sessions of a project in that folder."""
     yield from (folder / each for each in _BELOW)

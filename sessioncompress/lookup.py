@@ -103,7 +103,7 @@ def _in_folder(folder: Path) -> list[Path]:
 def _in_journal(ref: str, journal: Path) -> list[Shown]:
     with failing(journal, state=""):
         refuse_linked(journal)
-        if not journal.is_file() or not _mentions(ref, journal):
+        if not journal.is_file() or not mentions(ref, journal):
             return []
     loaded = journals.load(journal)
     refuse_if_another_sides(journal, loaded)
@@ -121,8 +121,8 @@ def _refuse_without(originals: Path) -> None:
         raise FileFailed("the originals are not there", where=originals, remedy=remedy)
 
 
-def _mentions(ref: str, journal: Path) -> bool:
-    """Look for the reference in the bytes before anything is parsed; a line may be of any length."""
+def mentions(ref: str, journal: Path) -> bool:
+    """Look for a reference in a journal's bytes before anything is parsed; a line may be of any length."""
     wanted, before = ref.encode(), b""
     with journal.open("rb") as file:
         while piece := file.read(_PIECE):

@@ -44,6 +44,11 @@ def is_one(text: str) -> bool:
     return text.startswith(PREFIX) and _FORM.fullmatch(text) is not None
 
 
+def whole_in(text: str) -> list[str]:
+    """Return what in the text has the marker's form, ours or not, in its order."""
+    return _FORM.findall(text) if PREFIX in text else []
+
+
 def stands_in(text: str, *, in_arguments: bool) -> bool:
     """Say whether what is left out of one text is marked in it as we do; a text that quotes one looks the same.
 

@@ -42,16 +42,34 @@ def of_key(raw: bytes, key: str) -> Spans | None:
         return None
 
 
+def of_member(text: str, start: int, wanted: str) -> int | None:
+    """Find where the value begins that the object at this character has at a key; the last of several, as all read it.
+
+    The whole is known to be JSON.
+    """
+    found = None
+    position = after_space(text, start + 1)
+    while text[position] == '"':
+        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
+        position = after_space(text, after_space(text, position) + 1)
+        if key == wanted:
+            found = position
+        position = after_space(text, _DECODER.raw_decode(text, position)[1])
+        if text[position] == ",":
+            position = after_space(text, position + 1)
+    return found
+
+
 def _at_key(text: str, wanted: str) -> tuple[int, int, list[tuple[int, int]]] | None:
     """Return where the list begins and ends, and each object in it; in characters."""
-    start = _space(text, 0)
+    start = after_space(text, 0)
     if text[start] == "[":
         return start, *_list(text, start)
     found = None
-    position = _space(text, start + 1)
+    position = after_space(text, start + 1)
     while text[position] == '"':
         key, position = scanstring(text, position + 1, True)  # noqa: FBT003
-        position = _space(text, _space(text, position) + 1)
+        position = after_space(text, after_space(text, position) + 1)
         if key == wanted and text[position] == "[":
             if found is not None:
                 # Which of the two an agent reads is its own affair.
@@ -61,28 +79,29 @@ def _at_key(text: str, wanted: str) -> tuple[int, int, list[tuple[int, int]]] | 
             position = end
         else:
             position = _DECODER.raw_decode(text, position)[1]
-        position = _space(text, position)
+        position = after_space(text, position)
         if text[position] == ",":
-            position = _space(text, position + 1)
+            position = after_space(text, position + 1)
     return found
 
 
 def _list(text: str, start: int) -> tuple[int, list[tuple[int, int]]]:
     """Return where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
     spans = []
-    position = _space(text, start + 1)
+    position = after_space(text, start + 1)
     while text[position] != "]":
         if text[position] != "{":
             raise ValueError("a message is an object")
         end = _DECODER.raw_decode(text, position)[1]
         spans.append((position, end))
-        position = _space(text, end)
+        position = after_space(text, end)
         if text[position] == ",":
-            position = _space(text, position + 1)
+            position = after_space(text, position + 1)
     return position + 1, spans
 
 
-def _space(text: str, position: int) -> int:
+def after_space(text: str, position: int) -> int:
+    """Return where, from a character on, something else than white space stands."""
     match = WHITESPACE.match(text, position)
     return int(match.end())
 

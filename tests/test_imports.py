@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command, and the names that a library user imports", frozenset({"__main__", "__init__"})),
     ("the command line", frozenset({"cli", "quick"})),
     ("each command", frozenset({"commands"})),
+    ("what agents call", frozenset({"hooks"})),
     ("what is printed of many stores, and of all sessions", frozenset({"clean_report", "sessions_report"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("many stores, and which of them can go", frozenset({"clean"})),

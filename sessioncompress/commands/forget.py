@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policy_for
-from sessioncompress.commands.output import echo_total, for_all
+from sessioncompress.commands.output import confirmed, echo_total, for_all
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
             kept = f"kept {links_kept(would.links_kept)}" if would.links_kept else "nothing lies beside it"
             click.echo(f"{name}: {kept}")
             return "with nothing beside", would
-        if not yes and not _confirmed(f"{name}: delete {at_stake(would)}?", path):
+        if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
             click.echo(f"{name}: kept")
             return "kept", would
         done = forget_session(path, policy)
@@ -56,16 +56,3 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
     echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
     sys.exit(done.exit_code)
-
-
-def _confirmed(question: str, path: Path) -> bool:
-    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error."""
-    try:
-        return click.confirm(question)
-    except click.Abort as abort:
-        if not isinstance(abort.__context__, EOFError):
-            raise KeyboardInterrupt from None
-    click.echo()
-    from sessioncompress.errors import UsageError
-
-    raise UsageError("nobody answers", where=path, state="Nothing of it is deleted.", remedy="Use --yes.")

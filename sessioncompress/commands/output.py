@@ -74,3 +74,16 @@ def echo_json(document: Any) -> None:
     from sessioncompress.printable import printable_json
 
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
+
+
+def confirmed(question: str, where: Path, state: str) -> bool:
+    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error which names the state."""
+    try:
+        return click.confirm(question)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise KeyboardInterrupt from None
+    click.echo()
+    from sessioncompress.errors import UsageError
+
+    raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")

@@ -15,7 +15,7 @@ from typing import Any
 from tests.agents.installed import MODULES, node, program
 from tests.agents.replies import anthropic_call
 from tests.agents.resuming import PROMPT, request_of, requests_of
-from tests.agents.standin import Request
+from tests.agents.standin import Reply, Request
 
 OLD, NEW = "2.1.100", "2.1.329"
 """The last that is a script for Node at hand, and one that is a program of its own."""
@@ -71,6 +71,12 @@ def resume_subagent(version: str, session: Path, subagent: Path, folder: Path) -
     task = next(str(entry["message"]["content"]) for entry in entries(subagent))
     (own,) = (request for request in found if task in str(request.body["messages"][0]))
     return own
+
+
+def go_on(version: str, there: Placed, first: Reply, *options: str) -> list[Request]:
+    """Go on with a session where it was placed; `first` answers the first request. Returns the requests."""
+    start = (*command(version), "-p", *there.resuming, *options, PROMPT)
+    return requests_of(f"Claude Code {version}", start, there.home, there.cwd, environment, first)
 
 
 def placed(session: Path, folder: Path) -> Placed:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
-from tests.agents.standin import Request, StandIn
+from tests.agents.sessions import ROOT
+from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 60
@@ -119,6 +120,33 @@ def run(
             done.returncode,
             done.stdout + done.stderr,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A folder of pi's own with a session in it, where more than one run is to find what the one before it left."""
+
+    agent: Path
+    session: Path
+    models: tuple[Model, ...]
+
+    def go_on(self, version: str, first: Reply) -> list[Request]:
+        """Go on with the session; `first` answers the first request. Returns the requests."""
+        with StandIn(first=first) as stand_in:
+            place = _providers(self.models, stand_in.url, 10_000_000)
+            (self.agent / "models.json").write_text(json.dumps({"providers": place}))
+            arguments = ["--session", str(self.session), *_choice(self.models), "-p", PROMPT]
+            done = _start(version, arguments, self.agent, stand_in.url)
+        if done.returncode or stand_in.strangers:
+            raise ResumeError(f"pi {version}: exit {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
+        return stand_in.requests
+
+
+def home(session: Path, folder: Path) -> Home:
+    """Make such a folder, which is also the session's project; the session is copied."""
+    models = tuple(dict.fromkeys(_models(session)))
+    agent = _agent_folder(folder, models, "", 10_000_000, {})
+    return Home(agent, with_cwd(session, agent, agent / "sessions" / session.name), models)
 
 
 def export_html(version: str, session: Path, workdir: Path) -> str:
@@ -240,6 +268,7 @@ def _environment(agent: Path, url: str, runtime: Path) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     return {
         "PATH": os.pathsep.join([str(runtime.parent), os.defpath]),
+        "PYTHONPATH": str(ROOT),
         "HOME": str(agent / "home"),
         "PI_CODING_AGENT_DIR": str(agent),
         "PI_OFFLINE": "1",

@@ -15,9 +15,11 @@ def anthropic(model: str, usage: int) -> Iterator[bytes]:
     return _anthropic(model, usage, {"type": "text", "text": ""}, delta, "end_turn")
 
 
-def anthropic_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+def anthropic_call(
+    name: str, given: Mapping[str, Any], call: str = "toolu_standin"
+) -> Callable[[str, int], Iterator[bytes]]:
     """Return what answers `POST /v1/messages` with a call."""
-    block = {"type": "tool_use", "id": "toolu_standin", "name": name, "input": {}}
+    block = {"type": "tool_use", "id": call, "name": name, "input": {}}
     delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
     return lambda model, usage: _anthropic(model, usage, block, delta, "tool_use")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.agents.installed import MODULES
+from tests.agents.sessions import ROOT
 from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
@@ -62,6 +63,7 @@ def environment_of(home: Path, url: str) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     return {
         "PATH": os.defpath,
+        "PYTHONPATH": str(ROOT),
         "HOME": str(home),
         "HTTP_PROXY": url,
         "HTTPS_PROXY": url,

@@ -22,6 +22,7 @@ _COMMIT = ("tests/store/test_commit.py",)
 _DRAIN = ("tests/store/test_drain.py",)
 _RECOVER = ("tests/store/test_recover.py",)
 _LOCK = ("tests/store/test_lock.py",)
+_PUT = ("tests/store/test_put.py",)
 
 MUTANTS = (
     # The check of a rewritten session.
@@ -270,4 +271,7 @@ MUTANTS = (
         '("O_CLOEXEC",',
         _LOCK,
     ),
+    # A file that is no session.
+    Mutant("a settings file is not flushed", "store/put.py", "        durable.flush(fd)\n", "", _PUT),
+    Mutant("its name is not flushed", "store/put.py", "    durable.flush_folder(path.parent)\n", "", _PUT),
 )

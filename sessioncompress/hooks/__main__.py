@@ -1,0 +1,74 @@
+"""What agents call, `python -m sessioncompress.hooks guard|ended`, and which fails none of them: exit 0, in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import BinaryIO
+
+SECONDS = {"guard": 5, "ended": 5, "compress": 660}
+"""What each may take; the first two while the agent waits for them."""
+
+
+class _TimeUpError(BaseException):
+    """Comes from nowhere in the work, so that none of it takes it for an error of its own."""
+
+
+def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
+    """Do what the first argument says; whatever goes wrong becomes a line of the log."""
+    what = arguments[0] if arguments else ""
+    try:
+        _limit(SECONDS.get(what, 1))
+        _do(what, arguments[1:], stdin, stdout)
+    except _TimeUpError:
+        _note(what, f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}")
+    except Exception as error:  # noqa: BLE001 - the agent goes on whatever it is, and the log says what it was
+        _note(what, f"{type(error).__name__}: {error}")
+    finally:
+        signal.alarm(0)
+
+
+def _do(what: str, rest: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
+    """Each imports only what it needs: a guard that lets a call run imports next to nothing."""
+    if what == "guard":
+        from sessioncompress.hooks.guard import answer
+
+        stdout.write(answer(stdin.read()))
+        stdout.flush()
+    elif what == "ended":
+        from sessioncompress.hooks.ended import start
+
+        start(stdin.read())
+    elif what == "compress":
+        from pathlib import Path
+
+        from sessioncompress.hooks.ended import compress
+
+        compress(Path(rest[0]))
+    else:
+        raise ValueError(f"there is no hook {what!r}")
+
+
+def _note(what: str, text: str) -> None:
+    from sessioncompress.hooks import log
+
+    log.note(what, text)
+
+
+def _limit(seconds: int) -> None:
+    signal.signal(signal.SIGALRM, _time_up)
+    signal.alarm(seconds)
+
+
+def _time_up(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise _TimeUpError
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer)
+    # Nothing that is still at work, a thread or what runs at an exit, may keep the agent waiting or change the code.
+    os._exit(0)

@@ -1,0 +1,77 @@
+"""When a session has ended: make it smaller, in a process of its own, since the agent does not wait for that."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from sessioncompress.hooks import log
+from sessioncompress.hooks.command import command
+
+QUIET_SECONDS = 2.0
+"""The agent may still append for a moment: so long nothing must have changed."""
+
+MOST_SECONDS = 600
+"""What the process may take in all, waiting included."""
+
+_POLL_SECONDS = 0.25
+
+
+def start(raw: bytes) -> None:
+    """Start the process for the session that the agent names (`transcript_path`), and leave it alone."""
+    # Imported here: the guard, which runs before each write, does without.
+    import subprocess
+
+    session = json.loads(raw).get("transcript_path")
+    if not isinstance(session, str) or not Path(session).exists():
+        log.note("ended", f"the agent names no session that is there: {session}")
+        return
+    subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
+        command("compress", session),
+        # Of a session of its own, so that what ends the agent's processes does not end it; in no folder of anyone's.
+        start_new_session=True,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def compress(session: Path) -> None:
+    """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
+    from sessioncompress.errors import SessionCompressError
+    from sessioncompress.homes import subagents
+
+    deadline = time.monotonic() + MOST_SECONDS
+    for each in (session, *subagents(session)):
+        try:
+            log.note("compress", _compressed(each, deadline))
+        except SessionCompressError as error:
+            log.note("compress", str(error))
+
+
+def _compressed(session: Path, deadline: float) -> str:
+    """Compress one; return what is to be said of it. Raises SessionCompressError."""
+    from sessioncompress import gate
+    from sessioncompress.compress import compress_session
+    from sessioncompress.config import policy_for
+    from sessioncompress.errors import InUse
+    from sessioncompress.report import line
+
+    while True:
+        _until_quiet(session, deadline)
+        policy = policy_for(session, None, None)
+        try:
+            done = gate.skip(session, policy, force=False) or compress_session(session, policy)
+        except InUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+        else:
+            return line(done, dry_run=False)
+
+
+def _until_quiet(session: Path, deadline: float) -> None:
+    while time.time() - session.lstat().st_mtime < QUIET_SECONDS and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)

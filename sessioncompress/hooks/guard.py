@@ -1,0 +1,79 @@
+"""Before a tool runs: whether it writes what stands in for text that was left out, as if that were the text.
+
+    {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}}
+
+That is the form of Claude Code, which other agents' hooks of ours speak too. No answer lets the tool run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessioncompress import marker
+
+_TAKEN_AWAY = frozenset({"old_string", "oldText"})
+"""The keys of what an edit takes away: a marker that stands there is in the file already."""
+
+
+def new_markers(given: Any) -> list[str]:
+    """Return the markers in a call's arguments, each once, but for those that stand in what it takes away, too."""
+    texts = list(_texts(given, ""))
+    old = {each for key, text in texts if key in _TAKEN_AWAY for each in marker.whole_in(text)}
+    new = (each for key, text in texts if key not in _TAKEN_AWAY for each in marker.whole_in(text))
+    return [each for each in dict.fromkeys(new) if each not in old]
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value, at any depth, with the keys that they or their lists have."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for inner, each in value.items():
+            yield from _texts(each, inner)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, key)
+
+
+def answer(raw: bytes) -> bytes:
+    """Return what to answer to a call that is about to run: nothing where it may."""
+    # In JSON the beginning of a marker stands as it is: what does not hold it is not even parsed.
+    if marker.PREFIX_BYTES not in raw:
+        return b""
+    # Imported only now: this runs before each write, and nearly all of them end above.
+    import json
+
+    call = json.loads(raw)
+    found = new_markers(call.get("tool_input"))
+    if not found:
+        return b""
+    from pathlib import Path
+
+    from sessioncompress.hooks import log
+    from sessioncompress.hooks.known import known
+
+    session = call.get("transcript_path")
+    ours = known(found, Path(session)) if isinstance(session, str) else []
+    tool = f"{call.get('tool_name')} in {session}"
+    if not ours:
+        log.note("guard", f"let through {tool}: nothing beside the session knows {found[0]}")
+        return b""
+    log.note("guard", f"refused {tool}: {ours[0]}")
+    return json.dumps({"hookSpecificOutput": _denial(reason(ours))}).encode()
+
+
+def reason(found: list[str]) -> str:
+    """Say to the model why a text with these markers is not written, and how it gets what belongs in their place."""
+    said = (
+        f"Not written: the text holds {found[0]}, which is no content. It marks where a text was left out of this "
+        "session, and would damage a file."
+    )
+    if refs := list(dict.fromkeys(marker.references("\n".join(found)))):
+        named = " and ".join(f"`sessioncompress show {ref} --all`" for ref in refs)
+        return f"{said} {named} prints that text in full: put what belongs there, and write again."
+    return f"{said} No original of it was kept: read what it was from where it came from, and write again."
+
+
+def _denial(why: str) -> Mapping[str, str]:
+    return {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}

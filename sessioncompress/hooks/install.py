@@ -1,0 +1,148 @@
+"""Hooks of ours into an agent's file and out of it: what would change, and the writing of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import unified_diff
+from importlib import import_module
+from pathlib import Path
+
+from sessioncompress.errors import FileFailed, IsALink, Refused, failing
+from sessioncompress.hooks import log, record
+from sessioncompress.hooks.base import AgentHooks
+from sessioncompress.hooks.record import Record
+from sessioncompress.store import durable
+from sessioncompress.store.put import put
+
+_NOT_CHANGED = "It is not changed."
+_OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of an agent's file; a text is None where there is no file. `file` is no link."""
+
+    file: Path
+    before: str | None
+    after: str | None
+    record: Record
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that change, with `+` or `-` before them, and no others: settings may hold secrets."""
+        before, after = ((text or "").splitlines() for text in (self.before, self.after))
+        yield from list(unified_diff(before, after, lineterm="", n=0))[2:]
+
+
+def agent_named(name: str) -> AgentHooks:
+    """Return an agent of the table."""
+    found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
+    return found
+
+
+def to_install(agent: AgentHooks) -> Change:
+    """Return what puts our hooks in as this version writes them, in the place of others of ours."""
+    file, text = read(agent)
+    if text is not None and agent.is_current(text):
+        return Change(file, text, text, record.load(file))
+    base, folders = _without(agent, file, text), record.load(file).folders
+    pieces = sorted(agent.added(base), reverse=True)
+    after = base or ""
+    for at, new in pieces:
+        after = after[:at] + new + after[at:]
+    missing = () if folders else tuple(str(each) for each in _missing(file.parent))
+    return Change(file, text, after, Record(tuple(new for _, new in pieces), folders or missing))
+
+
+def to_uninstall(agent: AgentHooks) -> Change:
+    """Return what takes our hooks out: to the byte what was there before, where nothing of them has changed since."""
+    file, text = read(agent)
+    return Change(file, text, _without(agent, file, text), Record(folders=record.load(file).folders))
+
+
+def read(agent: AgentHooks) -> tuple[Path, str | None]:
+    """Return an agent's file, the one that a link leads to, and its text. Raises Refused and FileFailed."""
+    named = agent.file()
+    file = Path(os.path.realpath(named))
+    with failing(file, _NOT_CHANGED):
+        try:
+            found = file.lstat()
+        except FileNotFoundError:
+            return file, None
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused("it is no regular file", where=file, state=_NOT_CHANGED, remedy="Look at what lies there.")
+        if found.st_nlink > 1:
+            remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
+            raise IsALink("it has other hard links", where=file, state=_NOT_CHANGED, remedy=remedy)
+        raw = file.read_bytes()
+    try:
+        return file, raw.decode()
+    except UnicodeDecodeError as error:
+        raise Refused("it is no UTF-8", where=file, state=_NOT_CHANGED, remedy="Correct it.") from error
+
+
+def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
+    if text is None or not agent.programs(text):
+        return text
+    pieces = record.load(file).pieces
+    if pieces and (exact := _cut(text, pieces)) is not None:
+        with suppress(Refused):
+            if not exact or not agent.programs(exact):
+                return exact or None
+    return agent.taken_out(text)
+
+
+def _cut(text: str, pieces: Sequence[str]) -> str | None:
+    """Return the text without the pieces; None unless each stands there once."""
+    for piece in pieces:
+        if text.count(piece) != 1:
+            return None
+        text = text.replace(piece, "")
+    return text
+
+
+def _missing(folder: Path) -> Iterable[Path]:
+    """Return which folders of a path are not there, the outermost first."""
+    return [each for each in reversed((folder, *folder.parents)) if not each.exists()]
+
+
+def write(change: Change) -> None:
+    """Write a change, in one step; the file keeps mode, owner and attributes. Raises FileFailed."""
+    with failing(change.file, _NOT_CHANGED):
+        now = change.file.read_bytes().decode(errors="replace") if change.before is not None else None
+        if now != change.before or (now is None and os.path.lexists(change.file)):
+            raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
+        if change.after is not None:
+            # First, so that whatever happens then what was put in can be taken out.
+            record.keep(change.file, change.record)
+            durable.make_folder(change.file.parent)
+            put(change.file, change.after.encode())
+        else:
+            durable.remove(change.file)
+            durable.flush_folder(change.file.parent)
+        if change.record.pieces:
+            return
+        for folder in reversed(change.record.folders):
+            durable.remove_folder(Path(folder))
+        record.keep(change.file, Record())
+
+
+def status(agent: AgentHooks) -> Iterator[str]:
+    """Yield what is to be said of our hooks in an agent's file. Raises Refused and FileFailed."""
+    file, text = read(agent)
+    programs = agent.programs(text) if text is not None else []
+    if text is None or not programs:
+        yield f"{agent.title}: not installed ({file})"
+        return
+    same = agent.is_current(text)
+    yield f"{agent.title}: installed in {file}" + ("" if same else _OTHER)
+    for program in dict.fromkeys(programs):
+        there = os.access(program, os.X_OK)
+        yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
+    if off := agent.switched_off(text):
+        yield f"they are not called: {off}"
+    yield f"what they did and could not do: {log.file()}"

@@ -1,0 +1,49 @@
+"""Which markers stand for something that was left out here: what nobody here knows may be a quote, and passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress import homes, marker
+from sessioncompress.config import policy_for
+from sessioncompress.jsonl import pieces
+from sessioncompress.lookup import mentions
+from sessioncompress.places import beside_of
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import JOURNAL, Beside
+
+
+def known(found: Sequence[str], session: Path) -> list[str]:
+    """Return those of the markers that were put into this session, or name an original beside sessions of its folder.
+
+    In that folder lie the sessions, too, of which this one is a fork; what a subagent reads and writes is of its own
+    session. Raises SessionCompressError and OSError.
+    """
+    policy = policy_for(session, None, None)
+    beside = beside_of(session, policy)
+    own = [beside_of(each, policy).journal for each in (session, *homes.subagents(session))]
+    neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
+    journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
+    named = {each: marker.references(each) for each in found}
+    bare = [each for each, refs in named.items() if not refs]
+    ours = set(_put_in(bare, session, beside)) if bare else set()
+    return [each for each, refs in named.items() if each in ours or _are_named(refs, journals_there)]
+
+
+def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:
+    return any(mentions(ref, journal) for ref in refs for journal in journals_there)
+
+
+def _put_in(bare: Sequence[str], session: Path, beside: Beside) -> Iterator[str]:
+    """Yield the markers, of those that name no original, that stand in lines which a run of ours rewrote."""
+    journal = journals.load(beside.journal)
+    if not journal.runs:
+        return
+    written = {each: json.dumps(each)[1:-1].encode() for each in bare}
+    with session.open("rb") as file:
+        for _, raw, _ in pieces(file, session.stat().st_size):
+            if marker.PREFIX_BYTES in raw and journal.rewriting(sha256(raw).digest()) is not None:
+                yield from (each for each, form in written.items() if form in raw)

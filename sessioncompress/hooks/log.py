@@ -1,0 +1,44 @@
+"""One line a thing worth knowing of the hooks, for an agent shows nothing of them: bounded, and for its owner alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from sessioncompress.hooks import state
+from sessioncompress.printable import printable
+from sessioncompress.store import durable
+
+LARGEST = 256 * 1024
+"""Bytes of the log, and of the one before it, which it takes the place of."""
+
+_LONGEST = 2000
+
+
+def file() -> Path:
+    """Return where the log is."""
+    return state.folder() / "hook.log"
+
+
+def note(hook: str, text: str) -> None:
+    """Add a line. Where that cannot be done nothing happens: a hook never fails."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = printable(f"{at} {hook}: {text}")[:_LONGEST] + "\n"
+    with suppress(OSError):
+        fd = _opened(file())
+        try:
+            durable.write_all(fd, line.encode())
+        finally:
+            os.close(fd)
+
+
+def _opened(path: Path) -> int:
+    durable.make_folder(path.parent)
+    with suppress(FileNotFoundError):
+        if path.lstat().st_size >= LARGEST:
+            durable.replace(path, path.with_name(f"{path.name}.1"))
+    with suppress(FileExistsError):
+        os.close(durable.create(path))
+    return durable.open_existing(path, append=True)

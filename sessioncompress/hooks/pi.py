@@ -1,0 +1,69 @@
+"""The hooks of pi: an extension, a file of its own that does both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from sessioncompress.errors import Refused
+from sessioncompress.hooks.base import AgentHooks, Piece
+from sessioncompress.hooks.command import command
+from sessioncompress.marker import PREFIX
+from sessioncompress.version import VERSION
+
+_SOURCE = Path(__file__).with_name("pi.ts")
+_OURS = "// The hooks of sessioncompress "
+_COMMAND = re.compile(r"^const COMMAND = (\[.*\]);$", re.MULTILINE)
+
+
+class Pi:
+    """See AgentHooks."""
+
+    title = "pi"
+
+    def file(self) -> Path:
+        """Return the extension, among those that are loaded in every project."""
+        agent = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
+        return agent / "extensions" / "sessioncompress.ts"
+
+    def programs(self, text: str) -> list[str]:
+        """Return the program that our extension starts."""
+        found = _COMMAND.search(text) if text.startswith(_OURS) else None
+        try:
+            return [str(json.loads(found[1])[0])] if found else []
+        except (ValueError, IndexError):
+            return []
+
+    def added(self, text: str | None) -> list[Piece]:
+        """Return the whole extension; a file that lies there is somebody's."""
+        if text is not None:
+            raise self._refused("a file lies here that is none of ours")
+        return [Piece(0, _extension())]
+
+    def is_current(self, text: str) -> bool:
+        """Say whether it is the extension of this version."""
+        return text == _extension()
+
+    def taken_out(self, text: str) -> None:
+        """Return None: the extension goes as a whole, if it is as this version writes it."""
+        if not self.is_current(text):
+            raise self._refused("our extension was changed, or comes from another installation")
+
+    def switched_off(self, text: str) -> str:
+        """Return nothing: pi loads all that lies there."""
+        del text
+        return ""
+
+    def _refused(self, what: str) -> Refused:
+        state, remedy = "It is not changed.", "Delete it, if nobody needs it."
+        return Refused(what, where=self.file(), state=state, remedy=remedy)
+
+
+def _extension() -> str:
+    values = {"VERSION": VERSION, "COMMAND": json.dumps(list(command())), "PREFIX": json.dumps(PREFIX)}
+    return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], _SOURCE.read_text(encoding="utf-8"))
+
+
+HOOKS: AgentHooks = Pi()

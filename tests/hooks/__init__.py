@@ -1,0 +1,1 @@
+"""Tests of what agents call, a module each."""
