@@ -70,7 +70,10 @@ CONFIG = click.option(
     help="Policy file; else the nearest compression.json beside or above the session.",
 )
 PRESET = click.option(
-    "--preset", type=click.Choice(["balanced", "low-cost", "high-quality"]), help="Base policy; a file changes it."
+    "--preset",
+    type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
+    help="Base policy; a file changes it. archive is for sessions nobody works in: it alone also takes mirrors, which "
+    "no model reads, out of the recent context.",
 )
 BACKUP_DIR = click.option(
     "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
