@@ -25,7 +25,7 @@ class Schedule(Iterator[int]):
         self._processes = processes
         by_age = sorted(range(len(files)), key=lambda number: (files[number].changed, number))
         self._oldest = iter(by_age)
-        self._largest = sorted(reversed(by_age), key=lambda number: files[number].size)
+        self._largest = sorted(by_age, key=lambda number: -files[number].size)[::-1]
         self._taken = bytearray(len(files))
         self._left = sum(each.size for each in files)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessioncompress.discover import discover
+from sessioncompress.globs import Globs
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import FOLDER
 from tests.runs import EAGER, compress, fixture
@@ -137,3 +139,51 @@ def test_every_command_over_a_folder_finds_documents(here: Path) -> None:
     assert "total: 1 session restored" in run("restore", here).stdout
     assert (here / "session.json").read_bytes() == fixture("gemini.json")
     assert "total: 1 session: deleted" in run("forget", "--yes", here).stdout
+
+
+def test_patterns_say_which_files_are_meant(tmp_path: Path) -> None:
+    """By path or name below the folder that was named; a file that is named itself is meant whatever it is called."""
+    for each in ("a.jsonl", "sub/b.jsonl", "sub/old/c.jsonl", "old/d.jsonl"):
+        (tmp_path / each).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / each).write_bytes(b"{}\n")
+
+    def found(*globs: tuple[str, ...]) -> list[str]:
+        return [str(each.path.relative_to(tmp_path)) for each in discover([tmp_path], Globs(*globs))]
+
+    assert found() == ["a.jsonl", "old/d.jsonl", "sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found(("sub",)) == ["sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found((), ("old",)) == ["a.jsonl", "sub/b.jsonl"]
+    assert found((), ("old/*",)) == ["a.jsonl", "sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found(("*.jsonl",), ("sub", "old")) == ["a.jsonl"]
+    assert found((tmp_path.name,)) == []
+    assert [each.path for each in discover([tmp_path / "a.jsonl"], Globs((), ("*",)))] == [tmp_path / "a.jsonl"]
+
+
+def test_what_is_excluded_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of many files costs nothing then."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "a.jsonl").write_bytes(b"{}\n")
+    scanned: set[str] = set()
+    scan = os.scandir
+
+    def noting(path: str) -> Any:
+        scanned.add(str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    assert list(discover([tmp_path], Globs((), ("old",)))) == []
+    assert scanned == {str(tmp_path)}
+
+
+@pytest.mark.parametrize("command", ["compress", "verify", "restore"])
+def test_the_commands_take_patterns_and_jobs(here: Path, command: str) -> None:
+    """And do in two processes what they do in one."""
+    for name in ("b.jsonl", "a.jsonl", "x/a.jsonl"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_bytes(fixture("pi-anthropic.jsonl"))
+    if command != "compress":
+        run("compress", "--force", here)
+    result = run(command, "--jobs", "2", "--include", "a*", "--exclude", "x", here)
+    assert result.exit_code == 0
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == [str(here / "a.jsonl"), "total"]
+    assert run(command, "--jobs", "0", here).exit_code == 2

@@ -172,7 +172,9 @@ def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
     put(store / "opencode.db", b"SQLite format 3\0")
     for options in ((), ("--agent", "opencode"), ("--json",)):
         said = run("sessions", *options).stderr
-        assert said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
+        assert (
+            said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
+        )
     assert not run("sessions", "--agent", "pi").stderr
     (store / "opencode.db").unlink()
     assert not run("sessions").stderr
