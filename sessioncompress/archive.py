@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sessioncompress import interrupt, outcome
 from sessioncompress.discover import Found
 from sessioncompress.outcome import Outcome
-from sessioncompress.progress import Progress
-from sessioncompress.schedule import Schedule, Sized
+
+if TYPE_CHECKING:
+    from sessioncompress.schedule import Sized
 
 T = TypeVar("T")
 
@@ -53,7 +54,8 @@ class Archive(Generic[T]):
     ) -> None:
         self._files = files
         self._prepare = prepare
-        self._jobs = jobs or processors()
+        # Windows cannot keep an interrupt from other processes.
+        self._jobs = 1 if sys.platform == "win32" else jobs or processors()
         self._outcomes: list[Outcome[T] | None] = []
         self._given = 0
         self.left = 0
@@ -81,6 +83,9 @@ class Archive(Generic[T]):
             yield done
 
     def _worked_on(self, todo: Sequence[tuple[int, Found, Callable[[], T]]]) -> Iterator[Outcome[T]]:
+        # Imported here, and others below, because what needs no work needs none of it.
+        from sessioncompress.progress import Progress
+
         sizes = [_sized(found) for _, found, _ in todo]
         progress = Progress(len(todo), sum(each.size for each in sizes), sys.stderr)
         with interrupt.deferred(len(todo) > 1) as asked:
@@ -100,6 +105,8 @@ class Archive(Generic[T]):
         self, todo: Sequence[tuple[int, Found, Callable[[], T]]], sizes: Sequence[Sized], asked: Callable[[], bool]
     ) -> Iterator[tuple[int, Outcome[T]] | None]:
         """Yield which of the files is done, and what became of it; None where none was for a while."""
+        from sessioncompress.schedule import Schedule
+
         processes = min(self._jobs, len(todo)) if sum(each.size for each in sizes) > _LITTLE else 1
         schedule = Schedule(sizes, processes)
         order = iter(lambda: None if asked() else next(schedule, None), None)
@@ -108,7 +115,6 @@ class Archive(Generic[T]):
                 _, found, work = todo[number]
                 yield number, outcome.of(found, work)
             return
-        # Imported here because one file, and what is done already, needs none of it.
         from sessioncompress import pool
 
         yield from pool.results([pool.Task(found, work) for _, found, work in todo], order, processes, _IDLE)
@@ -122,6 +128,8 @@ def _settled(prepared: Outcome[Settled[T] | Callable[[], T]]) -> Outcome[T]:
 
 def _sized(found: Found) -> Sized:
     """Return what the schedule goes by; of a file that is gone it matters not, since that ends the work on it."""
+    from sessioncompress.schedule import Sized
+
     try:
         status = os.lstat(found.path)
     except OSError:
