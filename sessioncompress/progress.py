@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from shutil import get_terminal_size
 from time import monotonic
 from typing import TextIO
 
@@ -44,7 +44,7 @@ class Progress:
             return
         self._next = now + _AGAIN
         full = _BAR * self._done // max(self._size, 1)
-        line = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"[: shutil.get_terminal_size().columns - 1]
+        line = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"[: get_terminal_size().columns - 1]
         self._write(self._stream, "\r" + line.ljust(self._shown))
         self._shown = len(line)
 
