@@ -277,9 +277,15 @@ class _Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
         """Check the new session's structure; return the lines that a second run over it would change."""
         applied = attempt.applied
-        first = self._part.prefix.lines
-        standing = attempt.view.standing
-        verify.check(self._known.survey.lines, applied.lines, standing, applied.changed, self._where, first)
+        verify.check(
+            self._known.survey.lines,
+            applied.lines,
+            attempt.view.standing,
+            applied.changed,
+            self._where,
+            first=self._part.prefix.lines,
+            at_rest=self._policy.at_rest,
+        )
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
         view = View(found, self._policy, self._known.form, applied.ours)

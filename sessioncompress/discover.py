@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
+from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.homes import holds_opencode
 from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
 
@@ -30,17 +31,23 @@ class Found:
     error: SessionCompressError | None = None
 
 
-def discover(paths: Iterable[Path]) -> Iterator[Found]:
+def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
-    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may. A folder
+    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may, and of them
+    those that the patterns take. A folder
     may be named by a link: the files in it are what they are. A link to a file, and links met in a folder, are for
     the session's opening to refuse. A journal beside its originals, as in a backup folder, is no session.
     """
     seen: set[str] = set()
+    folder, real = "", ""
     for path in paths:
-        for found in _in_folder(path) if is_folder(path) else [Found(path, named=True)]:
-            key = os.path.join(os.path.realpath(found.path.parent), found.path.name)  # noqa: PTH118
+        for found in _in_folder(path, globs) if is_folder(path) else [Found(path, named=True)]:
+            here, name = os.path.split(found.path)
+            if here != folder or not real:
+                # Thousands of files may lie in a folder, and to follow its links takes longer than all else of a walk.
+                folder, real = here, os.path.realpath(here)
+            key = os.path.join(real, name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
                 yield found
@@ -69,23 +76,26 @@ def folders(folder: Path) -> Iterator[Path]:
         yield Path(here)
 
 
-def _in_folder(folder: Path) -> Iterator[Found]:
+def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
     """Walk a folder that was named; what OpenCode keeps there are its sessions, but nothing that could be walked."""
     if holds_opencode(folder):
         what = "OpenCode keeps its sessions here in a form that only it can read"
         state, remedy = "Nothing here is changed.", "Name what 'opencode export SESSION > FILE' writes."
         yield Found(folder, named=True, error=NotASession(what, where=folder, state=state, remedy=remedy))
         return
-    yield from _walk(folder)
+    yield from _walk(folder, globs)
 
 
-def _walk(folder: Path) -> Iterator[Found]:
+def _walk(folder: Path, globs: Globs) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, folders, names in os.walk(folder, onerror=unreadable.append):
         yield from failures(unreadable)
-        folders[:] = sorted(name for name in folders if name not in _NEVER)
+        below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
+        folders[:] = sorted(name for name in folders if name not in _NEVER and not globs.leaves(below + name))
         for name in sorted(names):
-            if _may_be_session(here, name) and not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
+            if not (globs.takes(below + name) and _may_be_session(here, name)):
+                continue
+            if not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
                 yield Found(Path(here) / name, named=False)
     yield from failures(unreadable)
 

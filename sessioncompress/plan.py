@@ -66,7 +66,7 @@ def _claimed(view: View, left_alone: frozenset[int]) -> Proposals:
     for compressor in COMPRESSORS:
         for change in compressor(view):
             standing = view.standing[change.line]
-            if change.line in left_alone or standing is Standing.PROTECTED:
+            if change.line in left_alone or not view.allows(change):
                 broken.add(change.group)
             elif (value := hash((change.line, change.path))) not in taken:
                 taken.add(value)

@@ -91,6 +91,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "quiet_seconds": _seconds,
     "preview_min_bytes": _count,
     "preview_max_bytes": _count,
+    "at_rest": _flag,
 }
 """Every field of a policy, and what makes of a given value the one that it holds, or raises ValueError."""
 
@@ -104,8 +105,10 @@ def checked(field: str, value: Any) -> Any:
 class Policy:
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
-    The names are those of `compression.json` in snake case; `preview_*` are set by the presets alone. Raises UsageError
-    where a value is none that its field may have.
+    The names are those of `compression.json` in snake case; `preview_*` and `at_rest` are set by the presets alone.
+    Where `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a text's place. `at_rest`: nobody works
+    in the session, so that what only its agent's screen shows goes from protected lines too, and what told the model of
+    skills from the others. Raises UsageError where a value is none that its field may have.
     """
 
     enabled: bool = True
@@ -126,6 +129,7 @@ class Policy:
     quiet_seconds: float = 0
     preview_min_bytes: int = 160
     preview_max_bytes: int = 640
+    at_rest: bool = False
 
     def __post_init__(self) -> None:
         """Hold each value in the type of its field."""
@@ -174,6 +178,18 @@ PRESETS: dict[str, Policy] = {
         strip_thinking=False,
         preview_min_bytes=320,
         preview_max_bytes=1_280,
+    ),
+    "archive": replace(
+        BALANCED,
+        turn_threshold_before_compress=1,
+        protect_mode=ProtectMode.TURNS_AND_TOKENS,
+        protect_tokens=4_000,
+        protect_tools=(),
+        tool_call_max_bytes=SMALLEST_LIMIT,
+        tool_result_max_bytes=SMALLEST_LIMIT,
+        preview_min_bytes=0,
+        preview_max_bytes=0,
+        at_rest=True,
     ),
 }
 

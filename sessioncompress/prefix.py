@@ -156,7 +156,8 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     """
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)
-    if not 0 < first < len(lines) or sum(new.sizes) + before.size != size:
+    if not 0 < first < len(lines) or sum(new.sizes) + before.size != size or view.policy.at_rest:
+        # At rest lines behind it were changed, of which more may change later.
         return NO_PREFIX
     ours = frozenset(before.behind)
     behind = [number for number in range(first, len(lines)) if rewritten[number] or _hex(lines.digests[number]) in ours]

@@ -34,6 +34,8 @@ def rewrite(
     `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay
     where it must not.
     """
+    if not all(map(view.allows, changes)):
+        raise MustStay("a change would touch protected bytes")
     context = Context(view, refer)
     replacements = [each for change in changes for each in _rendered(entry, change, context)]
     if not replacements:

@@ -12,15 +12,20 @@ from pathlib import Path
 from sessioncompress import files, homes
 from sessioncompress.discover import Found, discover, is_folder
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
+from sessioncompress.globs import EVERYTHING, Globs
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which sessions are meant: those of an agent, of a project, and unchanged for so many seconds; None: all."""
+    """Which sessions are meant: those of an agent, of a project, and unchanged for so many seconds; None: all.
+
+    And of the files in the agents' folders those that the patterns take.
+    """
 
     agent: str | None = None
     project: Path | None = None
     older_than: int | None = None
+    globs: Globs = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ def sessions(selection: Selection) -> Iterator[Found]:
     project = Path(os.path.realpath(selection.project)) if selection.project else None
     met: set[str] = set()
     for folder, keeper in _places(project):
-        for found in discover([folder]) if is_folder(folder) else ():
+        for found in discover([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessioncompress.discover import Found, discover, handed
+from sessioncompress.globs import Globs
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import FOLDER
 from tests.runs import EAGER, compress, fixture
@@ -170,3 +172,51 @@ def test_what_is_handed_over_is_judged_as_if_met_in_a_folder(
     Path("backup").mkdir(exist_ok=True)
     Path("backup/a.jsonl.zst").touch()
     assert list(handed([path])) == ([Found(path, named=False)] if may_be else [])
+
+
+def test_patterns_say_which_files_are_meant(tmp_path: Path) -> None:
+    """By path or name below the folder that was named; a file that is named itself is meant whatever it is called."""
+    for each in ("a.jsonl", "sub/b.jsonl", "sub/old/c.jsonl", "old/d.jsonl"):
+        (tmp_path / each).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / each).write_bytes(b"{}\n")
+
+    def found(*globs: tuple[str, ...]) -> list[str]:
+        return [str(each.path.relative_to(tmp_path)) for each in discover([tmp_path], Globs(*globs))]
+
+    assert found() == ["a.jsonl", "old/d.jsonl", "sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found(("sub",)) == ["sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found((), ("old",)) == ["a.jsonl", "sub/b.jsonl"]
+    assert found((), ("old/*",)) == ["a.jsonl", "sub/b.jsonl", "sub/old/c.jsonl"]
+    assert found(("*.jsonl",), ("sub", "old")) == ["a.jsonl"]
+    assert found((tmp_path.name,)) == []
+    assert [each.path for each in discover([tmp_path / "a.jsonl"], Globs((), ("*",)))] == [tmp_path / "a.jsonl"]
+
+
+def test_what_is_excluded_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of many files costs nothing then."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "a.jsonl").write_bytes(b"{}\n")
+    scanned: set[str] = set()
+    scan = os.scandir
+
+    def noting(path: str) -> Any:
+        scanned.add(str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    assert list(discover([tmp_path], Globs((), ("old",)))) == []
+    assert scanned == {str(tmp_path)}
+
+
+@pytest.mark.parametrize("command", ["compress", "verify", "restore"])
+def test_the_commands_take_patterns_and_jobs(here: Path, command: str) -> None:
+    """And do in two processes what they do in one."""
+    for name in ("b.jsonl", "a.jsonl", "x/a.jsonl"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_bytes(fixture("pi-anthropic.jsonl"))
+    if command != "compress":
+        run("compress", "--force", here)
+    result = run(command, "--jobs", "2", "--include", "a*", "--exclude", "x", here)
+    assert result.exit_code == 0
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == [str(here / "a.jsonl"), "total"]
+    assert run(command, "--jobs", "0", here).exit_code == 2

@@ -22,6 +22,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what agents call", frozenset({"hooks"})),
     ("what is printed of many stores, and of all sessions", frozenset({"clean_report", "sessions_report"})),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
+    ("several files at once", frozenset({"pool"})),
+    ("what became of one file", frozenset({"outcome"})),
     ("many stores, and which of them can go", frozenset({"clean"})),
     ("what goes of one store", frozenset({"clean_gone"})),
     ("what is to become of one store", frozenset({"decide"})),
@@ -50,7 +52,12 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),
     ("errors", frozenset({"errors"})),
-    ("nothing", frozenset({"printable", "version", "interrupt", "streams", "columns", "words"})),
+    (
+        "nothing",
+        frozenset(
+            {"printable", "version", "interrupt", "streams", "columns", "words", "globs", "progress", "schedule"}
+        ),
+    ),
 )
 """From the top down: a module imports from lower layers only, or from its own package."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import sessioncompress
 from sessioncompress import interrupt
+from tests.bench.generate import generate
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -67,3 +70,40 @@ def test_a_command_that_is_called_from_a_program_leaves_its_signals_alone() -> N
     with interrupt.raised():
         assert signal.getsignal(signal.SIGINT) is before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_over_an_archive(tmp_path: Path, jobs: str) -> None:
+    """The terminal sends it to all processes: the files at work are finished, and the next run does the others."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    generate(folder / "0.jsonl", 2)
+    for number in range(1, 24):
+        (folder / f"{number}.jsonl").write_bytes((folder / "0.jsonl").read_bytes())
+    command = [sys.executable, "-m", "sessioncompress", "compress", "--json", "--jobs", jobs, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(sessioncompress.__file__).parent.parent), "HOME": str(tmp_path)}
+    begun = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True, start_new_session=True
+    )
+    while not list(folder.glob(".sessioncompress/*.refs.jsonl")):
+        time.sleep(0.01)
+    os.killpg(begun.pid, signal.SIGINT)
+    out, err = begun.communicate(timeout=60)
+    assert begun.returncode == 130
+    done = json.loads(out)["files"]
+    assert {each["status"] for each in done} == {"compressed"}
+    assert 0 < len(done) < 24
+    assert err.splitlines() == [
+        "",
+        "Interrupted: the files at work are finished, no other is begun. Once more ends it at once.",
+        f"Interrupted; {24 - len(done)} files were not begun, the others are done: run again to go on.",
+    ]
+    assert len(list(folder.glob(".sessioncompress/*.zst"))) == len(done)
+    assert {each.name for each in folder.iterdir() if each.stat().st_size < 1_500_000} - {".sessioncompress"} == {
+        Path(each["path"]).name for each in done
+    }
+    again = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
+    assert again.returncode == 0
+    became = {Path(each["path"]).name: each["status"] for each in json.loads(again.stdout)["files"]}
+    before = {Path(each["path"]).name for each in done}
+    assert became == {name: "unchanged" if name in before else "compressed" for name in became}

@@ -64,7 +64,7 @@ def test_a_preset_that_there_is_not(tmp_path: Path) -> None:
     """The error is ours, and names those that there are."""
     with pytest.raises(UsageError) as caught:
         config.policy_for(tmp_path / "s.jsonl", None, "cheap")
-    said = "there is no preset 'cheap'. No session is changed. Presets are balanced, low-cost, high-quality."
+    said = "there is no preset 'cheap'. No session is changed. Presets are balanced, low-cost, high-quality, archive."
     assert str(caught.value) == said
     for name, preset in PRESETS.items():
         assert config.policy_for(tmp_path / "s.jsonl", None, name) == preset

@@ -71,13 +71,14 @@ def test_what_is_written_parses_to_the_entry_given() -> None:
 def test_set_and_remove_are_made_as_told() -> None:
     """As ties ask for them."""
     made = PiSession()
+    made.user("Go.")
     made.step("bash", {"command": "make"}, [], details={"a": 1})
     made.raw(made.take_last().replace(b'"toolCallId":"', b'"toolCallId":"call_1|'))
     data = old(made)
-    raw = split(data)[2]
+    raw = split(data)[3]
     changes = [
-        Change(2, ("message", "toolCallId"), Treatment.SET, 1, value="call_1"),
-        Change(2, ("message", "details"), Treatment.REMOVE, 1),
+        Change(3, ("message", "toolCallId"), Treatment.SET, 1, value="call_1"),
+        Change(3, ("message", "details"), Treatment.REMOVE, 1),
     ]
     new = rewrite(raw, orjson.loads(raw), changes, view_of(data), no_reference)
     assert new is not None

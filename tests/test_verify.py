@@ -9,7 +9,7 @@ import pytest
 
 from sessioncompress.errors import Damaged
 from sessioncompress.lines import Lines
-from sessioncompress.model import Call, Line, Purpose, Role, Standing
+from sessioncompress.model import Block, Call, Kind, Line, Purpose, Role, Standing
 from sessioncompress.verify import check
 from tests.runs import line
 
@@ -100,3 +100,30 @@ def test_a_broken_rewrite_is_refused(change: Change, said: str, number: int | No
         check(Lines(BEFORE), Lines(lines), STANDING, named, "s.jsonl")
     assert caught.value.line == number
     assert "not changed" in str(caught.value)
+
+
+MIRROR = Block(Kind.MIRROR, ("message", "details"), 400, 400, "edit", "c")
+TEXT = Block(Kind.RESULT, ("message", "content", 0, "text"), 300, 300, "edit", "c", b"d" * 16)
+RECENT = line(Role.RESULT, digest=7, id="y", parent="z", answers="c|i", blocks=(TEXT, MIRROR), reads=300, io=300)
+
+AT_REST: list[tuple[str, Line, bool]] = [
+    ("its mirror goes", RECENT._replace(size=50, digest=8, blocks=(TEXT,)), True),
+    ("its text goes too", RECENT._replace(size=50, digest=8, blocks=()), False),
+    ("its text changes", RECENT._replace(size=50, digest=8, blocks=(TEXT._replace(digest=b"e" * 16),)), False),
+    ("less of it is read", RECENT._replace(size=50, digest=8, blocks=(TEXT,), reads=299), False),
+    ("less of it is tool I/O", RECENT._replace(size=50, digest=8, blocks=(TEXT,), io=299), False),
+    ("it grows", RECENT._replace(size=101, digest=8, blocks=(TEXT,)), False),
+]
+
+
+@pytest.mark.parametrize(("new", "sound"), [case[1:] for case in AT_REST], ids=[case[0] for case in AT_REST])
+@pytest.mark.parametrize("at_rest", [False, True], ids=["at work", "at rest"])
+def test_what_may_become_of_a_protected_line(new: Line, sound: bool, at_rest: bool) -> None:
+    """Nothing; of a session at rest its mirrors may go, and not a byte that a model reads."""
+    before, after = Lines((*BEFORE, RECENT)), Lines((*BEFORE, new))
+    standing = (*STANDING, Standing.PROTECTED)
+    if sound and at_rest:
+        check(before, after, standing, [len(BEFORE)], "s.jsonl", at_rest=at_rest)
+        return
+    with pytest.raises(Damaged, match=r"protected line|grow"):
+        check(before, after, standing, [len(BEFORE)], "s.jsonl", at_rest=at_rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +13,24 @@ from sessioncompress.commands.options import (
     AGENT,
     BACKUP_DIR,
     CONFIG,
+    EXCLUDE,
     FORMAT,
+    INCLUDE,
+    JOBS,
     JSON,
     OLDER_THAN,
     PATHS_OR_NONE,
     PRESET,
     PROJECT,
+    Policies,
     errors_end_it,
-    policy_for,
 )
-from sessioncompress.commands.output import echo_json, tell_of_opencode
+from sessioncompress.commands.output import cut_short, echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
+    from sessioncompress.globs import Globs
     from sessioncompress.stats import CompressionStats
 
 
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 @PROJECT
 @click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 @OLDER_THAN
+@INCLUDE
+@EXCLUDE
+@JOBS
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
 @CONFIG
@@ -66,6 +73,9 @@ def compress(
     project: Path | None,
     everything: bool,
     older_than: int | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
     dry_run: bool,
     check: bool,
     config: Path | None,
@@ -77,25 +87,29 @@ def compress(
 ) -> None:
     """Make sessions smaller, in place."""
     from dataclasses import replace
+    from functools import partial
 
     from sessioncompress import archive, gate, report
+    from sessioncompress.globs import Globs
 
-    selected = _meant(paths, agent, project, everything=everything, older_than=older_than)
+    selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
+    policies = Policies(config, preset, overrides)
 
-    def work(found: Found) -> CompressionStats:
-        policy = policy_for(found.path, config, preset, overrides)
+    def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
+        policy = policies.of(found.path)
         if (skipped := gate.skip(found.path, policy, force=force)) is not None:
-            return skipped
+            return archive.Settled(skipped)
         from sessioncompress.compress import compress_session
 
-        done = compress_session(found.path, policy, dry_run=rehearse, force=force, form=form, named=found.named)
-        return replace(done, path=str(found.path))
+        named = found.named
+        return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
 
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    for outcome in archive.each(selected, work):
+    run = archive.Archive(selected, prepare, jobs)
+    for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
             passed_over += 1
@@ -103,6 +117,7 @@ def compress(
         stats = outcome.result or report.failed(
             str(outcome.found.path), outcome.error or SessionCompressError("nothing came of it")
         )
+        stats = replace(stats, path=str(outcome.found.path))
         done.append(stats)
         if not as_json or outcome.error:
             click.echo(report.line(stats, dry_run=rehearse), err=outcome.error is not None)
@@ -114,13 +129,20 @@ def compress(
         echo_json(report.document(done))
     else:
         click.echo(report.total_line(done, passed_over=passed_over, dry_run=rehearse))
+    codes.add(cut_short(run))
     if check and any(stats.status.value == "compressed" for stats in done):
         codes.add(1)
     sys.exit(archive.worst(codes))
 
 
 def _meant(
-    paths: Sequence[Path], agent: str | None, project: Path | None, *, everything: bool, older_than: int | None
+    paths: Sequence[Path],
+    globs: Globs,
+    agent: str | None,
+    project: Path | None,
+    *,
+    everything: bool,
+    older_than: int | None,
 ) -> Iterator[Found]:
     """Return the files of the paths, or the sessions that the options select; one of both must be given, not both."""
     some = agent is not None or project is not None
@@ -136,7 +158,7 @@ def _meant(
     if paths:
         from sessioncompress.discover import discover
 
-        return discover(paths)
+        return discover(paths, globs)
     from sessioncompress.selection import Selection, sessions
 
-    return sessions(Selection(agent, project, older_than))
+    return sessions(Selection(agent, project, older_than, globs))

@@ -72,7 +72,10 @@ CONFIG = click.option(
     help="Policy file; else the nearest compression.json beside or above the session.",
 )
 PRESET = click.option(
-    "--preset", type=click.Choice(["balanced", "low-cost", "high-quality"]), help="Base policy; a file changes it."
+    "--preset",
+    type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
+    help="Base policy; a file changes it. archive is for sessions nobody works in: it alone also takes mirrors, which "
+    "no model reads, out of the recent context.",
 )
 BACKUP_DIR = click.option(
     "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
@@ -98,6 +101,21 @@ OLDER_THAN = click.option(
     metavar="AGE",
     callback=amount(DAYS, "7d"),
     help="Only sessions whose files have not changed for so long, as in 7d.",
+)
+INCLUDE = click.option(
+    "--include", multiple=True, metavar="GLOB", help="Of the files in folders only those with such a path or name."
+)
+EXCLUDE = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="GLOB",
+    help="None of the files and folders in folders with such a path or name.",
+)
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Work on so many files at once; else on as many as there are processors.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
@@ -133,6 +151,21 @@ def policy_for(path: Path, config: Path | None, preset: str | None, overrides: d
             base = load(file, base)
             break
     return with_options(base, overrides)
+
+
+class Policies:
+    """The policies of many sessions: each folder is looked at once."""
+
+    def __init__(self, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> None:
+        self._known: dict[Path, Policy] = {}
+        self._asked = (config, preset, overrides)
+
+    def of(self, path: Path) -> Policy:
+        """Return the policy for a session. Raises UsageError."""
+        folder = path.parent
+        if folder not in self._known:
+            self._known[folder] = policy_for(path, *self._asked)
+        return self._known[folder]
 
 
 def _warn_of(file: Path) -> None:

@@ -1,17 +1,24 @@
-"""What the commands share as they work: one file after the other, totals, and JSON."""
+"""What the commands share as they work: what became of each file, totals, and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from sessioncompress import interrupt
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
+    from sessioncompress.archive import Archive
     from sessioncompress.discover import Found
+    from sessioncompress.outcome import Outcome
+    from sessioncompress.stats import RestoreStats, VerifyStats
+
+T = TypeVar("T")
+S = TypeVar("S", "RestoreStats", "VerifyStats")
 
 
 class Done(NamedTuple):
@@ -31,16 +38,53 @@ def for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> Done:
 
 def for_all(found: Iterable[Found], work: Callable[[Found], Any]) -> Done:
     """Do the work for every file that was found; print errors."""
+    from sessioncompress import archive
+
+    return _told(archive.each(found, work))
+
+
+def at_once(
+    found: Iterable[Found], jobs: int | None, prepare: Callable[[Found], Callable[[], S]], say: Callable[[S], None]
+) -> Done:
+    """Do what is prepared for every file, several at once; say each result, print errors, and what was cut short."""
+    from dataclasses import replace
+
+    from sessioncompress import archive
+
+    def as_typed(outcome: Outcome[S]) -> Outcome[S]:
+        result = outcome.result
+        return outcome if result is None else replace(outcome, result=replace(result, path=str(outcome.found.path)))
+
+    run = archive.Archive(found, prepare, jobs)
+    done = _told(map(as_typed, run), say)
+    return done._replace(exit_code=archive.worst({done.exit_code, cut_short(run)}))
+
+
+def cut_short(run: Archive[Any]) -> int:
+    """Say where an interrupt ended a run over many files what is left; return the exit code for it, 0 for none."""
+    if not run.interrupted:
+        return 0
+    from sessioncompress.words import counted
+
+    begun = counted(run.left, "file was", "files were")
+    click.echo(f"Interrupted; {begun} not begun, the others are done: run again to go on.", err=True)
+    return interrupt.EXIT_CODE
+
+
+def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None) -> Done:
     from sessioncompress import archive, report
 
-    results = []
+    results: list[T] = []
     codes: set[int] = set()
     others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
-    for outcome in archive.each(found, work):
+    for outcome in outcomes:
         codes.add(outcome.exit_code)
-        if outcome.error is None:
+        if outcome.error is None and outcome.result is not None:
             results.append(outcome.result)
+            if say is not None:
+                say(outcome.result)
             continue
+        assert outcome.error is not None
         ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
         others[ended] += 1
         if not outcome.passed_over:

@@ -13,8 +13,8 @@ from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_i
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.archive import Outcome
     from sessioncompress.discover import Found
+    from sessioncompress.outcome import Outcome
     from sessioncompress.policy import Policy
     from sessioncompress.stats import CompressionStats
     from sessioncompress.store.beside import Beside

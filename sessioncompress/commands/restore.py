@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FORMAT, PATHS, THEIR_FOLDER, errors_end_it, policy_for
-from sessioncompress.commands.output import echo_total, for_each
+from sessioncompress.commands.options import (
+    CONFIG,
+    EXCLUDE,
+    FORMAT,
+    INCLUDE,
+    JOBS,
+    PATHS,
+    THEIR_FOLDER,
+    Policies,
+    errors_end_it,
+)
+from sessioncompress.commands.output import at_once, echo_total
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
+    from sessioncompress.discover import Found
     from sessioncompress.stats import RestoreStats
 
 
@@ -23,6 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
 )
+@INCLUDE
+@EXCLUDE
+@JOBS
 @CONFIG
 @THEIR_FOLDER
 @FORMAT
@@ -31,6 +45,9 @@ def restore(
     paths: Sequence[Path],
     from_markers: bool,
     originals: Path | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
     config: Path | None,
     backup_dir: Path | None,
     form: str | None,
@@ -38,21 +55,29 @@ def restore(
     """Give sessions their original bytes back; what was appended since stays."""
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
+    from functools import partial
+
+    from sessioncompress.discover import discover
+    from sessioncompress.globs import Globs
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
-    def work(path: Path) -> RestoreStats:
-        policy = policy_for(path, config, None, {"backup_dir": backup_dir})
-        done = restore_session(path, policy, from_markers=from_markers, originals=originals, form=form)
+    policies = Policies(config, None, {"backup_dir": backup_dir})
+
+    def prepare(found: Found) -> Callable[[], RestoreStats]:
+        policy, path = policies.of(found.path), found.path
+        return partial(restore_session, path, policy, from_markers=from_markers, originals=originals, form=form)
+
+    def say(done: RestoreStats) -> None:
+        name = printable(done.path)
         if done.lines_restored:
             lines = f"{done.lines_restored:,} {'line' if done.lines_restored == 1 else 'lines'} restored"
             sizes = f"{kb(done.size_before)} -> {kb(done.size_after)}"
-            click.echo(f"{printable(str(path))}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
+            click.echo(f"{name}: {sizes}, {lines}" + (f"; {done.reason}" if done.reason else ""))
         else:
-            click.echo(f"{printable(str(path))}: unchanged: {done.reason}")
-        return done
+            click.echo(f"{name}: unchanged: {done.reason}")
 
-    done = for_each(paths, work)
+    done = at_once(discover(paths, Globs(include, exclude)), jobs, prepare, say)
     restored = [each for each in done.results if each.lines_restored]
     before, after, lines = (
         sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")

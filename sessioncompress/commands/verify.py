@@ -3,43 +3,69 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FORMAT, JSON, PATHS, THEIR_FOLDER, errors_end_it, policy_for
-from sessioncompress.commands.output import echo_json, echo_total, for_each
+from sessioncompress.commands.options import (
+    CONFIG,
+    EXCLUDE,
+    FORMAT,
+    INCLUDE,
+    JOBS,
+    JSON,
+    PATHS,
+    THEIR_FOLDER,
+    Policies,
+    errors_end_it,
+)
+from sessioncompress.commands.output import at_once, echo_json, echo_total
 
 if TYPE_CHECKING:
+    from sessioncompress.discover import Found
     from sessioncompress.stats import VerifyStats
 
 
 @click.command(epilog="Example: sessioncompress verify session.jsonl")
 @PATHS
+@INCLUDE
+@EXCLUDE
+@JOBS
 @CONFIG
 @THEIR_FOLDER
 @FORMAT
 @JSON
 @errors_end_it
 def verify(
-    paths: Sequence[Path], config: Path | None, backup_dir: Path | None, form: str | None, as_json: bool
+    paths: Sequence[Path],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    config: Path | None,
+    backup_dir: Path | None,
+    form: str | None,
+    as_json: bool,
 ) -> None:
     """Check sessions and that every original is there and right; exit 5 if not."""
-    from dataclasses import replace
+    from functools import partial
 
     from sessioncompress import report
     from sessioncompress.audit import verify_session
+    from sessioncompress.discover import discover
+    from sessioncompress.globs import Globs
 
-    def work(path: Path) -> VerifyStats:
-        done = verify_session(path, policy_for(path, config, None, {"backup_dir": backup_dir}), form=form)
-        done = replace(done, path=str(path))
+    policies = Policies(config, None, {"backup_dir": backup_dir})
+
+    def prepare(found: Found) -> Callable[[], VerifyStats]:
+        return partial(verify_session, found.path, policies.of(found.path), form=form)
+
+    def say(done: VerifyStats) -> None:
         if not as_json:
             click.echo(report.verified(done))
-        return done
 
-    done = for_each(paths, work)
+    done = at_once(discover(paths, Globs(include, exclude)), jobs, prepare, say)
     if as_json:
         echo_json(report.verify_document(done.results))
     else:

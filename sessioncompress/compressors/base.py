@@ -91,13 +91,23 @@ class View:
     def _blocks(self) -> Mapping[Kind, Sequence[int]]:
         """Which blocks may change, by their kind."""
         found = {kind: array("I") for kind in Kind}
-        kinds, facts, standing = self.lines.blocks.columns[0], self.lines.facts, self.standing
+        kinds, facts = self.lines.blocks.columns[0], self.lines.facts
         for index, number in enumerate(self.lines.block_lines):
-            if number == NO_LINE or standing[number] is Standing.PROTECTED or facts[number].sealed:
+            if number == NO_LINE or facts[number].sealed or not self.is_free(number, kinds[index]):
                 continue
             if not self._stays(number, index):
                 found[kinds[index]].append(index)
         return found
+
+    def is_free(self, number: int, kind: Kind) -> bool:
+        """Say whether a line is not protected; of a session at rest only what a model reads of it is."""
+        return self.standing[number] is not Standing.PROTECTED or (kind is Kind.MIRROR and self.policy.at_rest)
+
+    def allows(self, change: Change) -> bool:
+        """Say whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
+        if change.block is None or change.group:
+            return self.standing[change.line] is not Standing.PROTECTED
+        return self.is_free(change.line, change.block.kind)
 
     def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
         """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
@@ -115,9 +125,10 @@ class View:
 
     def is_whole(self, number: int, index: int) -> bool:
         """Say whether the policy keeps this block as it is."""
-        if self.standing[number] is Standing.PROTECTED:
+        kind = self.lines.blocks.columns[0][index]
+        if not self.is_free(number, kind):
             return True
-        latest = number in self.latest_thinking and self.lines.blocks.columns[0][index] is Kind.THINKING
+        latest = number in self.latest_thinking and kind is Kind.THINKING
         return latest or self._stays(number, index)
 
     def _stays(self, number: int, index: int) -> bool:
@@ -132,7 +143,7 @@ class View:
             bulks[index] or kinds[index] is Kind.ARGUMENT
         ):
             return True
-        return kinds[index] in _READ and self.asked[number] in self._skills
+        return kinds[index] in _READ and self.asked[number] in self._skills and not self.policy.at_rest
 
     @cached_property
     def _protected_tools(self) -> frozenset[str]:
@@ -166,8 +177,9 @@ class View:
         return tool.lower() in self.form.tools
 
     def treatment(self, number: int) -> Treatment:
-        """Dead history is named only; what a model may still see is previewed."""
-        return Treatment.REFERENCE if self.standing[number] is Standing.DEAD else Treatment.PREVIEW
+        """Dead history is named only; what a model may still see is previewed, where the policy has previews."""
+        named = self.standing[number] is Standing.DEAD or not self.policy.preview_max_bytes
+        return Treatment.REFERENCE if named else Treatment.PREVIEW
 
 
 @dataclass(frozen=True, slots=True)

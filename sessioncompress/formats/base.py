@@ -59,12 +59,20 @@ class Format(Protocol):
         """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
 
     @property
+    def listings(self) -> frozenset[str]:
+        """The attachments that list what the agent has (skills, agents, tools), by the name that their blocks bear."""
+
+    @property
     def links(self) -> re.Pattern[str] | None:
         """What in a result's text names a file of the agent, and must stay there; None where there is no such thing."""
 
     @property
     def preamble(self) -> re.Pattern[str] | None:
         """What the agent writes above a result's own text: a preview has it beside its share of that text."""
+
+    @property
+    def frame(self) -> re.Pattern[str] | None:
+        """What the agent knows its own lists by: the two groups stay before and behind the reference to a list."""
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file is this agent's, from what it holds and never from its name."""

@@ -34,8 +34,10 @@ class Chat:
     name = "openai-chat"
     tools: frozenset[str] = frozenset()
     kept_tools: frozenset[str] = frozenset()
+    listings: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether all is messages of this form and nothing else, and a model or a tool speaks in them.

@@ -56,8 +56,10 @@ class ClaudeCode:
     name = "claude-code"
     tools = frozenset(_TOOLS.lower().split())
     kept_tools = _KEPT_TOOLS
+    listings = claude_notes.LISTINGS
     links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether lines hang on each other as Claude Code writes them; what stands beside them may be anybody's."""

@@ -20,6 +20,9 @@ _FILES: Mapping[str, Path] = {
 _PROMPTS = frozenset({"queued_command"})
 """Attachments that are the user's own words."""
 
+LISTINGS = frozenset({"skill_listing", "agent_listing_delta", "deferred_tools_delta"})
+"""Attachments that list what the agent has."""
+
 _QUEUE = "queue-operation"
 _WAITING: Path = ("content",)
 

@@ -10,7 +10,7 @@ from typing import Any
 from sessioncompress.formats import codex_events, codex_reasoning, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
-from sessioncompress.formats.codex_reader import CALLS, PAYLOAD, RESULTS, RolloutReader, arguments_of
+from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import within
@@ -40,8 +40,10 @@ class Codex:
     name = "codex"
     tools = _TOOLS
     kept_tools: frozenset[str] = frozenset()
+    listings = frozenset({SKILLS})
     links: re.Pattern[str] | None = None
     preamble = PREAMBLE
+    frame: re.Pattern[str] | None = FRAME
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file starts with Codex's header."""
@@ -116,8 +118,8 @@ def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:
             return kind in RESULTS and isinstance(value, str) and wrapped(values.text(item.get("output"))) is not None
         case ("output", *part):
             return kind in RESULTS and _may_change_part(item.get("output"), tuple(part), value)
-        case ("content", int(index)):
-            return kind == "message" and _may_change_part(item.get("content"), (index,), value)
+        case ("content", *part):
+            return kind == "message" and _may_change_content(item, tuple(part), value)
     return False
 
 
@@ -127,6 +129,17 @@ def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -
         now = arguments_of(item, arguments)
         return isinstance(now, str) and within(now) is None
     return path[: len(arguments)] == arguments and path[-1] not in _FILE_KEYS
+
+
+def _may_change_content(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+    """Say whether an image of a message may become that text, or a list of skills that one, in its tags."""
+    content = values.items(item.get("content"))
+    match path:
+        case (int(index), "text"):
+            if item.get("role") != "developer" or not FRAME.fullmatch(values.part_text(content[index])):
+                return False
+            return isinstance(value, str) and FRAME.fullmatch(value) is not None
+    return _may_change_part(content, path, value)
 
 
 def _may_change_part(parts: Any, path: Path, value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
@@ -28,6 +28,10 @@ CALLS: Mapping[str, Path] = {
 
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 HISTORY: Path = (PAYLOAD, "replacement_history")
+
+SKILLS = "skills_instructions"
+FRAME = re.compile(rf"(<{SKILLS}>).*(</{SKILLS}>)\s*", re.DOTALL)
+"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
 
 _MESSAGES = frozenset({"message", "agent_message"})
 _COMMANDS = frozenset(
@@ -156,9 +160,19 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
     if item.get("role") == "assistant":
         return _line(raw, Role.ASSISTANT, reads=reads)
     blocks = images_in((PAYLOAD, "content"), content)
+    if item.get("role") == "developer":
+        blocks += _listed(values.items(content))
     if marker.PREFIX_BYTES in raw:
         blocks += values.marked_images((PAYLOAD, "content"), values.items(content))
     return _line(raw, Role.OTHER, tuple(blocks), reads=reads, facts=_PROMPT if item.get("role") == "user" else PLAIN)
+
+
+def _listed(parts: Sequence[Any]) -> Iterator[Block]:
+    """Yield the lists of skills among the texts that Codex itself puts in."""
+    for index, part in enumerate(parts):
+        text = values.text(values.fields(part).get("text"))
+        if FRAME.fullmatch(text):
+            yield from values.long_text(Kind.ATTACHMENT, (PAYLOAD, "content", index, "text"), text, SKILLS, "")
 
 
 def _event(raw: bytes, event: Mapping[str, Any]) -> Line:

@@ -242,8 +242,10 @@ class FamilyFormat:
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
     kept_tools: frozenset[str] = frozenset()
+    listings: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def named(self, head: Head) -> Name:
         """Return the header's id and folder, and the path of the session that this one was forked from."""

@@ -43,8 +43,10 @@ class Gemini:
     name = "gemini"
     tools = _TOOLS
     kept_tools: frozenset[str] = frozenset()
+    listings: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether it names a session and a project first, and goes on with messages of this agent."""

@@ -96,8 +96,10 @@ class GenCode:
     name = "gencode"
     tools = _TOOLS
     kept_tools = frozenset({_USERS_WORDS})
+    listings: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document says of itself what this agent's sessions do, and its messages have their roles."""

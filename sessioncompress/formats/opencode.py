@@ -102,8 +102,10 @@ class OpenCode:
     name = "opencode"
     tools = _TOOLS
     kept_tools: frozenset[str] = frozenset()
+    listings: frozenset[str] = frozenset()
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document is one session with its messages, as the export has them."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sessioncompress import Policy, ProtectMode, Status, compress_session
+from sessioncompress import PRESETS, Policy, ProtectMode, Status, compress_session
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -24,6 +25,9 @@ LITTLE_PROTECTED = Policy(
     turn_threshold_before_compress=1,
 )
 """Nearly everything is rewritten: what a resume bears here, it bears with any policy."""
+
+ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
+"""The preset for sessions that nobody works in; they must go on all the same."""
 
 
 def of_corpus(part: str) -> Path:

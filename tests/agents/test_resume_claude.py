@@ -14,13 +14,15 @@ from tests.agents import claude
 from tests.agents.claude import NEW, OLD
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 
 FIXTURE_RUNS = [
     ("claude-code", OLD, NO_THRESHOLDS),
     ("claude-code", NEW, LITTLE_PROTECTED),
     ("claude-compacted", OLD, LITTLE_PROTECTED),
     ("claude-compacted", NEW, LITTLE_PROTECTED),
+    ("claude-code", NEW, ARCHIVE),
+    ("claude-compacted", OLD, ARCHIVE),
 ]
 
 CORPUS_RUNS = [
@@ -35,6 +37,14 @@ CORPUS_RUNS = [
     ("030df228", NEW),  # a compaction
 ]
 
+ARCHIVED = [
+    ("2dd48f89", NEW),
+    ("acc53d32", OLD),
+    ("c937a377", NEW),
+    ("f70db4c5", OLD),  # 361 attachments
+    ("030df228", NEW),  # a compaction
+]
+
 
 @pytest.mark.parametrize(
     ("name", "version", "policy"), FIXTURE_RUNS, ids=[f"{name}-{version}" for name, version, _ in FIXTURE_RUNS]
@@ -46,6 +56,11 @@ def test_a_compressed_fixture_is_resumed(name: str, version: str, policy: Policy
 @pytest.mark.parametrize(("name", "version"), CORPUS_RUNS)
 def test_a_compressed_real_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
     check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "version"), ARCHIVED)
+def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, ARCHIVE, tmp_path)
 
 
 def check(session: Path, version: str, policy: Policy, folder: Path) -> None:

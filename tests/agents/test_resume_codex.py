@@ -14,14 +14,16 @@ from tests.agents import codex
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.rules import reasoned_ids
-from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 from tests.agents.standin import Request
 
 FIXTURE_RUNS = [
     ("codex", NO_THRESHOLDS),
     ("codex", LITTLE_PROTECTED),
+    ("codex", ARCHIVE),
     ("codex-older", NO_THRESHOLDS),
     ("codex-older", LITTLE_PROTECTED),
+    ("codex-older", ARCHIVE),
 ]
 
 CORPUS_RUNS = [
@@ -34,8 +36,10 @@ CORPUS_RUNS = [
     "01a0108e",
 ]
 
+ARCHIVED = ["019ed893", "019f03e0", "019f1d64", "01a0108e"]
 
-@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected"] * 2)
+
+@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected", "archive"] * 2)
 def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Path) -> None:
     before, after = check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
     assert after.size < before.size or policy is NO_THRESHOLDS
@@ -44,6 +48,12 @@ def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Pa
 @pytest.mark.parametrize("name", CORPUS_RUNS)
 def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
     before, after = check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+    assert after.size < before.size
+
+
+@pytest.mark.parametrize("name", ARCHIVED)
+def test_an_archived_session_is_resumed(name: str, tmp_path: Path) -> None:
+    before, after = check(of_corpus(name), ARCHIVE, tmp_path)
     assert after.size < before.size
 
 

@@ -14,7 +14,7 @@ from tests.agents import gemini
 from tests.agents.bodies import Body, Kind, messages
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 
 CORPUS_RUNS = [
     "970c70a7",  # Gemini 3, a prompt in parts
@@ -27,7 +27,9 @@ CORPUS_RUNS = [
 """All of ours of which anything can go."""
 
 
-@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+@pytest.mark.parametrize(
+    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
+)
 @pytest.mark.parametrize("session", sorted(FIXTURES.glob("gemini.json*")), ids=lambda path: path.name)
 def test_a_compressed_fixture_is_resumed(session: Path, policy: Policy, tmp_path: Path) -> None:
     check(session, policy, tmp_path)

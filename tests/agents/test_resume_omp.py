@@ -11,7 +11,7 @@ from sessioncompress import Policy
 from tests.agents import omp
 from tests.agents.compare import context_differences
 from tests.agents.installed import need
-from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 
 CORPUS_RUNS = [
     "01a01ae5-8d1a",  # Responses, with payloads
@@ -22,7 +22,9 @@ CORPUS_RUNS = [
 ]
 
 
-@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+@pytest.mark.parametrize(
+    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
+)
 def test_a_compressed_fixture_is_loaded(policy: Policy, tmp_path: Path) -> None:
     check(FIXTURES / "omp.jsonl", policy, tmp_path)
 
@@ -30,6 +32,11 @@ def test_a_compressed_fixture_is_loaded(policy: Policy, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CORPUS_RUNS)
 def test_a_compressed_real_session_is_loaded(name: str, tmp_path: Path) -> None:
     check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS[1:4])
+def test_an_archived_session_is_loaded(name: str, tmp_path: Path) -> None:
+    check(of_corpus(name), ARCHIVE, tmp_path)
 
 
 def check(session: Path, policy: Policy, folder: Path) -> None:

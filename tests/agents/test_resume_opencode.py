@@ -12,7 +12,7 @@ from sessioncompress import Policy
 from tests.agents import opencode
 from tests.agents.compare import MARKER, differences
 from tests.agents.installed import need
-from tests.agents.sessions import CORPUS, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed
+from tests.agents.sessions import ARCHIVE, CORPUS, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed
 from tests.agents.standin import Request
 
 CLEARED = "[Old tool result content cleared]"
@@ -27,7 +27,9 @@ CORPUS_RUNS = [
 ]
 
 
-@pytest.mark.parametrize("policy", [NO_THRESHOLDS, LITTLE_PROTECTED], ids=["default", "little-protected"])
+@pytest.mark.parametrize(
+    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
+)
 def test_a_compressed_fixture_is_resumed(policy: Policy, tmp_path: Path) -> None:
     before, after = check(FIXTURES / "opencode.json", policy, tmp_path)
     assert after.size < before.size

@@ -12,7 +12,7 @@ from sessioncompress import Policy
 from tests.agents import pi
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
 from tests.agents.standin import Request
 
 OLD, MIDDLE, NEW = "0.74.2", "0.87.1", "1.5.2"
@@ -28,6 +28,7 @@ FIXTURE_RUNS = [
     ("pi-gemini", NEW, NO_THRESHOLDS),
     ("pi-one-prompt", MIDDLE, NO_THRESHOLDS),
     ("pi-v1", NEW, NO_THRESHOLDS),
+    ("pi-anthropic", MIDDLE, ARCHIVE),
     ("openclaw", NEW, NO_THRESHOLDS),
 ]
 
@@ -49,6 +50,13 @@ CORPUS_RUNS = [
     ("gitopenclaw__issue-1", MIDDLE),
 ]
 
+ARCHIVED = [
+    ("9b0c0a5f", OLD),
+    ("4853fb3b", NEW),  # Responses
+    ("019da84b", MIDDLE),  # Gemini, after Claude and a Responses model
+    ("github-openclaw__issue-4", NEW),
+]
+
 
 @pytest.mark.parametrize(
     ("name", "version", "policy"), FIXTURE_RUNS, ids=[f"{name}-{version}" for name, version, _ in FIXTURE_RUNS]
@@ -60,6 +68,11 @@ def test_a_compressed_fixture_is_resumed(name: str, version: str, policy: Policy
 @pytest.mark.parametrize(("name", "version"), CORPUS_RUNS)
 def test_a_compressed_real_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
     check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "version"), ARCHIVED)
+def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, ARCHIVE, tmp_path)
 
 
 def check(session: Path, version: str, policy: Policy, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,12 +38,32 @@ class Pool:
 def generate(path: Path | str, megabytes: float, seed: int = 1) -> int:
     """Write a session of about that size and return its exact size in bytes."""
     with open(path, "wb", buffering=1 << 20) as file:
-        return _write(file, int(megabytes * _MEGABYTE), seed)
+        return _write(file, int(megabytes * _MEGABYTE), seed, pool(seed, int(megabytes * _MEGABYTE)))
 
 
-def _write(file: BinaryIO, size: int, seed: int) -> int:
+def generate_archive(folder: Path | str, files: int, megabytes: float) -> int:
+    """Write so many sessions of about that size in all, most of them small and a few large; return their exact size.
+
+    They lie in folders as an agent has them, one for a project, and the order of their times is not that of their names.
+    """
+    rng = random.Random(f"archive/{files}/{megabytes}")
+    weights = [rng.lognormvariate(0, 1.1) for _ in range(files)]
+    # To make the texts takes longer than to write them, and no run looks into two sessions at once.
+    texts = pool(1, int(megabytes * _MEGABYTE))
+    written = 0
+    for number, weight in enumerate(weights):
+        project = Path(folder, f"--home-user-project-{number % 7}--")
+        project.mkdir(parents=True, exist_ok=True)
+        path = project / f"{blocks.hexes(8, f'archive/{number}')}.jsonl"
+        with open(path, "wb", buffering=1 << 20) as file:
+            written += _write(file, int(megabytes * _MEGABYTE * weight / sum(weights)), number, texts)
+        os.utime(path, (START.timestamp() + 3600 * number,) * 2)
+    return written
+
+
+def _write(file: BinaryIO, size: int, seed: int, texts: Pool) -> int:
     rng = random.Random(seed)
-    writer = _Writer(pool(seed, size), rng)
+    writer = _Writer(texts, rng)
     written = file.write(writer.header())
     while written < size:
         for line in writer.turn():

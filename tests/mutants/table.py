@@ -34,6 +34,13 @@ MUTANTS = (
         "False",
         _VERIFY,
     ),
+    Mutant(
+        "verify lets more than mirrors go from a protected line",
+        "verify.py",
+        "_read(before[number]) == _read(after[number])",
+        "True",
+        _VERIFY,
+    ),
     Mutant("verify does not count the lines", "verify.py", "len(before) != len(after)", "False", _VERIFY),
     Mutant(
         "verify does not look at calls and results",
