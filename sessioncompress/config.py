@@ -37,6 +37,14 @@ KEYS: Mapping[str, str] = {
 """Every key of the section, and the field of the policy that it sets."""
 
 
+_OF_PRESETS: Mapping[str, str] = {
+    "previewMinBytes": "preview_min_bytes",
+    "previewMaxBytes": "preview_max_bytes",
+    "atRest": "at_rest",
+}
+"""What presets alone set, as the journal names it."""
+
+
 def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy:
     """Return the policy for a session: the named file, else the nearest one above the session, else the preset.
 
@@ -107,9 +115,9 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 
 def differences(policy: Policy) -> dict[str, Any]:
-    """Return what of the policy is not the default, for the journal's run record."""
-    default = to_mapping(BALANCED)
-    return {key: value for key, value in to_mapping(policy).items() if value != default[key]}
+    """Return what of the policy is not the default, for the journal's run record: equal ones are of equal policies."""
+    both = [(key, getattr(policy, name), getattr(BALANCED, name)) for key, name in {**KEYS, **_OF_PRESETS}.items()]
+    return {key: _plain(value) for key, value, default in both if value != default}
 
 
 def _written(value: Any) -> str:

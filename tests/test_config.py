@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +224,11 @@ def test_limits_never_offer_our_own_markers_again(limit: int) -> None:
     policy = Policy(tool_call_max_bytes=limit, tool_result_max_bytes=limit)
     assert policy.call_limit == policy.result_limit == max(limit, 256)
     assert policy.leaf_limit == min(max(limit, 256), 400)
+
+
+def test_the_record_of_a_run_tells_policies_apart() -> None:
+    """Also by what presets alone set."""
+    told = [config.differences(policy) for policy in (*PRESETS.values(), replace(BALANCED, at_rest=True))]
+    assert told[0] == {}
+    assert all(told.count(each) == 1 for each in told)
+    assert config.differences(replace(BALANCED, protect_tools=("a",))) == {"protectTools": ["a"]}
