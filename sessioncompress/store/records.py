@@ -10,6 +10,7 @@ A block record belongs to the line record before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
@@ -298,11 +299,12 @@ def _replacement(value: Any) -> bytes:
 
 
 def _prefix(value: Any) -> Prefix:
-    if value is None:
-        return NO_PREFIX
-    form, size, lines, digest, *counts, behind = (value[key] for key in _PREFIX)
-    digest, ours = _digest(digest, _REPLACEMENT_DIGITS), tuple(map(_some_hex, behind))
-    return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours])
+    """Read what a run noted for the next one; what is no such note, of another version perhaps, is no damage."""
+    with suppress(KeyError, TypeError, ValueError):
+        form, size, lines, digest, *counts, behind = (value[key] for key in _PREFIX)
+        digest, ours = _digest(digest, _REPLACEMENT_DIGITS), tuple(map(_some_hex, behind))
+        return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours])
+    return NO_PREFIX
 
 
 def _counts(value: Any) -> tuple[int, int] | None:

@@ -27,6 +27,8 @@ PRINT_PEAK = (
 )
 """Runs a command and prints the most memory that a process of it held, which no other child of the tests can hide."""
 OWN = (sys.executable, "-m", "sessioncompress")
+INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""The environment of commands: with bytecode, as pip installs it."""
 
 Setup = Callable[[], Path]
 
@@ -99,13 +101,16 @@ def fresh(folder: Path, source: Path) -> Path:
 
 def command(*arguments: str | Path) -> None:
     """Run a command as users do: as a process, start-up included."""
-    subprocess.run([*OWN, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.sep)
+    whole = [*OWN, *arguments]
+    subprocess.run(
+        whole, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.sep, env=INSTALLED
+    )
 
 
 def peak(*arguments: str | Path) -> float:
     """Run a command; return the most memory it held, in MB."""
     whole = [sys.executable, "-c", PRINT_PEAK, *OWN, *map(str, arguments)]
-    done = subprocess.run(whole, check=True, capture_output=True)
+    done = subprocess.run(whole, check=True, capture_output=True, env=INSTALLED)
     return int(done.stdout) / (1e6 if sys.platform == "darwin" else 1e3)
 
 
