@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import Damaged, SessionCompressError
-from sessioncompress.model import Kind
+from sessioncompress.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.originals import Place
@@ -65,6 +65,53 @@ def test_what_is_written_is_read() -> None:
     assert [journal.place(bytes.fromhex(record.sha256)) for record in (LINE, other)] == [LINE.place, None]
     assert [list(journal.blocks_of(row)) for row in (0, 1)] == [[BLOCK, BLOCK], [BLOCK]]
     assert not journal.restored
+
+
+NOTED = replace(
+    RUN,
+    modified=1_700_000_000_123_456_789,
+    start=12,
+    prefix=Prefix("pi", 40, 3, "ab" * 16, 2, 99, 1, 2, 1, 30, ("cd" * 8,)),
+)
+
+
+def test_what_a_run_notes_for_the_next_is_read() -> None:
+    """All of it."""
+    assert parsed(NOTED.encode()).runs == [NOTED]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        None,
+        7,
+        "x",
+        [],
+        {},
+        {"format": "pi"},
+        *(
+            json.loads(NOTED.encode())["prefix"] | change
+            for change in (
+                {"bytes": -1},
+                {"bytes": "40"},
+                {"bytes": 1 << 70},
+                {"lines": 1.5},
+                {"turns": None},
+                {"xxh3": "ab"},
+                {"xxh3": 7},
+                {"behind": 7},
+                {"behind": [7]},
+                {"behind": ["x"]},
+                {"behind": None},
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_a_note_that_is_none_is_no_damage(prefix: Any) -> None:
+    """The next run then reads the session whole."""
+    record = json.loads(NOTED.encode()) | {"prefix": prefix}
+    assert parsed(json.dumps(record).encode() + b"\n").runs == [replace(NOTED, prefix=NO_PREFIX)]
 
 
 def test_users_meet_camel_case() -> None:
