@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import PRESETS, Policy, ProtectMode, Status, compress_session
+from sessioncompress.store.beside import beside
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -44,5 +46,28 @@ def compressed(session: Path, policy: Policy) -> Path:
     copy = Path(shutil.copyfile(session, folder / session.name))
     stats = compress_session(copy, policy)
     assert stats.status is Status.COMPRESSED, stats.reason
+    assert copy.stat().st_size < session.stat().st_size
+    return copy
+
+
+def grown(session: Path, policy: Policy) -> Path:
+    """Compress a copy of a session as it grows, a tenth at a time behind its first half; return what comes of that.
+
+    At least one run must have begun behind what the one before it finished.
+    """
+    folder = session.parent / "grown"
+    folder.mkdir()
+    copy = folder / session.name
+    lines = session.read_bytes().splitlines(keepends=True)
+    step = -(-len(lines) // 10)
+    copy.write_bytes(b"".join(lines[: 5 * step]))
+    went_on = False
+    for start in range(5 * step, len(lines) + step, step):
+        compress_session(copy, policy)
+        prefix = json.loads(beside(copy).journal.read_bytes().splitlines()[-1]).get("prefix")
+        went_on |= prefix is not None and prefix["bytes"] > prefix["whole"]
+        with copy.open("ab") as file:
+            file.write(b"".join(lines[start : start + step]))
+    assert went_on
     assert copy.stat().st_size < session.stat().st_size
     return copy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.agents import claude
 from tests.agents.claude import NEW, OLD
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
 
 FIXTURE_RUNS = [
     ("claude-code", OLD, NO_THRESHOLDS),
@@ -35,6 +35,13 @@ CORPUS_RUNS = [
     ("f70db4c5", NEW),  # 361 attachments
     ("da81b1d5", OLD),  # two compactions, tools of the provider
     ("030df228", NEW),  # a compaction
+]
+
+GROWN = [
+    ("acc53d32", NEW),
+    ("c937a377", OLD),
+    ("f70db4c5", NEW),  # 361 attachments
+    ("030df228", OLD),  # a compaction
 ]
 
 ARCHIVED = [
@@ -63,12 +70,19 @@ def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path)
     check(of_corpus(name), version, ARCHIVE, tmp_path)
 
 
-def check(session: Path, version: str, policy: Policy, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "version"), GROWN)
+def test_a_session_compressed_as_it_grew_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path, grown)
+
+
+def check(
+    session: Path, version: str, policy: Policy, folder: Path, rewrite: Callable[[Path, Policy], Path] = compressed
+) -> None:
     need(claude.command(version), f"Claude Code {version}")
     original = folder / session.name
     original.write_bytes(session.read_bytes())
     before = claude.resume(version, original, folder / "resumed")
-    after = claude.resume(version, compressed(original, policy), folder / "resumed")
+    after = claude.resume(version, rewrite(original, policy), folder / "resumed")
     assert differences(before.body, after.body) == []
     assert after.size < before.size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.agents import codex
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.rules import reasoned_ids
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
 from tests.agents.standin import Request
 
 FIXTURE_RUNS = [
@@ -35,6 +36,8 @@ CORPUS_RUNS = [
     "01a00ba5",  # ids, messages between agents
     "01a0108e",
 ]
+
+GROWN = ["019ed50c", "019efc87", "019f1d64", "01a00ba5"]
 
 ARCHIVED = ["019ed893", "019f03e0", "019f1d64", "01a0108e"]
 
@@ -57,10 +60,18 @@ def test_an_archived_session_is_resumed(name: str, tmp_path: Path) -> None:
     assert after.size < before.size
 
 
-def check(session: Path, policy: Policy, folder: Path) -> tuple[Request, Request]:
+@pytest.mark.parametrize("name", GROWN)
+def test_a_session_compressed_as_it_grew_is_resumed(name: str, tmp_path: Path) -> None:
+    before, after = check(of_corpus(name), LITTLE_PROTECTED, tmp_path, grown)
+    assert after.size < before.size
+
+
+def check(
+    session: Path, policy: Policy, folder: Path, rewrite: Callable[[Path, Policy], Path] = compressed
+) -> tuple[Request, Request]:
     need(codex.program(), "Codex CLI")
     original = codex.ours(session, folder / session.name)
-    before, after = resumed(original, compressed(original, policy), folder)
+    before, after = resumed(original, rewrite(original, policy), folder)
     assert differences(before.body, after.body) == []
     assert after.size <= before.size
     return before, after

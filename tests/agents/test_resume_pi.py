@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sessioncompress import Policy
 from tests.agents import pi
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
 from tests.agents.standin import Request
 
 OLD, MIDDLE, NEW = "0.74.2", "0.87.1", "1.5.2"
@@ -50,6 +51,13 @@ CORPUS_RUNS = [
     ("gitopenclaw__issue-1", MIDDLE),
 ]
 
+GROWN = [
+    ("019dbe19", OLD),
+    ("5fd1e58c", MIDDLE),
+    ("ff97dd60", NEW),  # Responses
+    ("019da84b", MIDDLE),  # Gemini, after Claude and a Responses model
+]
+
 ARCHIVED = [
     ("9b0c0a5f", OLD),
     ("4853fb3b", NEW),  # Responses
@@ -75,10 +83,17 @@ def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path)
     check(of_corpus(name), version, ARCHIVE, tmp_path)
 
 
-def check(session: Path, version: str, policy: Policy, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "version"), GROWN)
+def test_a_session_compressed_as_it_grew_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path, grown)
+
+
+def check(
+    session: Path, version: str, policy: Policy, folder: Path, rewrite: Callable[[Path, Policy], Path] = compressed
+) -> None:
     need(version in pi.versions(), f"pi {version}")
     original = pi.with_cwd(session, folder, folder / session.name)
-    before, after = resumed(version, original, compressed(original, policy), folder)
+    before, after = resumed(version, original, rewrite(original, policy), folder)
     assert differences(before.body, after.body, pi.thoughts(original)) == []
     assert after.size <= before.size
 
