@@ -54,6 +54,7 @@ CORPUS_RUNS = [
 GROWN = [
     ("019dbe19", OLD),
     ("5fd1e58c", MIDDLE),
+    ("a10e3a9e", OLD),  # Responses
     ("ff97dd60", NEW),  # Responses
     ("019da84b", MIDDLE),  # Gemini, after Claude and a Responses model
 ]
