@@ -31,6 +31,9 @@ def _said_printably() -> Iterator[None]:
         yield
     except click.UsageError as error:
         said = error.format_message()
+        if isinstance(error, click.MissingParameter):
+            # Nobody typed what it says, and some of it stands on lines of its own.
+            said = " ".join(said.split())
         if said.isprintable() or (error.ctx and said == error.ctx.get_help()):
             raise
         raise click.UsageError(printable(said), error.ctx) from error

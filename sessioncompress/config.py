@@ -95,8 +95,10 @@ def misplaced(file: Path) -> str:
     """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
     try:
         document = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+    except OSError:
         return ""
+    except orjson.JSONDecodeError as error:
+        return f"nothing of it is heeded, since it is no JSON: {error}"
     keys = [key for key in document if key in KEYS or _is_meant(key)] if isinstance(document, dict) else []
     named = ", ".join(f'"{key}"' for key in keys)
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
@@ -39,6 +39,8 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
     may be named by a link: the files in it are what they are. A link to a file, and links met in a folder, are for
     the session's opening to refuse. A journal beside its originals, as in a backup folder, is no session.
     """
+    paths = list(paths)
+    named = {_key(path) for path in paths if not is_folder(path)}
     seen: set[str] = set()
     folder, real = "", ""
     for path in paths:
@@ -50,7 +52,11 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
             key = os.path.join(real, name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
-                yield found
+                yield replace(found, named=True) if key in named else found
+
+
+def _key(path: Path) -> str:
+    return os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - must not resolve the name
 
 
 def handed(files: Iterable[Path]) -> Iterator[Found]:

@@ -33,14 +33,15 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     status, reason = said
     size = path.lstat().st_size
     files = beside_of(path, policy)
-    beside = sum(size_of(each) or 0 for each in (files.originals, files.journal))
+    originals, journal = (size_of(each) or 0 for each in (files.originals, files.journal))
     return CompressionStats(
         str(path),
         status=Status(status),
         reason=reason,
         original_size=size,
         compressed_size=size,
-        backup_size=beside if status == UNCHANGED else 0,
+        backup_size=originals + journal,
+        originals_size=originals,
     )
 
 

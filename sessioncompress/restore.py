@@ -136,8 +136,7 @@ class _Restore:
         return replace(done, reason=_joined(done.reason.replace(_ALREADY, _ALREADY_BUT), unknown))
 
     def _write(self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None) -> RestoreStats:
-        # Whether git sees them was decided as they were written: a restore in a clone changes nothing of that.
-        commit_originals = True if self.policy.commit_originals else None
+        commit_originals = self.policy.commit_originals
         with Rewrite(self.session, self.beside, self.journal.lengths, commit_originals=commit_originals) as rewrite:
             for line in lines:
                 rewrite.write(line)

@@ -1007,12 +1007,22 @@ def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
     assert 'p.json: the policy has no object "session". No session is changed.' in result.stderr
 
 
-@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", "", "{", '{"sessions": {}}', "[1]"])
+@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", '{"sessions": {}}', "[1]"])
 def test_a_file_without_misplaced_keys_is_not_warned_of(session: Path, text: str) -> None:
     """Other tools have files of that name."""
     (session.parent / "compression.json").write_text(text)
     result = run("compress", session)
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("text", ["", "{", "{'enabled': false}"])
+def test_a_file_that_is_no_json_is_warned_of(session: Path, text: str) -> None:
+    """It may be another tool's, but somebody may rely on it."""
+    file = session.parent / "compression.json"
+    file.write_text(text)
+    result = run("compress", session)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"warning: {file}: nothing of it is heeded, since it is no JSON: ")
 
 
 # Names

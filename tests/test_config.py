@@ -176,6 +176,8 @@ def test_differences_are_what_is_not_the_default() -> None:
         "protectMode": "turns",
         "toolResultMaxBytes": 2000,
         "stripThinking": False,
+        "previewMinBytes": 320,
+        "previewMaxBytes": 1280,
     }
 
 

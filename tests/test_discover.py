@@ -141,6 +141,14 @@ def test_every_command_over_a_folder_finds_documents(here: Path) -> None:
     assert "total: 1 session: deleted" in run("forget", "--yes", here).stdout
 
 
+def test_a_file_is_named_wherever_it_was_met_first(here: Path) -> None:
+    """The order of the paths does not say whether a file that is no session is an error."""
+    bad = here / "big.jsonl"
+    bad.write_bytes(b"x" * 200_000)
+    codes = [run("compress", *paths).exit_code for paths in ((here, bad), (bad, here), (here,))]
+    assert codes == [4, 4, 0]
+
+
 # What a program hands over
 
 

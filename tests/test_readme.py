@@ -188,7 +188,7 @@ def test_version_and_help_are_there() -> None:
 
 def test_every_command_that_the_readme_shows_exists() -> None:
     """Commands, and options of commands, in code blocks and in backquotes."""
-    shown = re.findall(r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)", "\n".join(blocks(README, "sh")))
+    shown = re.findall(r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)", "\n".join([*blocks(README, "sh"), *blocks(README, "bash")]))
     shown += re.findall(r"`sessioncompress ([a-z][a-z-]*)((?: [^\s`]+)*)`", README)
     assert len(shown) > 10
     for name, rest in shown:
@@ -393,8 +393,8 @@ def test_every_public_name_is_there() -> None:
 def test_the_figures_come_with_their_commands() -> None:
     """Each table or line of figures stands over the command that shows it, and the figures agree with each other."""
     text = section("What it did to real sessions")
-    assert re.search(r"^sessioncompress restore ", "\n".join(blocks(text, "sh")), re.MULTILINE)
-    assert "sessioncompress compress" in blocks(text, "sh")[0]
+    assert re.search(r"^sessioncompress restore ", "\n".join(blocks(text, "bash")), re.MULTILINE)
+    assert "sessioncompress compress" in blocks(text, "bash")[0]
     given = rows(text)
     before, after, beside = (
         int(re.sub(r"\D", "", given[name].split("|")[0]))

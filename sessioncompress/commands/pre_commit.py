@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,9 +48,19 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
         return replace(done, path=str(found.path))
 
     codes = {_code(outcome, check=check) for outcome in archive.each(policies, work)}
+    if 1 in codes:
+        click.echo(_next(policies.values(), check=check))
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
     codes.add(_stage(committed, check=check))
     sys.exit(archive.worst(codes))
+
+
+def _next(policies: Iterable[Policy], *, check: bool) -> str:
+    """Say what to do now, and where the originals are: a clone has them only where they are committed, too."""
+    todo = "Run 'sessioncompress compress' on them" if check else "They are smaller now"
+    kept = any(policy.keep_backup and not policy.commit_originals for policy in policies)
+    where = " Their originals stay in this work tree alone, unless commitOriginals is set." if kept else ""
+    return f"{todo}: 'git add' them, and commit again.{where}"
 
 
 def _code(outcome: Outcome[CompressionStats], *, check: bool) -> int:

@@ -18,7 +18,7 @@ class Backup:
     of a crash, and are never cut back as one.
     """
 
-    def __init__(self, files: Beside, lengths: Lengths, *, commit_originals: bool | None) -> None:
+    def __init__(self, files: Beside, lengths: Lengths, *, commit_originals: bool) -> None:
         self._journal = GrowingFile(files.journal, lengths.journal, commit_originals=commit_originals)
         self._originals = GrowingFile(files.originals, lengths.originals, commit_originals=commit_originals)
         self._packer = OriginalsPacker(lengths.originals, self._append_frame)

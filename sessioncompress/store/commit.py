@@ -51,7 +51,7 @@ class Rewrite:
     """
 
     def __init__(
-        self, session: OpenSession, files: Beside, lengths: Lengths, *, commit_originals: bool | None = False
+        self, session: OpenSession, files: Beside, lengths: Lengths, *, commit_originals: bool = False
     ) -> None:
         self._session = session
         self._finished = False

@@ -21,7 +21,7 @@ class Draft:
     Methods raise OSError as the system does.
     """
 
-    def __init__(self, work: Path, session: Path, *, commit_originals: bool | None = None) -> None:
+    def __init__(self, work: Path, session: Path, *, commit_originals: bool = False) -> None:
         self.path = draft_path(work, session)
         self.size = 0
         self._commit_originals = commit_originals

@@ -20,11 +20,11 @@ _NOT_OURS = b"?"
 _LONGEST_IGNORE = max(map(len, _OURS)) + 1
 
 
-def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool | None) -> int:
+def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> int:
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
-    A folder in a git work tree gets a .gitignore: of everything, or of what passes if originals are to be committed;
-    with None, of everything unless there is one.
+    A folder in a git work tree gets a .gitignore: of everything, or of what passes if originals are to be committed.
+    What git may see already is not hidden from it again: the session that is in git needs it.
     """
     for _ in range(_TRIES):
         _prepare(path.parent, commit_originals=commit_originals)
@@ -64,14 +64,14 @@ def tidy(folder: Path) -> None:
         _write_ignore(folder, ignore)
 
 
-def _prepare(folder: Path, *, commit_originals: bool | None) -> None:
+def _prepare(folder: Path, *, commit_originals: bool) -> None:
     ours = folder.name == FOLDER
     if ours:
         refuse_linked_folder(folder)
     durable.make_folder(folder)
     wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
     present = _read_ignore(folder)
-    if present == wanted or (present and commit_originals is None) or not _in_work_tree(folder):
+    if present == wanted or (present and not commit_originals) or not _in_work_tree(folder):
         return
     if present is None and (ours or not any(folder.iterdir())):
         _write_ignore(folder, wanted)

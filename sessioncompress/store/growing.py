@@ -19,7 +19,7 @@ class GrowingFile:
     committed, or does not read back as written; OSError as the system does.
     """
 
-    def __init__(self, path: Path, committed: int, *, commit_originals: bool | None) -> None:
+    def __init__(self, path: Path, committed: int, *, commit_originals: bool) -> None:
         self._path = path
         self._committed = committed
         self._commit_originals = commit_originals

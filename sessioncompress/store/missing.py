@@ -38,7 +38,7 @@ def since(files: Beside, session_id: str) -> float | None:
 def note(files: Beside, session_id: str, now: float) -> None:
     """Write down that the session with that id is missing from now on."""
     record = {"missingSince": times.written(now), "sessionId": session_id}
-    fd = create_in_folder(files.missing, exclusive=False, commit_originals=None)
+    fd = create_in_folder(files.missing, exclusive=False, commit_originals=False)
     try:
         durable.cut(fd, 0)
         durable.write_all(fd, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
