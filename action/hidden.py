@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sessioncompress.config import policy_for
@@ -22,24 +23,30 @@ def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
 
     Where a policy has a folder of its own for them, that is its user's business.
     """
-    names = list(_originals(paths, config, preset))
-    if not names or shutil.which("git") is None:
+    if shutil.which("git") is None:
         return []
-    asked = ["git", "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
+    found = _beside_sessions(paths, config, preset)
+    return [each for folder, names in found.items() for each in _hidden_in(folder, names)]
+
+
+def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
+    """Ask git in the folder itself: each may be of another repository, and a path outside of its own ends git."""
+    asked = ["git", "-C", folder, "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
     stdin = b"\0".join(map(os.fsencode, names))
     # No shell reads the names, and the job's own git is meant.
     said = subprocess.run(asked, input=stdin, capture_output=True, check=False).stdout  # noqa: S603
     fields = os.fsdecode(said).split("\0")
-    rows = [fields[start : start + _FIELDS] for start in range(0, len(fields) - 1, _FIELDS)]
-    return [
-        f"{name} ({source}:{line}: {rule})"
-        for source, line, rule, name in rows
-        if not source.endswith(_OURS) and not rule.startswith("!")
-    ]
+    for start in range(0, len(fields) - 1, _FIELDS):
+        source, line, rule, name = fields[start : start + _FIELDS]
+        if not source.endswith(_OURS) and not rule.startswith("!"):
+            yield f"{folder / name} ({source}:{line}: {rule})"
 
 
-def _originals(paths: Iterable[str], config: str, preset: str) -> Iterator[Path]:
-    """Yield where a run puts the originals of each session."""
-    for found in discover(map(Path, paths)):
-        if not policy_for(found.path, Path(config) if config else None, preset or None).backup_dir:
-            yield beside(found.path).originals
+def _beside_sessions(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, list[str]]:
+    """Return by their folders where a run puts the originals of each session, and the journal that tells of them."""
+    found: defaultdict[Path, list[str]] = defaultdict(list)
+    for path in (each.path for each in discover(map(Path, paths))):
+        if not policy_for(path, Path(config) if config else None, preset or None).backup_dir:
+            files = beside(path)
+            found[path.parent] += [f"{FOLDER}/{file.name}" for file in (files.originals, files.journal)]
+    return found
