@@ -168,6 +168,15 @@ def test_originals_are_staged_where_the_policy_says_so(repository: Repository) -
     assert run("--check", NAME).exit_code == 0
 
 
+def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) -> None:
+    """When the policy begins to say so, and the session itself has nothing due."""
+    assert run(NAME).exit_code == 1
+    (repository.folder / "compression.json").write_text('{"session": {"commitOriginals": true}}')
+    assert run("--check", NAME).exit_code == 3
+    assert run(NAME).exit_code == 0
+    assert repository.staged() >= STORE
+
+
 def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -> None:
     """A rule of the user's says otherwise than the policy: nothing is forced, and what to do is said."""
     (repository.folder / "compression.json").write_text(COMMITTED)

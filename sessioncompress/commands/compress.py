@@ -21,6 +21,7 @@ from sessioncompress.commands.options import (
     PROJECT,
     errors_end_it,
     policy_for,
+    show_originals,
 )
 from sessioncompress.commands.output import echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
@@ -85,6 +86,7 @@ def compress(
 
     def work(found: Found) -> CompressionStats:
         policy = policy_for(found.path, config, preset, overrides)
+        show_originals(found.path, policy, rehearse=rehearse)
         if (skipped := gate.skip(found.path, policy, force=force)) is not None:
             return skipped
         from sessioncompress.compress import compress_session

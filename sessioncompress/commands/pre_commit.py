@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for, show_originals
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
     def work(found: Found) -> CompressionStats:
         if aside:
             staging.refuse_if_put_aside(_beside(found.path, policies[found]), aside)
+        show_originals(found.path, policies[found], rehearse=check)
         if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
             return skipped
         from sessioncompress.compress import compress_session
