@@ -107,6 +107,18 @@ def test_it_installs_for_real(repository: Repository, tmp_path: Path) -> None:
     assert re.fullmatch(r"sessioncompress, version [\d.]+\n", command(real, "--version"))
 
 
+@pytest.mark.parametrize("name", ["logging.py", "pip/__main__.py"])
+def test_no_module_of_the_repository_is_taken_for_one_of_pythons(repository: Repository, job: Job, name: str) -> None:
+    """Both steps begin in the workspace, where anybody's project lies."""
+    module = repository.folder / name
+    module.parent.mkdir(exist_ok=True)
+    module.with_name("__init__.py").touch()
+    module.write_text("raise SystemExit('the workspace was imported')")
+    done = job.use(USED)
+    assert done.exit_code == 0, done.log
+    assert job.pip_log.exists()
+
+
 def test_python_too_old_is_said(job: Job) -> None:
     """With the step that helps; nothing is installed."""
     python = job.temp / "bin" / "python3"
