@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def start(raw: bytes) -> None:
         log.note("ended", f"the agent names no session that is there: {session}")
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
-        command("compress", session),
+        # By its absolute path: pi names one as its --session-dir does.
+        command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
         # Of a session of its own, so that what ends the agent's processes does not end it; in no folder of anyone's.
         start_new_session=True,
         cwd="/",

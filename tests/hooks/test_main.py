@@ -116,6 +116,13 @@ def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None
     assert session.stat().st_size < len(fixture("claude-code.jsonl"))
 
 
+def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
+    """Pi names its file as --session-dir was given, and hooks start where it works."""
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    (tmp_path / "session.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    assert " smaller; " in ended(Path("../session.jsonl"), tmp_path / "state")
+
+
 def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> None:
     """One after the other; that one of them is no session stops none."""
     session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
