@@ -75,5 +75,22 @@ def _compressed(session: Path, deadline: float) -> str:
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
-    while time.time() - session.lstat().st_mtime < QUIET_SECONDS and time.monotonic() < deadline:
+    """Wait until nothing changes any more, by the file's time, or by our own clock where that one is ahead of it.
+
+    Raises InUse where that does not come, and FileFailed.
+    """
+    from sessioncompress.errors import NOT_CHANGED, InUse, failing
+
+    seen: object = None
+    since = time.monotonic()
+    while True:
+        with failing(session):
+            found = session.lstat()
+        if seen != (seen := (found.st_mtime_ns, found.st_size)):
+            since = time.monotonic()
+        if max(time.time() - found.st_mtime, time.monotonic() - since) >= QUIET_SECONDS:
+            return
+        if time.monotonic() > deadline:
+            what, remedy = "it still changes", "Its next end, or 'sessioncompress compress', does it."
+            raise InUse(what, where=session, state=NOT_CHANGED, remedy=remedy)
         time.sleep(_POLL_SECONDS)
