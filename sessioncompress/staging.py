@@ -32,7 +32,9 @@ def put_aside() -> frozenset[str]:
         patches = [entry.path for entry in os.scandir(home) if _is_at_work(entry.name)]
     except OSError:
         return frozenset()
-    names = b"".join(_git(["apply", "--numstat", "-z", "--", patch]) for patch in patches).split(b"\0")
+    # What the user wants of white space in a patch is no concern of a look at its names.
+    asked = ["apply", "--whitespace=nowarn", "--numstat", "-z", "--"]
+    names = b"".join(_git([*asked, patch]) for patch in patches).split(b"\0")
     return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
 
 

@@ -123,6 +123,16 @@ def test_what_pre_commit_has_put_aside_is_known(repository: Repository, tmp_path
         refuse_if_put_aside(files, aside)
 
 
+def test_white_space_that_the_user_forbids_does_not_matter(repository: Repository, tmp_path: Path) -> None:
+    """Git itself puts the patch back for pre-commit without a look at it."""
+    files = store("a.jsonl")
+    repository.commit()
+    files.journal.write_text("more \n")
+    repository.git("config", "apply.whitespace", "error")
+    patch(repository, tmp_path / "pre-commit", f"patch{int(time.time())}-{os.getpid()}")
+    assert put_aside() == {absolute(files.journal)}
+
+
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
 def test_its_folder_is_found_as_it_finds_it(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
