@@ -62,7 +62,7 @@ class Claude:
     def _document(self, text: str) -> dict[str, Any]:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._refused(f"it is no JSON ({error})", _REMEDY) from error
         if not isinstance(document, dict):
             raise self._refused("it holds no JSON object", _REMEDY)

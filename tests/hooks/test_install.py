@@ -198,6 +198,7 @@ REFUSED = {
     "a byte order mark": b'\xef\xbb\xbf{"a": 1}',
     "no UTF-8": b'{"a": "\xff"}',
     "a list": b"[]",
+    "too deep": b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}",
     "hooks that are none": b'{"hooks": []}',
     "an event that is none": b'{"hooks": {"SessionEnd": {}}}',
 }
