@@ -1,4 +1,4 @@
-"""Which originals git would not take into a commit, by a rule of the repository's own."""
+"""Which originals git would not take into a commit as they are, by a rule of the repository's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sessioncompress.config import policy_for
 from sessioncompress.discover import discover
-from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.errors import FileFailed
+from sessioncompress.staging import altered
+from sessioncompress.store.beside import FOLDER, JOURNAL, beside
 
 _OURS = f"{FOLDER}/.gitignore"
 """A run that is to commit what lies beside writes it anew."""
@@ -19,14 +22,16 @@ _FIELDS = 4
 
 
 def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
-    """Return what of the sessions' originals git ignores, each with the rule; none where there is no repository.
+    """Return what of the sessions' originals git ignores, or would change, each with why; none without a repository.
 
     Where a policy has a folder of its own for them, that is its user's business.
     """
     if shutil.which("git") is None:
         return []
     found = _beside_sessions(paths, config, preset)
-    return [each for folder, names in found.items() for each in _hidden_in(folder, names)]
+    return [
+        each for look in (_hidden_in, _altered_in) for folder, names in found.items() for each in look(folder, names)
+    ]
 
 
 def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
@@ -40,6 +45,12 @@ def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
         source, line, rule, name = fields[start : start + _FIELDS]
         if not source.endswith(_OURS) and not rule.startswith("!"):
             yield f"{folder / name} ({source}:{line}: {rule})"
+
+
+def _altered_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
+    with suppress(FileFailed):
+        for name in altered((name for name in names if not name.endswith(JOURNAL)), folder):
+            yield f"{folder / name} (.gitattributes call it a text: add '*.zst -text' at their end)"
 
 
 def _beside_sessions(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, list[str]]:

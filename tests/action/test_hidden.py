@@ -50,6 +50,16 @@ def test_each_is_judged_by_its_own_repository(repository: Repository, tmp_path: 
     assert hidden(["state"], "", "") == ["state/.sessioncompress/a.jsonl.zst (.gitignore:1: *.zst)"]
 
 
+def test_originals_that_git_would_change_are_named(repository: Repository) -> None:
+    """Those of the session's own repository, by its own attributes."""
+    Path(".gitignore").unlink()
+    Path(".gitattributes").write_text("* text eol=lf\n")
+    (said,) = hidden(["sessions"], "", "")
+    assert said.startswith("sessions/.sessioncompress/a.jsonl.zst (.gitattributes")
+    Path(".gitattributes").write_text("* text=auto\n")
+    assert hidden(["sessions"], "", "") == []
+
+
 def test_a_folder_of_the_policys_own_is_its_users_business(repository: Repository) -> None:
     """It may be meant to be outside of the commit, such as a cached one."""
     Path("policy.json").write_text('{"session": {"backupDir": "../kept"}}')
