@@ -35,8 +35,11 @@ def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
 
 
 def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Ask git in the folder itself: each may be of another repository, and a path outside of its own ends git."""
-    asked = ["git", "-C", folder, "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
+    """Ask git in the folder itself: each may be of another repository, and a path outside of its own ends git.
+
+    Whoever owns it: in a container that is another than the job's user, whom a later step may have git trust.
+    """
+    asked = ["git", "-c", "safe.directory=*", "-C", folder, "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
     stdin = b"\0".join(map(os.fsencode, names))
     # No shell reads the names, and the job's own git is meant.
     said = subprocess.run(asked, input=stdin, capture_output=True, check=False).stdout  # noqa: S603

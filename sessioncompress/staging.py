@@ -91,11 +91,12 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
 
 
 def altered(originals: Iterable[str], folder: Path | None = None) -> list[str]:
-    """Return which originals, by their names from a folder, would be others in a commit: git converts ends of lines.
+    """Return which originals would be others in a commit: git converts ends of lines.
 
-    Where it is to tell text from bytes by itself, it knows them for bytes. Raises FileFailed, as in no repository.
+    Where it is to tell text from bytes by itself, it knows them for bytes. A folder that they are named from may be
+    anyone's. Raises FileFailed, as in no repository.
     """
-    where: list[str | Path] = ["-C", folder] if folder else []
+    where: list[str | Path] = ["-c", "safe.directory=*", "-C", folder] if folder else []
     said = _git([*where, "check-attr", "--stdin", "-z", *_ATTRIBUTES], given=b"\0".join(map(os.fsencode, originals)))
     fields = os.fsdecode(said).split("\0")[:-1]
     found: dict[str, dict[str, str]] = {}

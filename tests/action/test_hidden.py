@@ -60,6 +60,14 @@ def test_originals_that_git_would_change_are_named(repository: Repository) -> No
     assert hidden(["sessions"], "", "") == []
 
 
+def test_a_repository_of_another_user_is_asked_too(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a job's container, where git does nothing else until it is told to trust it."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert len(hidden(["sessions"], "", "")) == 2
+    Path(".gitattributes").write_text("* text\n")
+    assert len(hidden(["sessions"], "", "")) == 3
+
+
 def test_a_folder_of_the_policys_own_is_its_users_business(repository: Repository) -> None:
     """It may be meant to be outside of the commit, such as a cached one."""
     Path("policy.json").write_text('{"session": {"backupDir": "../kept"}}')
