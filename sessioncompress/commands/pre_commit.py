@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from sessioncompress.store.beside import Beside
 
 
-@click.command("pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only)")
+@click.command(
+    "pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only --diff-filter=d)"
+)
 @FILES
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @CONFIG
