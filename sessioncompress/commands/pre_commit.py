@@ -44,6 +44,7 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
             staging.refuse_if_put_aside(_beside(found.path, policies[found]), aside)
         show_originals(found.path, policies[found], rehearse=check)
         if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
+            gate.check_originals(found.path, policies[found])
             return skipped
         from sessioncompress.compress import compress_session
 
