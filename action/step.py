@@ -90,7 +90,7 @@ def keep(document: bytes, environ: Mapping[str, str]) -> None:
 
 
 def would_be_lost(inputs: Inputs) -> bool:
-    """Say whether originals that are to be committed are ignored by git, and which, before anything depends on them."""
+    """Say whether git ignores or changes originals that are to be committed, and which, before anything needs them."""
     if not inputs.keep_originals:
         return False
     try:
@@ -99,7 +99,7 @@ def would_be_lost(inputs: Inputs) -> bool:
         # The command says what is wrong with the policy.
         return False
     for name in found:
-        print(printable(f"ignored: {name}"))
+        print(printable(f"not committed as it is: {name}"))
     return bool(found)
 
 
@@ -110,7 +110,7 @@ def run(environ: Mapping[str, str]) -> int:
     with no_commands():
         if would_be_lost(inputs):
             raise WrongInputError(
-                "git ignores the originals, which would be lost: let it see them, or say originals: none"
+                "git ignores or changes the originals, which would be lost: let it see them, or say originals: none"
             )
         code, document = compress(inputs)
         done = stats_of(document)

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessioncompress.errors import failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.store.beside import size_of
@@ -80,6 +80,20 @@ def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         # No journal, or none that says so: a run will see.
         return False
+
+
+def check_originals(path: Path, policy: Policy) -> None:
+    """Raise Damaged where there are fewer originals than the newest run left; of a skipped file none is read."""
+    import orjson
+
+    files = beside_of(path, policy)
+    try:
+        wanted = int(orjson.loads(last_line(files.journal))["storeSize"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if (there := size_of(files.originals) or 0) < wanted:
+        what = f"{wanted - there:,} of its {wanted:,} bytes are missing"
+        raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy="Put a copy of it back from a backup.")
 
 
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:

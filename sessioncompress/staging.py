@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
@@ -21,6 +21,10 @@ _LONGEST = 3600
 """Seconds. An older patch is of a run that is over, whoever has its process's number now."""
 
 
+_ATTRIBUTES = ("text", "eol", "crlf", "working-tree-encoding")
+_OFF = ("unspecified", "unset")
+
+
 def put_aside() -> frozenset[str]:
     """Return the absolute paths of the files that a run of pre-commit has set back to what of them is staged.
 
@@ -32,7 +36,9 @@ def put_aside() -> frozenset[str]:
         patches = [entry.path for entry in os.scandir(home) if _is_at_work(entry.name)]
     except OSError:
         return frozenset()
-    names = b"".join(_git(["apply", "--numstat", "-z", "--", patch]) for patch in patches).split(b"\0")
+    # What the user wants of white space in a patch is no concern of a look at its names.
+    asked = ["apply", "--whitespace=nowarn", "--numstat", "-z", "--"]
+    names = b"".join(_git([*asked, patch]) for patch in patches).split(b"\0")
     return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
 
 
@@ -75,20 +81,46 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
     files = sorted({file for each in stores for file in _of(each) if os.path.lexists(file)})
     if not files:
         return []
+    for changed in altered(os.fspath(each.originals) for each in stores):
+        what = "git would change its bytes, since .gitattributes call it a text"
+        raise FileFailed(what, where=changed, state=_STATE, remedy="Add '*.zst -text' to .gitattributes, at its end.")
     add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
     said = _git(["--literal-pathspecs", *add, *files], _REMEDY)
     # A name may hold the end of a line, which git prints as it is.
     return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
 
 
-def _git(arguments: Sequence[str | Path], remedy: str = "Look what git says of it, and run again.") -> bytes:
+def altered(originals: Iterable[str], folder: Path | None = None) -> list[str]:
+    """Return which originals would be others in a commit: git converts ends of lines.
+
+    Where it is to tell text from bytes by itself, it knows them for bytes. A folder that they are named from may be
+    anyone's. Raises FileFailed, as in no repository.
+    """
+    where: list[str | Path] = ["-c", "safe.directory=*", "-C", folder] if folder else []
+    said = _git([*where, "check-attr", "--stdin", "-z", *_ATTRIBUTES], given=b"\0".join(map(os.fsencode, originals)))
+    fields = os.fsdecode(said).split("\0")[:-1]
+    found: dict[str, dict[str, str]] = {}
+    for name, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+        found.setdefault(name, {})[attribute] = value
+    return [name for name, values in found.items() if _is_text(values)]
+
+
+def _is_text(values: Mapping[str, str]) -> bool:
+    text, eol, older, encoding = (values[attribute] for attribute in _ATTRIBUTES)
+    implied = text == "unspecified" and (eol in ("lf", "crlf") or older in ("set", "input"))
+    return text == "set" or implied or encoding not in _OFF
+
+
+def _git(
+    arguments: Sequence[str | Path], remedy: str = "Look what git says of it, and run again.", *, given: bytes = b""
+) -> bytes:
     """Return what git printed. Raises FileFailed where it failed."""
     # Imported here: hardly any run calls git.
     import subprocess
 
     with failing("git", _STATE):
         # No shell reads the names, and the user's own git is meant.
-        done = subprocess.run(["git", *arguments], capture_output=True, check=False)  # noqa: S603, S607
+        done = subprocess.run(["git", *arguments], input=given, capture_output=True, check=False)  # noqa: S603, S607
     if done.returncode:
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise FileFailed(f"git fails: {said}", where=arguments[-1], state=_STATE, remedy=remedy)

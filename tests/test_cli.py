@@ -1248,6 +1248,17 @@ def test_restore_without_that_policy_leaves_them_to_git_too(session: Path) -> No
     assert ignore.read_bytes() == before
 
 
+def test_originals_that_an_earlier_run_hid_are_shown(session: Path) -> None:
+    """Also where the session has nothing due, which nothing but a look leaves as it is."""
+    (session.parent / ".git").mkdir()
+    assert run("compress", session).exit_code == 0
+    ignore = session.parent / ".sessioncompress" / ".gitignore"
+    assert run("compress", "--commit-originals", "--dry-run", session).exit_code == 0
+    assert ignore.read_bytes() == b"*\n"
+    assert run("compress", "--commit-originals", session).exit_code == 0
+    assert ignore.read_bytes() != b"*\n"
+
+
 def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
     """What lies beside can be read without this tool."""
     zstd = shutil.which("zstd")

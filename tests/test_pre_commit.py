@@ -152,6 +152,19 @@ def test_damage_is_an_error_and_stops_no_other(repository: Repository) -> None:
     assert other.stat().st_size < len(ORIGINAL)
 
 
+@pytest.mark.parametrize("check", [[], ["--check"]], ids=["rewrite", "check"])
+def test_a_session_that_became_small_still_needs_its_originals(repository: Repository, check: list[str]) -> None:
+    """It is under the threshold now, and no run opens it any more."""
+    assert run(NAME).exit_code == 1
+    assert (repository.folder / NAME).stat().st_size < 100 * 1024
+    beside(repository.folder / NAME).originals.unlink()
+    done = run(*check, NAME)
+    assert done.exit_code == 5
+    assert "bytes are missing" in done.stderr
+    (repository.folder / "compression.json").write_text('{"session": {"keepBackup": false}}')
+    assert run(*check, NAME).exit_code == 5
+
+
 def test_originals_are_staged_where_the_policy_says_so(repository: Repository) -> None:
     """With the session's own file left to the user; also where an earlier run, or nobody, has staged them."""
     (repository.folder / "compression.json").write_text(COMMITTED)
@@ -166,6 +179,15 @@ def test_originals_are_staged_where_the_policy_says_so(repository: Repository) -
     assert run(NAME).exit_code == 0
     assert repository.staged() == expected
     assert run("--check", NAME).exit_code == 0
+
+
+def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) -> None:
+    """When the policy begins to say so, and the session itself has nothing due."""
+    assert run(NAME).exit_code == 1
+    (repository.folder / "compression.json").write_text('{"session": {"commitOriginals": true}}')
+    assert run("--check", NAME).exit_code == 3
+    assert run(NAME).exit_code == 0
+    assert repository.staged() >= STORE
 
 
 def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -> None:

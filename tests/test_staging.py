@@ -88,6 +88,35 @@ def absolute(path: Path) -> str:
     return str(path.absolute())
 
 
+ATTRIBUTES = {
+    "* text": True,
+    "* text eol=lf": True,
+    "* eol=lf": True,
+    "*.zst crlf": True,
+    "* working-tree-encoding=UTF-16": True,
+    "* text=auto eol=crlf": False,
+    "* text\n*.zst binary": False,
+    "* text\n*.zst -text": False,
+    "*.jsonl text": False,
+    "* -text eol=lf": False,
+    "*.zst filter=lfs diff=lfs merge=lfs -text": False,
+}
+
+
+@pytest.mark.parametrize(("attributes", "stops"), ATTRIBUTES.items(), ids=map(repr, ATTRIBUTES))
+def test_originals_that_git_would_change_are_not_staged(repository: Repository, attributes: str, stops: bool) -> None:
+    """It takes a carriage return out of what it is told is a text, which no clone gets back."""
+    files = store("a.jsonl")
+    files.originals.write_bytes(b"\x28\xb5\x2f\xfd\0\r\n\r\n")
+    Path(".gitattributes").write_text(f"{attributes}\n")
+    if not stops:
+        assert len(stage([files], dry_run=True)) == 2
+        return
+    with pytest.raises(FileFailed, match="git would change its bytes"):
+        stage([files], dry_run=False)
+    assert repository.staged() == set()
+
+
 def patch(repository: Repository, home: Path, name: str) -> None:
     """Write a patch of what is not staged as pre-commit does."""
     home.mkdir(exist_ok=True)
@@ -121,6 +150,16 @@ def test_what_pre_commit_has_put_aside_is_known(repository: Repository, tmp_path
     refuse_if_put_aside(other, aside)
     with pytest.raises(Refused, match="not staged"):
         refuse_if_put_aside(files, aside)
+
+
+def test_white_space_that_the_user_forbids_does_not_matter(repository: Repository, tmp_path: Path) -> None:
+    """Git itself puts the patch back for pre-commit without a look at it."""
+    files = store("a.jsonl")
+    repository.commit()
+    files.journal.write_text("more \n")
+    repository.git("config", "apply.whitespace", "error")
+    patch(repository, tmp_path / "pre-commit", f"patch{int(time.time())}-{os.getpid()}")
+    assert put_aside() == {absolute(files.journal)}
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])

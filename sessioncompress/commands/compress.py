@@ -24,6 +24,7 @@ from sessioncompress.commands.options import (
     PROJECT,
     Policies,
     errors_end_it,
+    show_originals,
 )
 from sessioncompress.commands.output import cut_short, echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
@@ -98,6 +99,7 @@ def compress(
 
     def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
+        show_originals(found.path, policy, rehearse=rehearse)
         if (skipped := gate.skip(found.path, policy, force=force)) is not None:
             return archive.Settled(skipped)
         from sessioncompress.compress import compress_session

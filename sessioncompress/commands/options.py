@@ -168,6 +168,19 @@ class Policies:
         return self._known[folder]
 
 
+def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
+    """Let git see what is to be committed with a session, also where an earlier run hid it and none is due.
+
+    Raises FileFailed.
+    """
+    if rehearse or not policy.commit_originals:
+        return
+    from sessioncompress.places import beside_of
+    from sessioncompress.store.folder import show_to_git
+
+    show_to_git(beside_of(path, policy).folder)
+
+
 def _warn_of(file: Path) -> None:
     """Say once what of a policy file nothing heeds."""
     warned = click.get_current_context().meta.setdefault(__name__, set())

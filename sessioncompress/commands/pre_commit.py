@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for, show_originals
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from sessioncompress.store.beside import Beside
 
 
-@click.command("pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only)")
+@click.command(
+    "pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only --diff-filter=d)"
+)
 @FILES
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @CONFIG
@@ -40,7 +42,9 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
     def work(found: Found) -> CompressionStats:
         if aside:
             staging.refuse_if_put_aside(_beside(found.path, policies[found]), aside)
+        show_originals(found.path, policies[found], rehearse=check)
         if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
+            gate.check_originals(found.path, policies[found])
             return skipped
         from sessioncompress.compress import compress_session
 

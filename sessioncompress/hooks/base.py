@@ -20,7 +20,7 @@ class AgentHooks(Protocol):
     """The agent's name, as messages say it."""
 
     def file(self) -> Path:
-        """Return where the hooks go."""
+        """Return where the hooks go. Raises FileFailed where no home is known."""
 
     def programs(self, text: str) -> list[str]:
         """Return the programs that hooks of ours in the text start: none where there are no such hooks."""

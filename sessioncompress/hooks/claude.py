@@ -11,6 +11,7 @@ from sessioncompress.errors import Refused
 from sessioncompress.hooks import settings
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import program_of, shell_line
+from sessioncompress.hooks.state import at_home
 
 _WRITING = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
 """The tools that write files, or may: a shell, and those of other programs."""
@@ -28,7 +29,7 @@ class Claude:
 
     def file(self) -> Path:
         """Return the user's settings: those of a project are for others too, who have no such program."""
-        return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser() / "settings.json"
+        return at_home(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"
 
     def programs(self, text: str) -> list[str]:
         """Return the programs that our hooks start."""
@@ -61,7 +62,7 @@ class Claude:
     def _document(self, text: str) -> dict[str, Any]:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._refused(f"it is no JSON ({error})", _REMEDY) from error
         if not isinstance(document, dict):
             raise self._refused("it holds no JSON object", _REMEDY)

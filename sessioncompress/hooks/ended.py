@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def start(raw: bytes) -> None:
         log.note("ended", f"the agent names no session that is there: {session}")
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
-        command("compress", session),
+        # By its absolute path: pi names one as its --session-dir does.
+        command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
         # Of a session of its own, so that what ends the agent's processes does not end it; in no folder of anyone's.
         start_new_session=True,
         cwd="/",
@@ -73,5 +75,22 @@ def _compressed(session: Path, deadline: float) -> str:
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
-    while time.time() - session.lstat().st_mtime < QUIET_SECONDS and time.monotonic() < deadline:
+    """Wait until nothing changes any more, by the file's time, or by our own clock where that one is ahead of it.
+
+    Raises InUse where that does not come, and FileFailed.
+    """
+    from sessioncompress.errors import NOT_CHANGED, InUse, failing
+
+    seen: object = None
+    since = time.monotonic()
+    while True:
+        with failing(session):
+            found = session.lstat()
+        if seen != (seen := (found.st_mtime_ns, found.st_size)):
+            since = time.monotonic()
+        if max(time.time() - found.st_mtime, time.monotonic() - since) >= QUIET_SECONDS:
+            return
+        if time.monotonic() > deadline:
+            what, remedy = "it still changes", "Its next end, or 'sessioncompress compress', does it."
+            raise InUse(what, where=session, state=NOT_CHANGED, remedy=remedy)
         time.sleep(_POLL_SECONDS)

@@ -17,7 +17,7 @@ from sessioncompress.store.beside import JOURNAL, Beside
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:
-    """Return those of the markers that were put into this session, or name an original beside sessions of its folder.
+    """Return those of the markers that name an original beside sessions of the folder, or else were put into this one.
 
     In that folder lie the sessions, too, of which this one is a fork; what a subagent reads and writes is of its own
     session. Raises SessionCompressError and OSError.
@@ -28,9 +28,12 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
     journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
     named = {each: marker.references(each) for each in found}
+    if ours := [each for each, refs in named.items() if _are_named(refs, journals_there)]:
+        # One is enough to refuse a call: that the others take long, or cannot be known, must not let it run.
+        return ours
     bare = [each for each, refs in named.items() if not refs]
-    ours = set(_put_in(bare, session, beside)) if bare else set()
-    return [each for each, refs in named.items() if each in ours or _are_named(refs, journals_there)]
+    put_in = set(_put_in(bare, session, beside)) if bare else set()
+    return [each for each in bare if each in put_in]
 
 
 def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:

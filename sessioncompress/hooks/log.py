@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from sessioncompress.errors import FileFailed
 from sessioncompress.hooks import state
 from sessioncompress.printable import printable
 from sessioncompress.store import durable
@@ -26,7 +27,7 @@ def note(hook: str, text: str) -> None:
     """Add a line. Where that cannot be done nothing happens: a hook never fails."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = printable(f"{at} {hook}: {text}")[:_LONGEST] + "\n"
-    with suppress(OSError):
+    with suppress(OSError, FileFailed):
         fd = _opened(file())
         try:
             durable.write_all(fd, line.encode())

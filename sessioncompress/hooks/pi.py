@@ -10,6 +10,7 @@ from pathlib import Path
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import command
+from sessioncompress.hooks.state import at_home
 from sessioncompress.marker import PREFIX
 from sessioncompress.version import VERSION
 
@@ -25,7 +26,7 @@ class Pi:
 
     def file(self) -> Path:
         """Return the extension, among those that are loaded in every project."""
-        agent = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
+        agent = at_home(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent")
         return agent / "extensions" / "sessioncompress.ts"
 
     def programs(self, text: str) -> list[str]:

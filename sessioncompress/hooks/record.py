@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sessioncompress.errors import FileFailed
 from sessioncompress.hooks import state
 from sessioncompress.store import durable
 from sessioncompress.store.put import put
@@ -32,12 +33,12 @@ def load(file: Path) -> Record:
     try:
         document = json.loads(place(file).read_bytes())
         return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, FileFailed, ValueError, KeyError, TypeError):
         return Record()
 
 
 def keep(file: Path, record: Record) -> None:
-    """Write the record of a file, or remove it where it is empty. Raises OSError."""
+    """Write the record of a file, or remove it where it is empty. Raises OSError and FileFailed."""
     if record == Record():
         durable.remove(place(file))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, IsALink, Refused
+from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import FOLDER
 from sessioncompress.store.lock import open_file
@@ -34,6 +34,16 @@ def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> 
             # Another of us, at work on another session, has just found the folder empty and removed it.
             missing = error
     raise missing
+
+
+def show_to_git(folder: Path) -> None:
+    """Let git see what an earlier run hid from it, where no run may come that writes there. Raises FileFailed."""
+    if folder.is_symlink():
+        return
+    with failing(folder, "What lies in it is complete, but git may not see it."):
+        if _read_ignore(folder) in (_IGNORE_ALL, b""):
+            durable.remove(folder / _IGNORE)
+            _write_ignore(folder, _IGNORE_PASSING)
 
 
 def refuse_linked_folder(folder: Path) -> None:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHELL = ("--noprofile", "--norc", "-eo", "pipefail")
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _PYTHON = """#!/bin/sh
-if [ "$1 $2" = "-m venv" ]; then exec {python} -m venv --without-pip "$3"; fi
+if [ "$1 $2 $3" = "-P -m venv" ]; then exec {python} -P -m venv --without-pip "$4"; fi
 exec {python} "$@"
 """
 _PIP = """

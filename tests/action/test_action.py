@@ -107,6 +107,18 @@ def test_it_installs_for_real(repository: Repository, tmp_path: Path) -> None:
     assert re.fullmatch(r"sessioncompress, version [\d.]+\n", command(real, "--version"))
 
 
+@pytest.mark.parametrize("name", ["logging.py", "pip/__main__.py"])
+def test_no_module_of_the_repository_is_taken_for_one_of_pythons(repository: Repository, job: Job, name: str) -> None:
+    """Both steps begin in the workspace, where anybody's project lies."""
+    module = repository.folder / name
+    module.parent.mkdir(exist_ok=True)
+    module.with_name("__init__.py").touch()
+    module.write_text("raise SystemExit('the workspace was imported')")
+    done = job.use(USED)
+    assert done.exit_code == 0, done.log
+    assert job.pip_log.exists()
+
+
 def test_python_too_old_is_said(job: Job) -> None:
     """With the step that helps; nothing is installed."""
     python = job.temp / "bin" / "python3"
@@ -200,7 +212,7 @@ def test_originals_that_git_would_not_take_are_an_error(repository: Repository, 
     (repository.folder / file).write_text(rules)
     done = job.use(USED)
     assert done.exit_code == 2
-    assert "::error title=sessioncompress::git ignores the originals, which would be lost" in done.log
+    assert "::error title=sessioncompress::git ignores or changes the originals, which would be lost" in done.log
     assert f"{FIRST.replace('2026', '.sessioncompress/2026')}.zst ({file}:" in done.log
     assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
     assert job.use({**USED, "originals": "none"}).exit_code == 0

@@ -24,9 +24,48 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 def test_each_is_named_with_its_rule(repository: Repository) -> None:
     """Also where the session itself is named, not its folder."""
-    said = ["sessions/.sessioncompress/a.jsonl.zst (.gitignore:1: .sessioncompress)"]
+    files = ("a.jsonl.zst", "a.refs.jsonl")
+    said = [f"sessions/.sessioncompress/{name} (.gitignore:1: .sessioncompress)" for name in files]
     assert hidden(["sessions"], "", "low-cost") == said
     assert hidden(["sessions/a.jsonl", "sessions"], "", "") == said
+
+
+def test_a_journal_alone_is_named(repository: Repository) -> None:
+    """Without it the originals bring nothing back."""
+    Path(".gitignore").write_text("*.refs.jsonl\n")
+    assert hidden(["sessions"], "", "") == ["sessions/.sessioncompress/a.refs.jsonl (.gitignore:1: *.refs.jsonl)"]
+
+
+def test_each_is_judged_by_its_own_repository(repository: Repository, tmp_path: Path) -> None:
+    """One outside of all, or in another, hides no later one; what ignores a nested repository is not in its commits."""
+    outside = tmp_path / "outside" / "a.jsonl"
+    outside.parent.mkdir()
+    outside.write_bytes(b"{}\n")
+    assert len(hidden([str(outside), "sessions"], "", "")) == 2
+    Path(".gitignore").write_text("state\n")
+    state = Repository(Path("state").absolute()).folder / "a.jsonl"
+    state.write_bytes(fixture("pi-anthropic.jsonl"))
+    assert hidden(["state"], "", "") == []
+    (state.parent / ".gitignore").write_text("*.zst\n")
+    assert hidden(["state"], "", "") == ["state/.sessioncompress/a.jsonl.zst (.gitignore:1: *.zst)"]
+
+
+def test_originals_that_git_would_change_are_named(repository: Repository) -> None:
+    """Those of the session's own repository, by its own attributes."""
+    Path(".gitignore").unlink()
+    Path(".gitattributes").write_text("* text eol=lf\n")
+    (said,) = hidden(["sessions"], "", "")
+    assert said.startswith("sessions/.sessioncompress/a.jsonl.zst (.gitattributes")
+    Path(".gitattributes").write_text("* text=auto\n")
+    assert hidden(["sessions"], "", "") == []
+
+
+def test_a_repository_of_another_user_is_asked_too(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a job's container, where git does nothing else until it is told to trust it."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert len(hidden(["sessions"], "", "")) == 2
+    Path(".gitattributes").write_text("* text\n")
+    assert len(hidden(["sessions"], "", "")) == 3
 
 
 def test_a_folder_of_the_policys_own_is_its_users_business(repository: Repository) -> None:

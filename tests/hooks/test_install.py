@@ -198,6 +198,7 @@ REFUSED = {
     "a byte order mark": b'\xef\xbb\xbf{"a": 1}',
     "no UTF-8": b'{"a": "\xff"}',
     "a list": b"[]",
+    "too deep": b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}",
     "hooks that are none": b'{"hooks": []}',
     "an event that is none": b'{"hooks": {"SessionEnd": {}}}',
 }
@@ -312,6 +313,20 @@ def test_a_path_with_spaces_is_quoted(settings: Path, home: Path, monkeypatch: p
     assert f"{python}, which is there" in hook("status", "claude").output
     python.unlink()
     assert os.waitstatus_to_exitcode(os.system(f"{line} 2>&-")) == 0, "gone, it fails no agent"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_without_a_home_that_is_said(agent: str, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """And where only the agent's folder is known, that what was put in cannot be noted."""
+    monkeypatch.setattr("os.path.expanduser", str)
+    monkeypatch.chdir(home)
+    before = everything(home)
+    for action in ("status", "install", "uninstall"):
+        assert "no home folder is known" in hook(action, agent, fails=3).output
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "pi"))
+    assert "no home folder is known" in hook("install", agent, "--yes", fails=3).output
+    assert everything(home) == before
 
 
 @pytest.mark.parametrize("words", [(), ("install",), ("install", "codex"), ("remove", "claude")])

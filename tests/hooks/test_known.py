@@ -72,5 +72,6 @@ def test_a_damaged_journal_is_an_error_only_where_it_must_be_read(tmp_path: Path
     (journal,) = (tmp_path / ".sessioncompress").glob("*.refs.jsonl")
     journal.write_bytes(b"[]\n" + journal.read_bytes())
     assert known(markers(session)[:1], session) == markers(session)[:1]
+    assert known(["[[sessioncompress: 77 lines, 9.9 KB]]", *markers(session)[:1]], session) == markers(session)[:1]
     with pytest.raises(SessionCompressError):
         known(["[[sessioncompress: 77 lines, 9.9 KB]]"], session)

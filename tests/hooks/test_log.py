@@ -49,3 +49,12 @@ def test_a_relative_state_folder_does_not_count(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("XDG_STATE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert log.file() == tmp_path / ".local" / "state" / "sessioncompress" / "hook.log"
+
+
+def test_without_a_home_nothing_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container whose user nobody knows; the project's folder gets no `~`."""
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr("os.path.expanduser", str)
+    monkeypatch.chdir(tmp_path)
+    log.note("guard", "one")
+    assert list(tmp_path.iterdir()) == []

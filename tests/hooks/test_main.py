@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.hooks import ended as ended_module
 from sessioncompress.hooks.ended import QUIET_SECONDS
 from tests.hooks.calls import INVENTED, ROOT, call, compressed, logged, markers, run
 from tests.runs import fixture
@@ -116,6 +117,13 @@ def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None
     assert session.stat().st_size < len(fixture("claude-code.jsonl"))
 
 
+def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
+    """Pi names its file as --session-dir was given, and hooks start where it works."""
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    (tmp_path / "session.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    assert " smaller; " in ended(Path("../session.jsonl"), tmp_path / "state")
+
+
 def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> None:
     """One after the other; that one of them is no session stops none."""
     session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
@@ -163,6 +171,37 @@ def test_a_session_that_is_held_open_is_waited_for(tmp_path: Path) -> None:
     while " smaller; " not in logged(tmp_path / "state"):
         assert time.monotonic() < until, logged(tmp_path / "state")
         time.sleep(0.05)
+
+
+def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent was started again at once; it is not rewritten under it when the time is up."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    monkeypatch.setattr(ended_module, "MOST_SECONDS", 0)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ended_module.compress(session)
+    assert "it still changes" in logged(tmp_path / "state")
+    assert session.read_bytes() == fixture("claude-code.jsonl")
+
+
+def test_a_time_that_lies_ahead_is_not_waited_for(tmp_path: Path) -> None:
+    """Of a file server whose clock is ahead, or a restored copy."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    os.utime(session, (time.time() + 3600,) * 2)
+    assert "session.jsonl: " in ended(session, tmp_path / "state")
+
+
+def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be found stops none of the others."""
+    folder = tmp_path / "session" / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-1.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ended_module.compress(tmp_path / "session.jsonl")
+    assert "session.jsonl: no such file" in logged(tmp_path / "state")
+    assert " smaller; " in logged(tmp_path / "state")
 
 
 def test_a_policy_that_says_no_is_heeded(tmp_path: Path) -> None:
