@@ -9,9 +9,11 @@ from pathlib import Path
 
 from sessioncompress import homes, marker
 from sessioncompress.config import policy_for
+from sessioncompress.errors import UsageError
 from sessioncompress.jsonl import pieces
 from sessioncompress.lookup import mentions
 from sessioncompress.places import beside_of
+from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import JOURNAL, Beside
 
@@ -22,7 +24,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     In that folder lie the sessions, too, of which this one is a fork; what a subagent reads and writes is of its own
     session. Raises SessionCompressError and OSError.
     """
-    policy = policy_for(session, None, None)
+    policy = _policy_of(session)
     beside = beside_of(session, policy)
     own = [beside_of(each, policy).journal for each in (session, *homes.subagents(session))]
     neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
@@ -34,6 +36,14 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     bare = [each for each, refs in named.items() if not refs]
     put_in = set(_put_in(bare, session, beside)) if bare else set()
     return [each for each in bare if each in put_in]
+
+
+def _policy_of(session: Path) -> Policy:
+    """Return the policy of a session; one with an error, which every run tells of, must not switch the guard off."""
+    try:
+        return policy_for(session, None, None)
+    except UsageError:
+        return BALANCED
 
 
 def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:

@@ -51,6 +51,13 @@ def test_in_a_backup_folder(tmp_path: Path) -> None:
     assert known(markers(session)[:1], session) == markers(session)[:1]
 
 
+def test_under_a_policy_with_an_error(tmp_path: Path) -> None:
+    """Every run says what is wrong with it; the guard goes by where most have what lies beside."""
+    session = compressed(tmp_path)
+    (tmp_path / "compression.json").write_text('{"session": {"protectToken": 1}}')
+    assert known([INVENTED, *markers(session)[:1]], session) == markers(session)[:1]
+
+
 def test_one_that_names_no_original_if_a_run_put_it_there(tmp_path: Path) -> None:
     session = compressed(tmp_path, keep_backup=False)
     ours = markers(session)[0]
