@@ -39,7 +39,8 @@ def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
 
     Whoever owns it: in a container that is another than the job's user, whom a later step may have git trust.
     """
-    asked = ["git", "-c", "safe.directory=*", "-C", str(folder), "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
+    git = ["git", "-c", "safe.directory=*", "-C", str(folder)]
+    asked = [*git, "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
     stdin = b"\0".join(map(os.fsencode, names))
     # No shell reads the names, and the job's own git is meant.
     said = subprocess.run(asked, input=stdin, capture_output=True, check=False).stdout  # noqa: S603
