@@ -140,7 +140,16 @@ def _goes_on(read: Survey) -> bool:
         return False
     if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts):
         return False
+    if _turns_by_prompts(lines, shape.live):
+        return False
     return all(call != NO_CALL or not lines.answers[number] for number, call in enumerate(_asked(lines)))
+
+
+def _turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
+    """Say whether only the lack of user lines, which may stand before or come later, makes turns of prompts."""
+    return any(lines.facts[number].prompt for number in live) and all(
+        lines.roles[number] is not Role.USER for number in live
+    )
 
 
 def _asked(lines: Lines) -> Sequence[int]:
@@ -156,7 +165,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     """
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)
-    if not 0 < first < len(lines) or sum(new.sizes) + before.size != size:
+    if not 0 < first < len(lines) or sum(new.sizes) + before.size != size or _turns_by_prompts(lines, live):
         return NO_PREFIX
     ours = frozenset(before.behind)
     behind = [number for number in range(first, len(lines)) if rewritten[number] or _hex(lines.digests[number]) in ours]

@@ -20,13 +20,29 @@ from sessioncompress import compress as module
 from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, digest_of_prefix
+from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
-from tests.runs import EAGER, MTIME, append, compress, compress_again, disk, journal_of, reading_again, restore, write
+from tests.rollout import Rollout
+from tests.runs import (
+    EAGER,
+    MTIME,
+    append,
+    compress,
+    compress_again,
+    disk,
+    journal_of,
+    reading_again,
+    restore,
+    split,
+    survey_of,
+    write,
+)
 
 LONG = 12
 """Turns before the first run: so many that what comes later does not make the session twice as large."""
@@ -188,6 +204,28 @@ WHOLE: dict[str, Callable[[PiSession, Path], None]] = {
     "twice as large": _grows,
     "another version": _is_by_another_version,
 }
+
+
+def test_prompts_without_user_lines_are_no_turns(tmp_path: Path) -> None:
+    """Codex tells the model of a subagent as a user would: behind the boundary such prompts stand alone."""
+    policy = replace(EAGER, turn_threshold_before_compress=4, protect_tokens=8000)
+    made, rng = Rollout(), random.Random(1)
+    made.user("Do all of it.")
+    for _ in range(60):
+        made.run("cat a.py", texts.python_source(rng, 30))
+    path = write(tmp_path, made.bytes())
+    compress(path, policy)
+    before = made.lines()
+    for number in range(6):
+        made.run("true", "ok")
+        made.message("user", [{"type": "input_text", "text": f"<subagent_notification>{number}"}])
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(before) :]))
+    found = survey_of(path.read_bytes())
+    protected = standings(found.lines, found.shape, policy).index(Standing.PROTECTED)
+    recent = split(path.read_bytes())[protected:]
+    assert compress_session(path, policy).turns == 1
+    assert split(path.read_bytes())[protected:] == recent
 
 
 @pytest.mark.parametrize("name", WHOLE)
