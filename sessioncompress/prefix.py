@@ -140,7 +140,7 @@ def _goes_on(read: Survey) -> bool:
         return False
     if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts):
         return False
-    if _turns_by_prompts(lines, shape.live):
+    if _turns_by_prompts(lines, shape.live) or _leaves(lines, shape.live):
         return False
     return all(call != NO_CALL or not lines.answers[number] for number, call in enumerate(_asked(lines)))
 
@@ -150,6 +150,12 @@ def _turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
     return any(lines.facts[number].prompt for number in live) and all(
         lines.roles[number] is not Role.USER for number in live
     )
+
+
+def _leaves(lines: Lines, live: Sequence[int]) -> bool:
+    """Say whether a line behind the first one hangs on none of these: Claude Code's path goes on in time without it."""
+    names = frozenset(lines.ids)
+    return any(lines.parents[number] and lines.parents[number] not in names for number in live[1:])
 
 
 def _asked(lines: Lines) -> Sequence[int]:

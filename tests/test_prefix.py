@@ -27,7 +27,7 @@ from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from tests import texts
-from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
+from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
 from tests.rollout import Rollout
 from tests.runs import (
     EAGER,
@@ -204,6 +204,26 @@ WHOLE: dict[str, Callable[[PiSession, Path], None]] = {
     "twice as large": _grows,
     "another version": _is_by_another_version,
 }
+
+
+def test_claude_code_going_back_is_seen(tmp_path: Path) -> None:
+    """Its path goes on in time where a parent is missing, but this one stands in what is finished."""
+    made, rng = ClaudeSession(), random.Random(1)
+    places = []
+    for _ in range(LONG):
+        places.append(made.user("Go on."))
+        made.step("Read", {"file_path": "/a.py"}, texts.python_source(rng, 20))
+        made.respond(texts.prose(rng, 2))
+    path = write(tmp_path, made.bytes())
+    compress(path)
+    before = made.lines()
+    made.branch(places[2])
+    made.turn(2)
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(before) :]))
+    with counting() as read:
+        assert compress_session(path, EAGER).turns == 5
+    assert read
 
 
 def test_prompts_without_user_lines_are_no_turns(tmp_path: Path) -> None:
