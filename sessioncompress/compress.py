@@ -24,7 +24,7 @@ from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of
+from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of, taking
 from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
@@ -312,7 +312,7 @@ class _Run:
         unread, lines = self._part.prefix.size, applied.lines
         rewritten = {(lines.sizes[number], lines.digests[number]) for number in applied.changed} if unread else set()
         with sink.reader() as file:
-            digest = digest_of_prefix(file, found.size, unread, rewritten)
+            digest = digest_of_prefix(file, found.size, unread, rewritten, taking(view, lines))
         return found._replace(digest=digest)
 
     def _run_record(

@@ -7,6 +7,7 @@ need not read them. Whatever would make it judge otherwise of the rest sends it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -28,6 +29,7 @@ from sessioncompress.model import NO_PREFIX, Line, Prefix, Role
 from sessioncompress.pairs import NO_CALL, asked
 from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
+from sessioncompress.splice import literal
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.survey import read_line, unchangeable
@@ -236,19 +238,41 @@ def _hex(digest: int) -> str:
     return f"{digest:016x}"
 
 
-def digest_of_prefix(file: BinaryIO, size: int, unread: int, rewritten: Container[tuple[int, int]]) -> str:
+def digest_of_prefix(
+    file: BinaryIO,
+    size: int,
+    unread: int,
+    rewritten: Container[tuple[int, int]],
+    takes: Callable[[bytes], bool] = lambda _: False,
+) -> str:
     """Return the XXH3-128 of the first bytes of a new session, of which this run did not read so many.
 
     `rewritten` holds size and XXH3-64 of the lines that it rewrote. Raises NotFinished where one of them stands among
-    those that it did not read: restore could not tell them apart.
+    those that it did not read, for restore could not tell them apart, or where one of those `takes` an id.
     """
     found = xxh3_128()
     position = 0
     while position < max(size, unread):
         raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, _CHUNK))
-        if position < unread and (len(raw), xxh3_64_intdigest(raw)) in rewritten:
+        if position < unread and ((len(raw), xxh3_64_intdigest(raw)) in rewritten or takes(raw)):
             raise NotFinished
         position += len(raw)
         if position <= size:
             found.update(raw)
     return found.hexdigest()
+
+
+def taking(view: View, new: Lines) -> Callable[[bytes], bool]:
+    """Return what says of a line whether it has a call that goes by an id which a run made by cutting others."""
+    ids = frozenset(new.calls.columns[0]).difference(view.lines.calls.columns[0])
+    if not ids:
+        return lambda _: False
+    written = re.compile(b"|".join(re.escape(literal(name)[:-1]) for name in ids))
+
+    def takes(raw: bytes) -> bool:
+        if not written.search(raw):
+            return False
+        line = read_line(raw, view.form.reader())
+        return line.answers in ids or any(call.name in ids for call in line.calls)
+
+    return takes

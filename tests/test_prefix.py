@@ -27,15 +27,17 @@ from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from tests import texts
-from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
+from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
 from tests.rollout import Rollout
 from tests.runs import (
     EAGER,
     MTIME,
     append,
+    calls,
     compress,
     compress_again,
     disk,
+    entries,
     journal_of,
     reading_again,
     restore,
@@ -204,6 +206,30 @@ WHOLE: dict[str, Callable[[PiSession, Path], None]] = {
     "twice as large": _grows,
     "another version": _is_by_another_version,
 }
+
+
+def test_no_id_is_cut_to_one_that_is_taken(tmp_path: Path) -> None:
+    """Where ids begin anew, two calls would go by one: the one that is not read may have it already."""
+    made = ResponsesSession()
+    for number in range(LONG):
+        _thinks_and_reads(made, f"call_{number}|fc_{number}a")
+    path = write(tmp_path, made)
+    compress(path)
+    for number in range(3):
+        _thinks_and_reads(made, f"call_{number}|fc_{number}b")
+    append(path, made)
+    compress(path)
+    names = [part["id"] for part in calls(entries(path.read_bytes()))]
+    assert "call_0" in names
+    assert len(set(names)) == len(names)
+
+
+def _thinks_and_reads(made: PiSession, call: str) -> None:
+    rng = random.Random(call)
+    made.user("Go on.")
+    use = Use("read", {"path": f"{call}.py"}, texts.python_source(rng, 20), call_id=call)
+    made.parallel([use], thinking=texts.prose(rng, 6))
+    made.assistant(texts.prose(rng, 2))
 
 
 def test_claude_code_going_back_is_seen(tmp_path: Path) -> None:
