@@ -24,7 +24,7 @@ from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of, taking
+from sessioncompress.prefix import NotFinished, Part, behind, can_follow, digest_of_prefix, prefix_of, taking
 from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
@@ -197,6 +197,9 @@ class _Run:
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
                 if not self._pays(attempt):
                     return self._unchanged(view, planned, max(self._gain(attempt), 0))
+                if part.prefix.size and not can_follow(run.prefix):
+                    # The next run would read all of it, and find more to do though nothing was added.
+                    raise NotFinished
                 if rehearsing and not self._dry_run:
                     rehearsed = True
                     continue

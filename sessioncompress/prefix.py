@@ -117,7 +117,7 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
     prefix = run.prefix
     if run.version != VERSION or run.policy != config.differences(policy):
         return None
-    if session.size < prefix.size or prefix.size > prefix.whole * _GROWTH:
+    if session.size < prefix.size or not can_follow(prefix):
         return None
     form = format_named(prefix.form)
     lines, reader, found = Lines(), form.reader(), xxh3_128()
@@ -133,6 +133,11 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
         return None
     known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
     return Part(session, known, journal, found.hexdigest())
+
+
+def can_follow(prefix: Prefix) -> bool:
+    """Say whether the next run can begin behind what a run finished."""
+    return 0 < prefix.size <= prefix.whole * _GROWTH
 
 
 def _goes_on(read: Survey) -> bool:
