@@ -20,7 +20,7 @@ from sessioncompress.compressors import View
 from sessioncompress.documents import pieces_of, with_updates
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
-from sessioncompress.formats import format_named
+from sessioncompress.formats import NAMES, format_named
 from sessioncompress.formats.base import Format, Reader
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 from sessioncompress.lines import Lines, Survey
@@ -111,13 +111,14 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
 
     That is where this run would judge the prefix otherwise: by another policy or another version, after a compaction,
     where the live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken
-    back, or where something looks like a marker.
+    back, or where something looks like a marker. It is also where the journal, which others may have written, says what
+    cannot be.
     """
     run = journal.runs[-1]
     prefix = run.prefix
     if run.version != VERSION or run.policy != config.differences(policy):
         return None
-    if session.size < prefix.size or not can_follow(prefix):
+    if session.size < prefix.size or not can_follow(prefix) or not _can_be(prefix):
         return None
     form = format_named(prefix.form)
     lines, reader, found = Lines(), form.reader(), xxh3_128()
@@ -133,6 +134,12 @@ def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | Non
         return None
     known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
     return Part(session, known, journal, found.hexdigest())
+
+
+def _can_be(prefix: Prefix) -> bool:
+    """Say whether there is such a format, and no more of anything than there are bytes."""
+    counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
+    return prefix.form in NAMES and max(*counts, prefix.whole) <= prefix.size
 
 
 def can_follow(prefix: Prefix) -> bool:

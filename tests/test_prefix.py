@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,31 @@ def test_a_run_that_has_the_next_one_read_all_reads_it_itself(tmp_path: Path) ->
         compress(path)
     assert read
     compress_again(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("format", "../../x"), *((name, (1 << 62) - 1) for name in ("turns", "lines", "characters", "imitated"))],
+)
+def test_what_cannot_be_is_not_believed(tmp_path: Path, field: str, value: object) -> None:
+    """A count that is added to such a one would be written into a journal that nobody reads."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    journal = beside(path).journal
+    lines = split(journal.read_bytes())
+    record = json.loads(lines[-1])
+    del record["sha256"]
+    record["prefix"][field] = value
+    body = json.dumps(record, separators=(",", ":")).encode()[:-1]
+    seal = sha256(b"".join(lines[:-1]) + body).hexdigest()
+    journal.write_bytes(b"".join(lines[:-1]) + body + b',"sha256":"' + seal.encode() + b'"}\n')
+    append(path, work(made, 2, "later"))
+    with counting() as read:
+        compress(path)
+    assert read
+    verify_session(path, EAGER)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
 
 
 def test_no_id_is_cut_to_one_that_is_taken(tmp_path: Path) -> None:
