@@ -19,7 +19,7 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
-from sessioncompress.model import Change, Prefix
+from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.plan import Plan, plan
@@ -130,7 +130,8 @@ class _Run:
     def compress(self) -> CompressionStats:
         """Begin behind what an earlier run finished, where that can be; else read the session as a whole."""
         last = self._last_run() if self._form is None else None
-        if last is not None and (part := behind(self._session, last, self._policy)) is not None:
+        part = None if last is None else behind(self._session, last, self._policy, named=self._named)
+        if part is not None:
             with suppress(NotFinished):
                 return self._over(part)
         return self.whole()
@@ -304,7 +305,9 @@ class _Run:
         return found
 
     def _prefix(self, view: View, applied: Applied, size: int, sink: Rewrite | Rehearsal) -> Prefix:
-        """Return what the run finishes, to be noted for the next one."""
+        """Return what the run finishes, to be noted for the next one, unless that may find another format in it."""
+        if self._form is not None:
+            return NO_PREFIX
         now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
         stats = self._stats(View(now, self._policy, self._known.form, applied.ours))
         markers = (stats.imitated_markers, stats.imitated_in_calls)

@@ -20,7 +20,7 @@ from sessioncompress.compressors import View
 from sessioncompress.documents import pieces_of, with_updates
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
-from sessioncompress.formats import NAMES, format_named
+from sessioncompress.formats import NAMELESS, NAMES, format_named
 from sessioncompress.formats.base import Format, Reader
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 from sessioncompress.lines import Lines, Survey
@@ -106,19 +106,21 @@ class Part:
             raise NotFinished
 
 
-def behind(session: OpenSession, journal: Journal, policy: Policy) -> Part | None:
+def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: bool = True) -> Part | None:
     """Read what follows the prefix that the newest run noted; None where the session must be read as a whole.
 
     That is where this run would judge the prefix otherwise: by another policy or another version, after a compaction,
     where the live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken
     back, or where something looks like a marker. It is also where the journal, which others may have written, says what
-    cannot be.
+    cannot be, and where nobody `named` a file that names no agent.
     """
     run = journal.runs[-1]
     prefix = run.prefix
     if run.version != VERSION or run.policy != config.differences(policy):
         return None
     if session.size < prefix.size or not can_follow(prefix) or not _can_be(prefix):
+        return None
+    if prefix.form in NAMELESS and not named:
         return None
     form = format_named(prefix.form)
     lines, reader, found = Lines(), form.reader(), xxh3_128()

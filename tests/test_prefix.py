@@ -21,6 +21,7 @@ from sessioncompress import compress as module
 from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.errors import NotASession
 from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, digest_of_prefix
@@ -29,6 +30,7 @@ from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
+from tests.chats import ChatSession
 from tests.rollout import Rollout
 from tests.runs import (
     EAGER,
@@ -245,6 +247,22 @@ def test_what_cannot_be_is_not_believed(tmp_path: Path, field: str, value: objec
     verify_session(path, EAGER)
     restore(path)
     assert path.read_bytes() == made.bytes()
+
+
+def test_a_format_that_was_named_once_is_not_taken_for_granted(tmp_path: Path) -> None:
+    """A chat that nobody names is passed over, whatever was done with it before."""
+    made, rng = ChatSession(), random.Random(1)
+    for number in range(LONG + 2):
+        made.message("user", "Go on.").step("read", {"path": f"{number}.py"}, texts.python_source(rng, 30))
+    lines = made.lines()
+    path = write(tmp_path, b"".join(lines[:-6]))
+    compress(path)
+    with path.open("ab") as file:
+        file.write(b"".join(lines[-6:]))
+    with pytest.raises(NotASession):
+        compress_session(path, EAGER, named=False)
+    compress(path, form="openai-chat")
+    assert "prefix" not in journal_of(path)[-1]
 
 
 def test_no_id_is_cut_to_one_that_is_taken(tmp_path: Path) -> None:
