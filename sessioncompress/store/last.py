@@ -14,7 +14,7 @@ from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.records import RunRecord, decode
+from sessioncompress.store.records import RunRecord, decode, raw_records
 from sessioncompress.store.seal import is_sealed
 
 _DIGITS = 12
@@ -69,6 +69,6 @@ def clash(files: Beside, records: Iterable[bytes]) -> bool:
     with open(open_file(files.journal), "rb") as file:
         return any(
             contents.get(first, rest) != rest if what == _CONTENT else first in lines
-            for raw in file
+            for raw in raw_records(file)
             for what, first, rest in _NAMED.findall(raw)
         )
