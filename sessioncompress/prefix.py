@@ -189,6 +189,9 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     first = boundary_of(view)
     if not 0 < first < len(lines) or sum(new.sizes) + before.size != size or _turns_by_prompts(lines, live):
         return NO_PREFIX
+    if max(lines.sizes[first:]) >= LINE_CAP:
+        # It is copied in pieces, and the next run would read all of the session.
+        return NO_PREFIX
     ours = frozenset(before.behind)
     behind = [number for number in range(first, len(lines)) if rewritten[number] or _hex(lines.digests[number]) in ours]
     if len(behind) > _MOST_BEHIND or any(

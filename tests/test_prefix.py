@@ -18,10 +18,11 @@ import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128
 
 from sessioncompress import compress as module
-from sessioncompress import marker
+from sessioncompress import marker, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
+from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, digest_of_prefix
@@ -262,6 +263,16 @@ def test_a_format_that_was_named_once_is_not_taken_for_granted(tmp_path: Path) -
     with pytest.raises(NotASession):
         compress_session(path, EAGER, named=False)
     compress(path, form="openai-chat")
+    assert "prefix" not in journal_of(path)[-1]
+
+
+def test_a_line_over_the_cap_is_not_parsed_behind_what_is_finished(tmp_path: Path) -> None:
+    """It comes in pieces, of which each would be taken for a line that our parser does not read."""
+    made = work(PiSession(), LONG)
+    made.step("read", {"path": "a.txt"}, "x" * LINE_CAP)
+    path = write(tmp_path, made)
+    with mock.patch.object(prefix, "read_line", side_effect=AssertionError):
+        compress(path)
     assert "prefix" not in journal_of(path)[-1]
 
 
