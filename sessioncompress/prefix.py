@@ -20,7 +20,7 @@ from sessioncompress.compressors import View
 from sessioncompress.documents import pieces_of, with_updates
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
-from sessioncompress.formats import NAMELESS, NAMES, format_named
+from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Format, Reader
 from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
 from sessioncompress.lines import Lines, Survey
@@ -139,9 +139,9 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
 
 
 def _can_be(prefix: Prefix) -> bool:
-    """Say whether there is such a format, and no more of anything than there are bytes."""
+    """Say whether something can be finished in such a format, and there is no more of anything than there are bytes."""
     counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
-    return prefix.form in NAMES and max(*counts, prefix.whole) <= prefix.size
+    return prefix.form in NAMES and prefix.form not in REVISED and max(*counts, prefix.whole) <= prefix.size
 
 
 def can_follow(prefix: Prefix) -> bool:
@@ -188,6 +188,8 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)
     if not 0 < first < len(lines) or sum(new.sizes) + before.size != size or _turns_by_prompts(lines, live):
+        return NO_PREFIX
+    if view.form.name in REVISED:
         return NO_PREFIX
     if max(lines.sizes[first:]) >= LINE_CAP:
         # It is copied in pieces, and the next run would read all of the session.

@@ -32,6 +32,7 @@ from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
 from tests.chats import ChatSession
+from tests.records import GeminiRecords
 from tests.rollout import Rollout
 from tests.runs import (
     EAGER,
@@ -318,6 +319,29 @@ def test_claude_code_going_back_is_seen(tmp_path: Path) -> None:
     with counting() as read:
         assert compress_session(path, EAGER).turns == 5
     assert read
+
+
+def test_nothing_of_gemini_cli_is_finished(tmp_path: Path) -> None:
+    """A message may be taken back, or written again: without the header no line says that this is so."""
+    made, rng = GeminiRecords(), random.Random(1)
+    for number in range(LONG + 2):
+        output = texts.python_source(rng, 40)
+        made.message("user", f"Part {number}.").answer("", made.used("read_file", {}, output, output)).answer("Done.")
+        if number == LONG - 1:
+            first = _messages(made)
+    made.back(-3)
+    path = write(tmp_path, b"".join(first))
+    compress(path)
+    path.write_bytes(path.read_bytes() + b"".join(_messages(made)[len(first) :]))
+    found = survey_of(path.read_bytes())
+    recent = [number for number, each in enumerate(standings(found.lines, found.shape, EAGER)) if each == "protected"]
+    before = split(path.read_bytes())
+    assert compress_session(path, EAGER).turns == LONG + 1
+    assert [split(path.read_bytes())[number] for number in recent] == [before[number] for number in recent]
+
+
+def _messages(made: GeminiRecords) -> list[bytes]:
+    return [line for line in made.lines() if b'"$set"' not in line]
 
 
 def test_prompts_without_user_lines_are_no_turns(tmp_path: Path) -> None:
