@@ -21,7 +21,7 @@ from sessioncompress import compress as module
 from sessioncompress import marker, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
-from sessioncompress.errors import NotASession
+from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
@@ -319,6 +319,21 @@ def test_claude_code_going_back_is_seen(tmp_path: Path) -> None:
     with counting() as read:
         assert compress_session(path, EAGER).turns == 5
     assert read
+
+
+def test_nothing_is_written_behind_a_damaged_record(tmp_path: Path) -> None:
+    """No restore would read it."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    append(path, work(made, 2, "later"))
+    compress(path)
+    journal = beside(path).journal
+    journal.write_bytes(journal.read_bytes().replace(b'{"type":"line"', b'{"type":"lime"', 1))
+    append(path, work(made, 2, "last"))
+    before = path.read_bytes()
+    with pytest.raises(Damaged):
+        compress_session(path, EAGER)
+    assert path.read_bytes() == before
 
 
 def test_nothing_of_gemini_cli_is_finished(tmp_path: Path) -> None:
