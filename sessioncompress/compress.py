@@ -15,16 +15,17 @@ from sessioncompress.account import advice, boundary_of, counted, turns_of, why,
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
+from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
-from sessioncompress.model import Change, Prefix
+from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.prefix import NotFinished, Part, behind, digest_of_prefix, prefix_of
+from sessioncompress.prefix import NotFinished, Part, behind, can_follow
 from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
@@ -130,7 +131,8 @@ class _Run:
     def compress(self) -> CompressionStats:
         """Begin behind what an earlier run finished, where that can be; else read the session as a whole."""
         last = self._last_run() if self._form is None else None
-        if last is not None and (part := behind(self._session, last, self._policy)) is not None:
+        part = None if last is None else behind(self._session, last, self._policy, named=self._named)
+        if part is not None:
             with suppress(NotFinished):
                 return self._over(part)
         return self.whole()
@@ -197,6 +199,9 @@ class _Run:
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
                 if not self._pays(attempt):
                     return self._unchanged(view, planned, max(self._gain(attempt), 0))
+                if part.prefix.size and not can_follow(run.prefix):
+                    # The next run would read all of it, and find more to do though nothing was added.
+                    raise NotFinished
                 if rehearsing and not self._dry_run:
                     rehearsed = True
                     continue
@@ -307,7 +312,9 @@ class _Run:
         return found
 
     def _prefix(self, view: View, applied: Applied, size: int, sink: Rewrite | Rehearsal) -> Prefix:
-        """Return what the run finishes, to be noted for the next one."""
+        """Return what the run finishes, to be noted for the next one, unless that may find another format in it."""
+        if self._form is not None:
+            return NO_PREFIX
         now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
         stats = self._stats(View(now, self._policy, self._known.form, applied.ours))
         markers = (stats.imitated_markers, stats.imitated_in_calls)
@@ -315,11 +322,10 @@ class _Run:
         found = prefix_of(self._part, view, applied.lines, size, flags, markers)
         if not isinstance(sink, Rewrite):
             return found
-        unread, lines = self._part.prefix.size, applied.lines
-        rewritten = {(lines.sizes[number], lines.digests[number]) for number in applied.changed} if unread else set()
+        lines, unread = applied.lines, self._part.prefix.size
+        clashes = clashing(view, lines, applied.changed) if unread else nothing
         with sink.reader() as file:
-            digest = digest_of_prefix(file, found.size, unread, rewritten)
-        return found._replace(digest=digest)
+            return found._replace(digest=digest_of_prefix(file, found.size, unread, clashes))
 
     def _run_record(
         self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal

@@ -22,6 +22,9 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     command, *names = arguments or ("",)
     if command != "compress" or not names or any(name.startswith("-") or not name for name in names):
         return False
+    if sys.stdout is None:
+        # Whoever began us closed it, and click knows what to do then.
+        return False
     lines = []
     statuses: dict[str, int] = {}
     for path in dict.fromkeys(map(Path, names)):

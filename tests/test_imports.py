@@ -29,7 +29,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what is to become of one store", frozenset({"decide"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit", "listing"})),
     ("one session, end to end", frozenset({"compress", "restore", "lookup", "forget"})),
-    ("what of a session need not be read again", frozenset({"prefix"})),
+    ("what of a session a run finished", frozenset({"finished"})),
+    ("what of it the next one need not read again", frozenset({"prefix"})),
     (
         "the account of a run, what goes back in part, what lies in folders",
         frozenset({"account", "marked", "putback", "holdings", "sightings", "selection"}),

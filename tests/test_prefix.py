@@ -8,25 +8,51 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-from xxhash import xxh3_64_intdigest, xxh3_128
+from xxhash import xxh3_128
 
 from sessioncompress import compress as module
-from sessioncompress import marker
+from sessioncompress import marker, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.errors import Damaged, NotASession
+from sessioncompress.finished import clashing, digest_of_prefix, nothing
+from sessioncompress.jsonl import LINE_CAP
+from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
-from sessioncompress.prefix import NotFinished, digest_of_prefix
+from sessioncompress.prefix import NotFinished
+from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from tests import texts
-from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession
-from tests.runs import EAGER, MTIME, append, compress, compress_again, disk, journal_of, reading_again, restore, write
+from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
+from tests.chats import ChatSession
+from tests.records import GeminiRecords
+from tests.rollout import Rollout
+from tests.runs import (
+    EAGER,
+    MTIME,
+    append,
+    calls,
+    compress,
+    compress_again,
+    disk,
+    entries,
+    journal_of,
+    reading_again,
+    restore,
+    split,
+    survey_of,
+    turn,
+    view_of,
+    write,
+)
 
 LONG = 12
 """Turns before the first run: so many that what comes later does not make the session twice as large."""
@@ -159,8 +185,6 @@ def _changes_what_is_finished(made: PiSession, path: Path) -> None:
 
 def _grows(made: PiSession, path: Path) -> None:
     append(path, work(made, 4 * LONG, "later"))
-    compress(path)
-    append(path, work(made, 2, "last"))
 
 
 def _loses_the_end_of_its_journal(made: PiSession, path: Path) -> None:
@@ -188,6 +212,176 @@ WHOLE: dict[str, Callable[[PiSession, Path], None]] = {
     "twice as large": _grows,
     "another version": _is_by_another_version,
 }
+
+
+def test_a_run_that_has_the_next_one_read_all_reads_it_itself(tmp_path: Path) -> None:
+    """The next would find what is said again only now, though nothing was added: in a fresh clone, say."""
+    made, rng = PiSession(), random.Random(1)
+    source = texts.python_source(rng, 40)
+    work(made, 4).step("read", {"path": "a.py"}, source)
+    path = write(tmp_path, work(made, 1))
+    compress(path)
+    made.step("read", {"path": "a.py"}, source)
+    append(path, work(made, 8, "later"))
+    with counting() as read:
+        compress(path)
+    assert read
+    compress_again(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("format", "../../x"), *((name, (1 << 62) - 1) for name in ("turns", "lines", "characters", "imitated"))],
+)
+def test_what_cannot_be_is_not_believed(tmp_path: Path, field: str, value: object) -> None:
+    """A count that is added to such a one would be written into a journal that nobody reads."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    journal = beside(path).journal
+    lines = split(journal.read_bytes())
+    record = json.loads(lines[-1])
+    del record["sha256"]
+    record["prefix"][field] = value
+    body = json.dumps(record, separators=(",", ":")).encode()[:-1]
+    seal = sha256(b"".join(lines[:-1]) + body).hexdigest()
+    journal.write_bytes(b"".join(lines[:-1]) + body + b',"sha256":"' + seal.encode() + b'"}\n')
+    append(path, work(made, 2, "later"))
+    with counting() as read:
+        compress(path)
+    assert read
+    verify_session(path, EAGER)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_format_that_was_named_once_is_not_taken_for_granted(tmp_path: Path) -> None:
+    """A chat that nobody names is passed over, whatever was done with it before."""
+    made, rng = ChatSession(), random.Random(1)
+    for number in range(LONG + 2):
+        made.message("user", "Go on.").step("read", {"path": f"{number}.py"}, texts.python_source(rng, 30))
+    lines = made.lines()
+    path = write(tmp_path, b"".join(lines[:-6]))
+    compress(path)
+    with path.open("ab") as file:
+        file.write(b"".join(lines[-6:]))
+    with pytest.raises(NotASession):
+        compress_session(path, EAGER, named=False)
+    compress(path, form="openai-chat")
+    assert "prefix" not in journal_of(path)[-1]
+
+
+def test_a_line_over_the_cap_is_not_parsed_behind_what_is_finished(tmp_path: Path) -> None:
+    """It comes in pieces, of which each would be taken for a line that our parser does not read."""
+    made = work(PiSession(), LONG)
+    made.step("read", {"path": "a.txt"}, "x" * LINE_CAP)
+    path = write(tmp_path, made)
+    with mock.patch.object(prefix, "read_line", side_effect=AssertionError):
+        compress(path)
+    assert "prefix" not in journal_of(path)[-1]
+
+
+def test_no_id_is_cut_to_one_that_is_taken(tmp_path: Path) -> None:
+    """Where ids begin anew, two calls would go by one: the one that is not read may have it already."""
+    made = ResponsesSession()
+    for number in range(LONG):
+        _thinks_and_reads(made, f"call_{number}|fc_{number}a")
+    path = write(tmp_path, made)
+    compress(path)
+    for number in range(3):
+        _thinks_and_reads(made, f"call_{number}|fc_{number}b")
+    append(path, made)
+    compress(path)
+    names = [part["id"] for part in calls(entries(path.read_bytes()))]
+    assert "call_0" in names
+    assert len(set(names)) == len(names)
+
+
+def _thinks_and_reads(made: PiSession, call: str) -> None:
+    rng = random.Random(call)
+    made.user("Go on.")
+    use = Use("read", {"path": f"{call}.py"}, texts.python_source(rng, 20), call_id=call)
+    made.parallel([use], thinking=texts.prose(rng, 6))
+    made.assistant(texts.prose(rng, 2))
+
+
+def test_claude_code_going_back_is_seen(tmp_path: Path) -> None:
+    """Its path goes on in time where a parent is missing, but this one stands in what is finished."""
+    made, rng = ClaudeSession(), random.Random(1)
+    places = []
+    for _ in range(LONG):
+        places.append(made.user("Go on."))
+        made.step("Read", {"file_path": "/a.py"}, texts.python_source(rng, 20))
+        made.respond(texts.prose(rng, 2))
+    path = write(tmp_path, made.bytes())
+    compress(path)
+    before = made.lines()
+    made.branch(places[2])
+    made.turn(2)
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(before) :]))
+    with counting() as read:
+        assert compress_session(path, EAGER).turns == 5
+    assert read
+
+
+def test_nothing_is_written_behind_a_damaged_record(tmp_path: Path) -> None:
+    """No restore would read it."""
+    made = PiSession()
+    path = begun(tmp_path, made)
+    append(path, work(made, 2, "later"))
+    compress(path)
+    journal = beside(path).journal
+    journal.write_bytes(journal.read_bytes().replace(b'{"type":"line"', b'{"type":"lime"', 1))
+    append(path, work(made, 2, "last"))
+    before = path.read_bytes()
+    with pytest.raises(Damaged):
+        compress_session(path, EAGER)
+    assert path.read_bytes() == before
+
+
+def test_nothing_of_gemini_cli_is_finished(tmp_path: Path) -> None:
+    """A message may be taken back, or written again: without the header no line says that this is so."""
+    made, rng = GeminiRecords(), random.Random(1)
+    for number in range(LONG + 2):
+        output = texts.python_source(rng, 40)
+        made.message("user", f"Part {number}.").answer("", made.used("read_file", {}, output, output)).answer("Done.")
+        if number == LONG - 1:
+            first = _messages(made)
+    made.back(-3)
+    path = write(tmp_path, b"".join(first))
+    compress(path)
+    path.write_bytes(path.read_bytes() + b"".join(_messages(made)[len(first) :]))
+    found = survey_of(path.read_bytes())
+    recent = [number for number, each in enumerate(standings(found.lines, found.shape, EAGER)) if each == "protected"]
+    before = split(path.read_bytes())
+    assert compress_session(path, EAGER).turns == LONG + 1
+    assert [split(path.read_bytes())[number] for number in recent] == [before[number] for number in recent]
+
+
+def _messages(made: GeminiRecords) -> list[bytes]:
+    return [line for line in made.lines() if b'"$set"' not in line]
+
+
+def test_prompts_without_user_lines_are_no_turns(tmp_path: Path) -> None:
+    """Codex tells the model of a subagent as a user would: behind the boundary such prompts stand alone."""
+    policy = replace(EAGER, turn_threshold_before_compress=4, protect_tokens=8000)
+    made, rng = Rollout(), random.Random(1)
+    made.user("Do all of it.")
+    for _ in range(60):
+        made.run("cat a.py", texts.python_source(rng, 30))
+    path = write(tmp_path, made.bytes())
+    compress(path, policy)
+    before = made.lines()
+    for number in range(6):
+        made.run("true", "ok")
+        made.message("user", [{"type": "input_text", "text": f"<subagent_notification>{number}"}])
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(before) :]))
+    found = survey_of(path.read_bytes())
+    protected = standings(found.lines, found.shape, policy).index(Standing.PROTECTED)
+    recent = split(path.read_bytes())[protected:]
+    assert compress_session(path, policy).turns == 1
+    assert split(path.read_bytes())[protected:] == recent
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -305,8 +499,15 @@ def test_a_line_that_stands_in_the_unread_part_is_told(tmp_path: Path) -> None:
     del tmp_path
     lines = [b'{"a":1}\n', b'{"b":2}\n', b'{"c":3}\n']
     data = b"".join(lines)
-    other = {(8, xxh3_64_intdigest(b'{"d":4}\n'))}
-    assert digest_of_prefix(BytesIO(data), 16, 16, other) == xxh3_128(data[:16]).hexdigest()
-    assert digest_of_prefix(BytesIO(data), 24, 16, {(8, xxh3_64_intdigest(lines[2]))}) == xxh3_128(data).hexdigest()
+    assert digest_of_prefix(BytesIO(data), 16, 16, nothing) == xxh3_128(data[:16]).hexdigest()
+    assert digest_of_prefix(BytesIO(data), 24, 16, lines[2].__eq__) == xxh3_128(data).hexdigest()
     with pytest.raises(NotFinished):
-        digest_of_prefix(BytesIO(data), 24, 16, {(8, xxh3_64_intdigest(lines[1]))})
+        digest_of_prefix(BytesIO(data), 24, 16, lines[1].__eq__)
+
+
+def test_a_line_clashes_with_what_it_would_be_taken_for() -> None:
+    """With itself alone, where no id was cut."""
+    lines = split(turn(work(PiSession(), 1)).bytes())
+    view = view_of(b"".join(lines), EAGER)
+    clashes = clashing(view, view.lines, [3])
+    assert [number for number, raw in enumerate(lines) if clashes(raw)] == [3]

@@ -235,3 +235,11 @@ def test_lines_that_came_while_a_run_was_at_work_are_due(tmp_path: Path) -> None
         file.write(turn(made, 4).bytes())
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
     assert gate.not_due(path, BALANCED, force=False) is None
+
+
+def test_without_an_output_the_command_line_sees_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is closed there is nothing to write to."""
+    names = _small(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert not quick.nothing_due(["compress", *names])

@@ -36,6 +36,8 @@ FORMATS: tuple[Format, ...] = (
 NAMES = tuple(sorted(each.name for each in FORMATS))
 NAMELESS = frozenset({Chat.name})
 """The formats that name no agent: a file of one that is only met in a folder may be anything, test data say."""
+REVISED = frozenset({Gemini.name})
+"""The formats whose later lines may take the place of any before them, or take it back: nothing of one is finished."""
 
 AGENTS = (
     "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -14,12 +14,13 @@ from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.records import RunRecord, decode
-from sessioncompress.store.seal import is_sealed
+from sessioncompress.store.records import RunRecord, decode, raw_records
+from sessioncompress.store.seal import Seals, is_sealed
 
 _DIGITS = 12
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
 _CONTENT = b"xxh3"
+_RUN = b'{"type":"run"'
 _CHUNK = 1 << 20
 
 
@@ -56,7 +57,8 @@ def _last(file: BinaryIO, raw: bytes, size: int) -> RunRecord | None:
 def clash(files: Beside, records: Iterable[bytes]) -> bool:
     """Say whether a journal names already what new records name: a line of theirs, or other content by their reference.
 
-    Whoever has not read the journal cannot know how it must be told apart.
+    Whoever has not read the journal cannot know how it must be told apart; nor that it is damaged, and no restore would
+    read what is written behind that: there, too, the answer is yes.
     """
     contents: dict[bytes, bytes] = {}
     lines: set[bytes] = set()
@@ -66,9 +68,25 @@ def clash(files: Beside, records: Iterable[bytes]) -> bool:
                 contents[first] = rest
             else:
                 lines.add(first)
+    seals = Seals()
     with open(open_file(files.journal), "rb") as file:
-        return any(
-            contents.get(first, rest) != rest if what == _CONTENT else first in lines
-            for raw in file
-            for what, first, rest in _NAMED.findall(raw)
+        return (
+            any(
+                contents.get(first, rest) != rest if what == _CONTENT else first in lines
+                for raw in _sealed(raw_records(file), seals)
+                for what, first, rest in _NAMED.findall(raw)
+            )
+            or seals.broken > 0
         )
+
+
+def _sealed(journal: Iterable[bytes], seals: Seals) -> Iterator[bytes]:
+    """Pass the lines of a journal on, and let their seals be checked."""
+    for number, raw in enumerate(journal, 1):
+        if raw.startswith(_RUN):
+            with suppress(ValueError, KeyError, TypeError):
+                if isinstance(run := decode(raw), RunRecord):
+                    seals.run(raw, number, run)
+        else:
+            seals.record(raw)
+        yield raw

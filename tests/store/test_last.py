@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,3 +170,15 @@ def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool)
     files.folder.mkdir()
     (files.folder / name).touch()
     assert has_leftovers(files, "session.jsonl") is expected
+
+
+def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
+    """Of a journal that others wrote as little is in memory as of our own."""
+    files = done(tmp_path)
+    with files.journal.open("r+b") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    assert not clash(files, [b'{"xxh3":"0123456789abcdef"}'])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 << 20

@@ -1,0 +1,147 @@
+"""What of a session a run finishes, to be noted for the next one; and what of it tells that nothing is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import BinaryIO, Final
+
+from xxhash import xxh3_64_intdigest, xxh3_128
+
+from sessioncompress.account import boundary_of
+from sessioncompress.compressors import View
+from sessioncompress.formats import REVISED
+from sessioncompress.formats.base import Format
+from sessioncompress.jsonl import LINE_CAP, pieces
+from sessioncompress.lines import Lines, Survey
+from sessioncompress.model import NO_PREFIX, Prefix
+from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
+from sessioncompress.splice import literal
+from sessioncompress.survey import read_line
+from sessioncompress.turns import turns_on
+
+_CHUNK: Final = 1 << 20
+_NO_DIGEST: Final = "0" * 32
+_MOST_BEHIND: Final = 256
+"""So many lines that are ours already may follow what is finished; they are noted one by one."""
+
+
+def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
+    """Return what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
+
+    `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
+    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
+    reading what follows it alone shows the same lines, on the same path, that the whole showed.
+    """
+    lines, live, before = view.lines, view.survey.shape.live, part.prefix
+    first = boundary_of(view)
+    if _has_none(view, first) or sum(new.sizes) + before.size != size:
+        return NO_PREFIX
+    ours = frozenset(before.behind)
+    open_ones = range(first, len(lines))
+    behind = [number for number in open_ones if rewritten[number] or hex_of(lines.digests[number]) in ours]
+    if len(behind) > _MOST_BEHIND or any(_is_marked(new, number) for number in open_ones if number not in behind):
+        return NO_PREFIX
+    alone = _alone(part, view.form, before.size + sum(lines.sizes[:first]))
+    behind_it = [number - first for number in live if number >= first]
+    if not (_are_the_same(alone.lines, lines, first) and goes_on(alone) and list(alone.shape.live) == behind_it):
+        return NO_PREFIX
+    ahead = live[: len(live) - len(behind_it)]
+    end = before.size + sum(new.sizes[:first])
+    return Prefix(
+        view.form.name,
+        end,
+        before.lines + first,
+        _NO_DIGEST,
+        before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
+        before.characters + sum(new.reads[number] for number in ahead if number not in view.survey.shape.dead),
+        before.strange + new.not_understood(first),
+        *markers,
+        before.whole or end,
+        tuple(hex_of(new.digests[number]) for number in behind),
+    )
+
+
+def _has_none(view: View, first: int) -> bool:
+    """Say whether nothing before the first protected line can count as finished."""
+    lines = view.lines
+    return (
+        not 0 < first < len(lines)
+        # Lines behind it were changed, of which more may change later.
+        or view.policy.at_rest
+        or view.form.name in REVISED
+        or turns_by_prompts(lines, view.survey.shape.live)
+        # Such a line is copied in pieces, and the next run would read all of the session.
+        or max(lines.sizes[first:]) >= LINE_CAP
+    )
+
+
+def _alone(part: Part, form: Format, start: int) -> Survey:
+    """Read a session from a byte on as if nothing came before it."""
+    reader, ours = form.reader(), frozenset(part.prefix.behind)
+    with part.session.reader(start) as file:
+        lines = Lines(read_behind(raw, reader, ours) for _, raw, _ in pieces(file, part.session.size - start))
+    return Survey(lines, form.shape(lines), 0)
+
+
+def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
+    """Say whether lines read alone are what they are from there on in the whole; the names of responses are free."""
+    if len(alone) != len(lines) - first:
+        return False
+    names: dict[str, str] = {}
+    for one, other in zip(alone, lines[first:], strict=True):
+        if one._replace(response="") != other._replace(response=""):
+            return False
+        if names.setdefault(one.response, other.response) != other.response:
+            return False
+    named = set(names.values()) - {""}
+    return len(named) == len(names.keys() - {""}) and named.isdisjoint(lines.responses[:first])
+
+
+def _is_marked(lines: Lines, number: int) -> bool:
+    marked = lines.blocks.columns[7]
+    return any(marked[index] for index in lines.block_span(number))
+
+
+def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[bytes], bool]) -> str:
+    """Return the XXH3-128 of the first bytes of a new session, of which this run did not read so many.
+
+    Raises NotFinished where one of the lines that it did not read clashes with what it wrote.
+    """
+    found = xxh3_128()
+    position = 0
+    while position < max(size, unread):
+        raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, _CHUNK))
+        if position < unread and clashes(raw):
+            raise NotFinished
+        position += len(raw)
+        if position <= size:
+            found.update(raw)
+    return found.hexdigest()
+
+
+def nothing(raw: bytes) -> bool:
+    """Say of every line that it clashes with nothing."""
+    del raw
+    return False
+
+
+def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes], bool]:
+    """Return what says whether a line that a run did not read clashes with those that it changed.
+
+    It must not be one of them, for restore could not tell them apart, nor have a call that goes by an id which the run
+    made by cutting others.
+    """
+    rewritten = {(new.sizes[number], new.digests[number]) for number in changed}
+    ids = frozenset(new.calls.columns[0]).difference(view.lines.calls.columns[0])
+    written = re.compile(b"|".join(re.escape(literal(name)[:-1]) for name in ids)) if ids else None
+
+    def clashes(raw: bytes) -> bool:
+        if (len(raw), xxh3_64_intdigest(raw)) in rewritten:
+            return True
+        if written is None or not written.search(raw):
+            return False
+        line = read_line(raw, view.form.reader())
+        return line.answers in ids or any(call.name in ids for call in line.calls)
+
+    return clashes
