@@ -339,7 +339,7 @@ def test_every_input_is_told_of() -> None:
     for name, about in action()["inputs"].items():
         default = told[f"`{name}`"].split("|")[0].strip()
         assert default == (f"`{about['default']}`" if about.get("default") else default)
-    assert set(told) - {"input", "---"} == {f"`{name}`" for name in action()["inputs"]}
+    assert {name for name in told if name.startswith("`")} == {f"`{name}`" for name in action()["inputs"]}
 
 
 def workflows() -> list[Sequence[Mapping[str, Any]]]:
