@@ -29,11 +29,11 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     statuses: dict[str, int] = {}
     for path in dict.fromkeys(map(Path, names)):
         try:
-            policy = _policy(list(policy_files(path)))
+            policy = _policy(path)
             said = None if policy is None else not_due(path, policy, force=False)
         except (SessionCompressError, OSError, ValueError):
             return False
-        if said is None or path.is_symlink():
+        if said is None:
             return False
         status, reason = said
         statuses[status] = statuses.get(status, 0) + 1
@@ -42,13 +42,14 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     return True
 
 
-def _policy(files: Sequence[tuple[Path, bool]]) -> Policy | None:
-    """Return the policy of a session; None where something in the files is to be warned of."""
-    if not files:
-        return BALANCED
-    # Imported here because most sessions have no such file above them.
-    from sessioncompress.config import load, misplaced
+def _policy(session: Path) -> Policy | None:
+    """Return the policy of a session; None where something in its files is to be warned of."""
+    for file, ours in policy_files(session):
+        # Imported here because most sessions have no such file above them.
+        from sessioncompress.config import load, misplaced
 
-    if any(misplaced(file) for file, _ in files):
-        return None
-    return next((load(file) for file, ours in files if ours), BALANCED)
+        if misplaced(file):
+            return None
+        if ours:
+            return load(file)
+    return BALANCED
