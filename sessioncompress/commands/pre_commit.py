@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policy_for, show_originals
+from sessioncompress.commands.options import CONFIG, FILES, PRESET, Policies, errors_end_it, show_originals
+from sessioncompress.places import beside_of
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from sessioncompress.outcome import Outcome
     from sessioncompress.policy import Policy
     from sessioncompress.stats import CompressionStats
-    from sessioncompress.store.beside import Beside
 
 
 @click.command(
@@ -35,13 +35,14 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
     from sessioncompress import archive, discover, gate, staging
 
     # All before any: a policy that is wrong ends it with nothing done.
-    policies = {found: policy_for(found.path, config, preset, {}) for found in discover.handed(files)}
+    known = Policies(config, preset, {})
+    policies = {found: known.of(found.path) for found in discover.handed(files)}
 
     aside = staging.put_aside()
 
     def work(found: Found) -> CompressionStats:
         if aside:
-            staging.refuse_if_put_aside(_beside(found.path, policies[found]), aside)
+            staging.refuse_if_put_aside(beside_of(found.path, policies[found]), aside)
         show_originals(found.path, policies[found], rehearse=check)
         if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
             gate.check_originals(found.path, policies[found])
@@ -96,13 +97,7 @@ def _stage(policies: Mapping[Path, Policy], *, check: bool) -> int:
         return 0
     from sessioncompress import staging
 
-    staged = staging.stage([_beside(path, policy) for path, policy in policies.items()], dry_run=check)
+    staged = staging.stage([beside_of(path, policy) for path, policy in policies.items()], dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
     return int(check and bool(staged))
-
-
-def _beside(path: Path, policy: Policy) -> Beside:
-    from sessioncompress.places import beside_of
-
-    return beside_of(path, policy)
