@@ -17,10 +17,10 @@ from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import NO_PREFIX, Prefix
 from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
 from sessioncompress.splice import literal
+from sessioncompress.store.reading import BUFFER
 from sessioncompress.survey import read_line
 from sessioncompress.turns import turns_on
 
-_CHUNK: Final = 1 << 20
 _NO_DIGEST: Final = "0" * 32
 _MOST_BEHIND: Final = 256
 """So many lines that are ours already may follow what is finished; they are noted one by one."""
@@ -111,7 +111,7 @@ def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[
     found = xxh3_128()
     position = 0
     while position < max(size, unread):
-        raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, _CHUNK))
+        raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, BUFFER))
         if position < unread and clashes(raw):
             raise NotFinished
         position += len(raw)

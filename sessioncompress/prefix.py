@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 from xxhash import xxh3_64_hexdigest, xxh3_128
 
 from sessioncompress import config
+from sessioncompress.apply import IN_USE
 from sessioncompress.documents import pieces_of, with_updates
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
@@ -28,10 +29,10 @@ from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.reading import BUFFER
 from sessioncompress.survey import read_line, unchangeable
 from sessioncompress.version import VERSION
 
-_CHUNK: Final = 1 << 20
 _GROWTH: Final = 2
 """A session whose finished part is so many times as large as when it was last read whole is read whole again: what came
 since may say again, or take the place of, what stands in it. So all these readings together cost no more than two."""
@@ -71,7 +72,7 @@ class Part:
                 found.update(raw)
                 yield number, raw, whole
         if found.hexdigest() != self.digest:
-            raise InUse("it changed while it was being read", where=self.session.path, state=NOT_CHANGED)
+            raise InUse(IN_USE, where=self.session.path, state=NOT_CHANGED)
 
     def check(self) -> None:
         """Read the prefix. Raises NotFinished where it is another one now."""
@@ -90,7 +91,7 @@ class Part:
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
         found = xxh3_128()
         left = self.prefix.size
-        while left and (raw := file.read(min(left, _CHUNK))):
+        while left and (raw := file.read(min(left, BUFFER))):
             found.update(raw)
             left -= len(raw)
             yield GAP, raw, False

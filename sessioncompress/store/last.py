@@ -14,6 +14,7 @@ from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
+from sessioncompress.store.reading import BUFFER
 from sessioncompress.store.records import RunRecord, decode, raw_records
 from sessioncompress.store.seal import Seals, is_sealed
 
@@ -21,7 +22,6 @@ _DIGITS = 12
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
 _CONTENT = b"xxh3"
 _RUN = b'{"type":"run"'
-_CHUNK = 1 << 20
 
 
 def last_run(files: Beside) -> Journal | None:
@@ -50,7 +50,7 @@ def _last(file: BinaryIO, raw: bytes, size: int) -> RunRecord | None:
         return None
     file.seek(run.start)
     end = size - len(raw)
-    records = iter(lambda: file.read(min(_CHUNK, end - file.tell())), b"")
+    records = iter(lambda: file.read(min(BUFFER, end - file.tell())), b"")
     return run if is_sealed(records, raw) and file.read() == raw else None
 
 
