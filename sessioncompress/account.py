@@ -23,7 +23,7 @@ _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 def counted(view: View, path: str, backup_size: int) -> CompressionStats:
     """Return the statistics of a session as it is."""
     found = view.survey
-    imitated, in_calls = _imitated(view)
+    markers, in_calls = imitated(view)
     before = found.before
     return CompressionStats(
         path,
@@ -33,8 +33,8 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         backup_size=backup_size,
         lines=before.lines + len(found.lines),
         lines_not_understood=before.strange + found.lines.not_understood(),
-        imitated_markers=before.imitated + imitated,
-        imitated_in_calls=before.in_calls + in_calls,
+        imitated_markers=markers,
+        imitated_in_calls=in_calls,
         turns=turns_of(found),
         tokens_before=_tokens(found),
         tokens_after=_tokens(found),
@@ -78,12 +78,13 @@ def boundary_of(view: View) -> int:
     )
 
 
-def _imitated(view: View) -> tuple[int, int]:
+def imitated(view: View) -> tuple[int, int]:
     """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
     marked, numbers = view.lines.blocks.columns[7], view.lines.block_lines
     blocks = (view.lines.blocks[index] for index, is_one in enumerate(marked) if is_one and numbers[index] != NO_LINE)
     kinds = [block.kind for block in blocks if block.kind not in _COPIES and not view.holds_ours(block)]
-    return len(kinds), kinds.count(Kind.ARGUMENT)
+    before = view.survey.before
+    return before.imitated + len(kinds), before.in_calls + kinds.count(Kind.ARGUMENT)
 
 
 def why(view: View, planned: Plan, gain: int) -> str:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from sessioncompress import config, files, gate, verify
-from sessioncompress.account import advice, boundary_of, counted, turns_of, why, with_changes
+from sessioncompress.account import advice, boundary_of, counted, imitated, turns_of, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
@@ -316,10 +316,9 @@ class _Run:
         if self._form is not None:
             return NO_PREFIX
         now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
-        stats = self._stats(View(now, self._policy, self._known.form, applied.ours))
-        markers = (stats.imitated_markers, stats.imitated_in_calls)
+        markers, in_calls = imitated(View(now, self._policy, self._known.form, applied.ours))
         flags = self._flags(self._known.rewritten, applied.changed)
-        found = prefix_of(self._part, view, applied.lines, size, flags, markers)
+        found = prefix_of(self._part, view, applied.lines, size, flags, (markers, self._newer(in_calls)))
         if not isinstance(sink, Rewrite):
             return found
         lines, unread = applied.lines, self._part.prefix.size
@@ -363,14 +362,16 @@ class _Run:
     def _stats(self, view: View) -> CompressionStats:
         """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""
         stats = counted(view, self._where, self._journal.size + self._journal.store_size)
-        older = self._strangers.in_calls or self._journal.unknown_in_calls
-        in_calls = max(stats.imitated_in_calls - older, 0)
         return replace(
             stats,
             originals_size=self._journal.store_size,
-            imitated_in_calls=in_calls,
+            imitated_in_calls=self._newer(stats.imitated_in_calls),
             markers_without_journal=self._strangers.texts,
         )
+
+    def _newer(self, in_calls: int) -> int:
+        """Return how many of the markers in calls came after the journal was begun."""
+        return max(in_calls - (self._strangers.in_calls or self._journal.unknown_in_calls), 0)
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:
