@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from sessioncompress.errors import UsageError
 from sessioncompress.find import SECTION, policy_file
-from sessioncompress.policy import BALANCED, Policy, ProtectMode, checked, preset_of
+from sessioncompress.keys import ALL, KEYS, OF_PRESETS, Keys
+from sessioncompress.policy import BALANCED, Policy, preset_of
+from sessioncompress.sections import MODEL_KEYS, Budget, Model, Prune
+
+Held = TypeVar("Held", Policy, Prune, Budget)
 
 _LONGEST_SHOWN = 80
-
-
-KEYS: Mapping[str, str] = {
-    "enabled": "enabled",
-    "sizeThresholdKB": "size_threshold_kb",
-    "everyTurns": "every_turns",
-    "turnThresholdBeforeCompress": "turn_threshold_before_compress",
-    "protectMode": "protect_mode",
-    "protectTokens": "protect_tokens",
-    "protectTools": "protect_tools",
-    "toolCallMaxBytes": "tool_call_max_bytes",
-    "toolResultMaxBytes": "tool_result_max_bytes",
-    "minSavedKB": "min_saved_kb",
-    "stripThinking": "strip_thinking",
-    "eliminateRedundancy": "eliminate_redundancy",
-    "keepBackup": "keep_backup",
-    "backupDir": "backup_dir",
-    "commitOriginals": "commit_originals",
-    "quietSeconds": "quiet_seconds",
-}
-"""Every key of the section, and the field of the policy that it sets."""
-
-
-_OF_PRESETS: Mapping[str, str] = {
-    "previewMinBytes": "preview_min_bytes",
-    "previewMaxBytes": "preview_max_bytes",
-    "atRest": "at_rest",
-}
-"""What presets alone set, as the journal names it."""
 
 
 def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy:
@@ -70,25 +46,43 @@ def load(file: Path, base: Policy = BALANCED) -> Policy:
 
 def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy:
     """Return the base with the section's keys. Raises UsageError, naming the file, the key and the nearest one."""
+    return _with(base, section, ALL, file)
+
+
+def _with(base: Held, section: Any, keys: Keys, file: Path) -> Held:
+    """Return the policy, or a section of it, with what a file says."""
+    if not isinstance(section, dict):
+        raise _error(f'the policy\'s "{keys.name}" is {_written(section)}, but must be an object', file)
     changes: dict[str, Any] = {}
     for key, value in section.items():
-        if key not in KEYS:
-            raise _error(f'the policy has an unknown key "{SECTION}.{key}"{_hint(key)}', file)
+        if key not in keys.fields:
+            raise _error(f'the policy has an unknown key "{keys.name}.{key}"{_hint(key, keys)}', file)
+        name = keys.fields[key]
         try:
-            changes[KEYS[key]] = checked(KEYS[key], value)
+            inner = keys.inner.get(key)
+            changes[name] = keys.checks[name](
+                value if inner is None else _with(getattr(base, name), value, inner, file)
+            )
         except ValueError as error:
-            raise _error(f'the policy\'s "{SECTION}.{key}" is {_written(value)}, but must be {error}', file) from None
+            what = f'the policy\'s "{keys.name}.{key}" is {_written(value)}, but must be {error}'
+            raise _error(what, file) from None
     return replace(base, **changes)
 
 
-def _hint(key: str) -> str:
+def _hint(key: str, keys: Keys) -> str:
     if key.lower() == "preset":
         return "; a preset is chosen with --preset"
     # Imported here: only an error needs it.
     import difflib
 
-    near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    places = {each: each for each in keys.fields} | {
+        each: f"{inner}.{each}"
+        for inner, those in keys.inner.items()
+        for each in those.fields
+        if each not in keys.fields
+    }
+    near = difflib.get_close_matches(key, places, n=1, cutoff=0.4)
+    return f'; did you mean "{places[near[0]]}"?' if near else ""
 
 
 def misplaced(file: Path) -> str:
@@ -112,14 +106,33 @@ def _is_meant(key: str) -> bool:
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
     """Return the policy as `compression.json` writes it."""
-    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {key: _plain(values[name]) for key, name in KEYS.items()}
+    return _mapping(policy, ALL)
+
+
+def _mapping(held: Any, keys: Keys) -> dict[str, Any]:
+    values = {key: getattr(held, name) for key, name in keys.fields.items()}
+    return {
+        key: _mapping(value, keys.inner[key]) if key in keys.inner else _plain(value) for key, value in values.items()
+    }
 
 
 def differences(policy: Policy) -> dict[str, Any]:
-    """Return what of the policy is not the default, for the journal's run record: equal ones are of equal policies."""
-    both = [(key, getattr(policy, name), getattr(BALANCED, name)) for key, name in {**KEYS, **_OF_PRESETS}.items()]
-    return {key: _plain(value) for key, value, default in both if value != default}
+    """Return what of the policy is not the default, for the journal's run record: equal ones are of equal policies.
+
+    Where a log is written changes nothing in a session.
+    """
+    of_preset = {key: _plain(getattr(policy, name)) for key, name in OF_PRESETS.items()}
+    default = {key: _plain(getattr(BALANCED, name)) for key, name in OF_PRESETS.items()}
+    given, shipped = to_mapping(policy) | of_preset, to_mapping(BALANCED) | default
+    return {key: value for key, value in _differing(given, shipped).items() if key != "logFile"}
+
+
+def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _differing(value, default[key]) if isinstance(value, dict) else value
+        for key, value in given.items()
+        if value != default[key]
+    }
 
 
 def _written(value: Any) -> str:
@@ -132,12 +145,14 @@ def _written(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, ProtectMode):
+    if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, str):
         # A folder's name may hold bytes that are no UTF-8, which JSON cannot.
         return value.encode("utf-8", "backslashreplace").decode()
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Model):
+        return dict(zip(MODEL_KEYS, value, strict=True))
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def _error(what: str, file: Path) -> UsageError:

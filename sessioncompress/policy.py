@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from reprlib import repr as shortened
 from typing import Any
 
+from sessioncompress import checks
 from sessioncompress.errors import UsageError
+from sessioncompress.sections import Budget, Prune
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
@@ -26,79 +27,32 @@ class ProtectMode(StrEnum):
     TURNS_AND_TOKENS = "turns-and-tokens"
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("a whole number, 0 or more")
-    return value
-
-
-def _turns(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a whole number, 1 or more, or null")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise ValueError("a number of seconds, 0 or more")
-    return value
-
-
-def _folder(value: Any) -> str | None:
-    value = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-        raise ValueError("a folder's path or null")
-    return value
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
-        raise ValueError("a list of tool names")
-    return tuple(value)
-
-
-def _mode(value: Any) -> ProtectMode:
-    try:
-        return ProtectMode(value)
-    except ValueError:
-        raise ValueError(" or ".join(f'"{mode}"' for mode in ProtectMode)) from None
-
-
-_CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "enabled": _flag,
-    "size_threshold_kb": _count,
-    "every_turns": _turns,
-    "turn_threshold_before_compress": _count,
-    "protect_mode": _mode,
-    "protect_tokens": _count,
-    "protect_tools": _names,
-    "tool_call_max_bytes": _count,
-    "tool_result_max_bytes": _count,
-    "min_saved_kb": _count,
-    "strip_thinking": _flag,
-    "eliminate_redundancy": _flag,
-    "keep_backup": _flag,
-    "backup_dir": _folder,
-    "commit_originals": _flag,
-    "quiet_seconds": _seconds,
-    "preview_min_bytes": _count,
-    "preview_max_bytes": _count,
-    "at_rest": _flag,
+CHECKS: checks.Checks = {
+    "enabled": checks.flag,
+    "size_threshold_kb": checks.count,
+    "every_turns": checks.count_or_null,
+    "turn_threshold_before_compress": checks.count,
+    "protect_mode": checks.one_of(ProtectMode),
+    "protect_tokens": checks.count,
+    "protect_tools": checks.names,
+    "tool_call_max_bytes": checks.count,
+    "tool_result_max_bytes": checks.count,
+    "min_saved_kb": checks.count,
+    "strip_thinking": checks.flag,
+    "eliminate_redundancy": checks.flag,
+    "keep_backup": checks.flag,
+    "backup_dir": checks.folder,
+    "commit_originals": checks.flag,
+    "quiet_seconds": checks.seconds,
+    "idle_seconds": checks.seconds,
+    "log_file": checks.file,
+    "prune": checks.instance_of(Prune),
+    "budget": checks.instance_of(Budget),
+    "preview_min_bytes": checks.count,
+    "preview_max_bytes": checks.count,
+    "at_rest": checks.flag,
 }
-"""Every field of a policy, and what makes of a given value the one that it holds, or raises ValueError."""
-
-
-def checked(field: str, value: Any) -> Any:
-    """Return a value as a policy's field holds it. Raises ValueError, saying what it must be."""
-    return _CHECKS[field](value)
+"""Every field of a policy, and what makes of a given value the one that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +81,17 @@ class Policy:
     backup_dir: str | None = None
     commit_originals: bool = False
     quiet_seconds: float = 0
+    idle_seconds: float = 0
+    log_file: str | None = None
+    prune: Prune = Prune()  # noqa: RUF009 - it is frozen
+    budget: Budget = Budget()  # noqa: RUF009 - it is frozen
     preview_min_bytes: int = 160
     preview_max_bytes: int = 640
     at_rest: bool = False
 
     def __post_init__(self) -> None:
         """Hold each value in the type of its field."""
-        for name in _CHECKS:
-            value = getattr(self, name)
-            try:
-                object.__setattr__(self, name, checked(name, value))
-            except ValueError as error:
-                what = f"the policy's {name} is {shortened(value)}, but must be {error}"
-                raise UsageError(what, state="No session is changed.", remedy="Correct the policy.") from None
+        checks.hold(self, CHECKS)
 
     @property
     def call_limit(self) -> int:
@@ -168,6 +120,7 @@ PRESETS: dict[str, Policy] = {
         protect_tokens=8_000,
         tool_call_max_bytes=300,
         tool_result_max_bytes=600,
+        prune=Prune(prune_minimum=10_000, prune_protect=20_000),
         preview_min_bytes=120,
         preview_max_bytes=320,
     ),
@@ -176,6 +129,7 @@ PRESETS: dict[str, Policy] = {
         protect_mode=ProtectMode.TURNS,
         tool_result_max_bytes=2_000,
         strip_thinking=False,
+        prune=Prune(prune_minimum=30_000, prune_protect=60_000),
         preview_min_bytes=320,
         preview_max_bytes=1_280,
     ),
@@ -209,6 +163,7 @@ _OPTIONS = {
     "min_size": "size_threshold_kb",
     "backup_dir": "backup_dir",
     "quiet_seconds": "quiet_seconds",
+    "idle_seconds": "idle_seconds",
 }
 
 
@@ -220,6 +175,12 @@ def with_options(policy: Policy, options: dict[str, Any]) -> Policy:
     changes = {_OPTIONS[name]: options[name] for name in _OPTIONS if options.get(name) is not None}
     if "backup_dir" in changes:
         changes["backup_dir"] = os.path.abspath(changes["backup_dir"])  # noqa: PTH100 - must not resolve links
+    if options.get("log") is not None:
+        changes["log_file"] = os.path.abspath(options["log"])  # noqa: PTH100 - must not resolve links
+    if options.get("prune"):
+        changes["prune"] = replace(policy.prune, enabled=True)
+    if options.get("rule") is not None:
+        changes["budget"] = replace(policy.budget, rule=options["rule"])
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from sessioncompress import config
 from sessioncompress.errors import UsageError
+from sessioncompress.keys import KEYS, SECTIONS
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
+from sessioncompress.sections import Model, Placeholder, Rule
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("enabled", False, False),
@@ -34,6 +37,38 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("backupDir", None, None),
     ("commitOriginals", True, True),
     ("quietSeconds", 1.5, 1.5),
+    ("idleSeconds", 300, 300),
+    ("logFile", "runs.jsonl", "runs.jsonl"),
+    ("logFile", None, None),
+]
+
+GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
+    ("prune", "enabled", True, True),
+    ("prune", "pruneMinimum", 0, 0),
+    ("prune", "pruneProtect", 1, 1),
+    ("prune", "protectTools", [], ()),
+    ("prune", "preserveRecentMessages", 0, 0),
+    ("prune", "placeholder", "native", Placeholder.NATIVE),
+    *(("budget", "rule", rule.value, rule) for rule in Rule),
+    ("budget", "reservedOutputTokens", 1, 1),
+    ("budget", "reservePercent", 100, 100),
+    ("budget", "reserveTokens", 0, 0),
+    ("budget", "thresholdPercent", 1, 1),
+    ("budget", "thresholdPercent", None, None),
+    ("budget", "thresholdTokens", 1, 1),
+    ("budget", "thresholdTokens", None, None),
+    ("budget", "targetTokens", 0, 0),
+    ("budget", "actTokens", 0, 0),
+    ("budget", "actMessages", 0, 0),
+    ("budget", "actSeconds", 0.5, 0.5),
+    ("budget", "safetyPercent", 50, 50),
+    ("budget", "models", [], ()),
+    (
+        "budget",
+        "models",
+        [{"pattern": "mine-*", "contextWindow": 8, "outputLimit": 2}],
+        (Model("mine-*", 8, 2),),
+    ),
 ]
 
 BAD: list[tuple[str, Any, str]] = [
@@ -54,6 +89,32 @@ BAD: list[tuple[str, Any, str]] = [
     ("backupDir", "a\0b", "folder's path or null"),
     ("quietSeconds", -1, "0 or more"),
     ("quietSeconds", False, "number of seconds"),
+    ("idleSeconds", "5", "number of seconds"),
+    ("logFile", "", "file's path or null"),
+]
+
+_A_MODEL = 'a list of {"pattern": text, "contextWindow": tokens, "outputLimit": tokens}'
+BAD_INSIDE: list[tuple[str, str, Any, str]] = [
+    ("prune", "enabled", 1, "true or false"),
+    ("prune", "pruneMinimum", -1, "0 or more"),
+    ("prune", "protectTools", "read", "list of tool names"),
+    ("prune", "placeholder", "none", '"marker" or "native"'),
+    ("budget", "rule", "tokens", '"size" or "gencode" or "omp" or "eunice" or "deliberate"'),
+    ("budget", "rule", [], '"size"'),
+    ("budget", "reservePercent", 0, "from 1 to 100"),
+    ("budget", "reservePercent", 101, "from 1 to 100"),
+    ("budget", "reservePercent", None, "from 1 to 100"),
+    ("budget", "thresholdPercent", 0, "from 1 to 100, or null"),
+    ("budget", "thresholdTokens", 0, "1 or more, or null"),
+    ("budget", "actSeconds", -1, "0 or more"),
+    ("budget", "safetyPercent", 50.5, "from 1 to 100"),
+    ("budget", "models", {}, _A_MODEL),
+    ("budget", "models", ["gpt-*"], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 0}], _A_MODEL),
+    ("budget", "models", [{"pattern": "", "contextWindow": 1, "outputLimit": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": True, "outputLimit": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1, "more": 1}], _A_MODEL),
 ]
 
 TYPOS = [
@@ -62,6 +123,8 @@ TYPOS = [
     ("protectTool", "protectTools"),
     ("turnThreshold", "turnThresholdBeforeCompress"),
     ("keepbackup", "keepBackup"),
+    ("pruneMinimum", "prune.pruneMinimum"),
+    ("rules", "budget.rule"),
 ]
 
 NO_POLICY = [
@@ -85,11 +148,58 @@ def policy_file(folder: Path, section: Any) -> Path:
 def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: Any) -> None:
     """And nothing else; other tools' sections are theirs."""
     policy = config.load(policy_file(tmp_path, {key: value}))
-    name = config.KEYS[key]
+    name = KEYS[key]
     assert getattr(policy, name) == expected
     assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {
         name
     }
+
+
+@pytest.mark.parametrize(("section", "key", "value", "expected"), GOOD_INSIDE)
+def test_a_key_inside_a_section_sets_its_field_alone(
+    tmp_path: Path, section: str, key: str, value: Any, expected: Any
+) -> None:
+    """What the section does not say stays as the preset has it."""
+    base = PRESETS["low-cost"]
+    policy = config.load(policy_file(tmp_path, {section: {key: value}}), base)
+    name = SECTIONS[section].fields[key]
+    assert policy == replace(base, **{section: replace(getattr(base, section), **{name: expected})})
+    assert type(getattr(getattr(policy, section), name)) is type(expected)
+
+
+@pytest.mark.parametrize(("section", "key", "value", "must_be"), BAD_INSIDE)
+def test_a_wrong_value_inside_a_section_is_an_error_that_names_its_place(
+    tmp_path: Path, section: str, key: str, value: Any, must_be: str
+) -> None:
+    """In a program as in a file."""
+    with pytest.raises(UsageError) as caught:
+        config.load(policy_file(tmp_path, {section: {key: value}}))
+    assert f'"session.{section}.{key}"' in str(caught.value)
+    assert must_be in str(caught.value)
+    with pytest.raises(UsageError, match=re.escape(must_be)):
+        replace(getattr(BALANCED, section), **{SECTIONS[section].fields[key]: value})
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("value", [True, None, [], "on"])
+def test_a_section_is_an_object(tmp_path: Path, section: str, value: Any) -> None:
+    """One that is not, is no section with nothing in it."""
+    with pytest.raises(UsageError, match=f'"session.{section}" is .*, but must be an object'):
+        config.load(policy_file(tmp_path, {section: value}))
+
+
+def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path) -> None:
+    """And the section."""
+    with pytest.raises(UsageError, match=r'unknown key "session\.prune\.protect"; did you mean "pruneProtect"'):
+        config.load(policy_file(tmp_path, {"prune": {"protect": 1}}))
+
+
+def test_where_a_log_is_written_is_not_said_in_the_journal(tmp_path: Path) -> None:
+    """It may be committed, and a log elsewhere makes no other policy; any other difference does."""
+    log = replace(BALANCED, log_file=str(tmp_path / "log"))
+    assert config.differences(log) == {}
+    pruning = replace(BALANCED, prune=replace(BALANCED.prune, enabled=True))
+    assert config.differences(pruning) == {"prune": {"enabled": True}}
 
 
 @pytest.mark.parametrize(("key", "value", "must_be"), BAD)
@@ -157,7 +267,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_every_field_but_those_of_the_presets_has_a_key() -> None:
     """What a user may choose, the file may say."""
     of_presets = {"preview_min_bytes", "preview_max_bytes", "at_rest"}
-    assert set(config.KEYS.values()) == {each.name for each in fields(Policy)} - of_presets
+    assert set(KEYS.values()) == {each.name for each in fields(Policy)} - of_presets
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -166,7 +276,7 @@ def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
     policy = PRESETS[preset]
     written = config.to_mapping(policy)
     assert config.load(policy_file(tmp_path, written), policy) == policy
-    assert set(written) == set(config.KEYS)
+    assert set(written) == set(KEYS)
 
 
 def test_differences_are_what_is_not_the_default() -> None:
@@ -176,6 +286,7 @@ def test_differences_are_what_is_not_the_default() -> None:
         "protectMode": "turns",
         "toolResultMaxBytes": 2000,
         "stripThinking": False,
+        "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
         "previewMinBytes": 320,
         "previewMaxBytes": 1280,
     }

@@ -41,6 +41,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "staging", "whole"}),
     ),
     ("the policy from its file, and where it puts things", frozenset({"config", "places"})),
+    ("the keys of that file", frozenset({"keys"})),
     (
         "what the records of a journal name, and why a file is refused",
         frozenset({"recorded", "rewritten", "entries", "refusals"}),
@@ -52,6 +53,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs", "turns", "spans"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),
+    ("the policy's sections", frozenset({"sections"})),
+    ("what a value of the policy may be", frozenset({"checks"})),
     ("errors", frozenset({"errors"})),
     (
         "nothing",

@@ -10,6 +10,7 @@ import pytest
 
 from sessioncompress import config
 from sessioncompress.errors import UsageError
+from sessioncompress.keys import KEYS
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
 from tests.test_config import BAD, GOOD
 
@@ -19,7 +20,7 @@ FIELDS = [each.name for each in fields(Policy)]
 @pytest.mark.parametrize(("key", "value", "expected"), GOOD)
 def test_what_a_file_may_say_a_program_may_say(key: str, value: Any, expected: Any) -> None:
     """It is held in the type of the field."""
-    held = getattr(Policy(**{config.KEYS[key]: value}), config.KEYS[key])
+    held = getattr(Policy(**{KEYS[key]: value}), KEYS[key])
     assert held == expected
     assert type(held) is type(expected)
 
@@ -28,13 +29,13 @@ def test_what_a_file_may_say_a_program_may_say(key: str, value: Any, expected: A
 def test_what_a_file_may_not_say_a_program_may_not_say(key: str, value: Any, must_be: str) -> None:
     """The error is ours, and names the field, the value and what it must be."""
     with pytest.raises(UsageError) as caught:
-        Policy(**{config.KEYS[key]: value})
+        Policy(**{KEYS[key]: value})
     said = str(caught.value)
-    assert said.startswith(f"the policy's {config.KEYS[key]} is ")
+    assert said.startswith(f"the policy's {KEYS[key]} is ")
     assert must_be in said
     assert said.endswith("No session is changed. Correct the policy.")
     with pytest.raises(UsageError):
-        replace(BALANCED, **{config.KEYS[key]: value})
+        replace(BALANCED, **{KEYS[key]: value})
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from click.testing import CliRunner
 import sessioncompress
 from sessioncompress import archive, report, sessions_report
 from sessioncompress.cli import main
-from sessioncompress.config import KEYS, load, to_mapping
+from sessioncompress.config import load, to_mapping
 from sessioncompress.formats import NAMES
+from sessioncompress.keys import KEYS
 from sessioncompress.policy import BALANCED, PRESETS
 from sessioncompress.stats import CompressionStats, ListedSession, SessionStats, Share, Status
 from tests.runs import HOMES, fixture
@@ -188,7 +190,10 @@ def test_version_and_help_are_there() -> None:
 
 def test_every_command_that_the_readme_shows_exists() -> None:
     """Commands, and options of commands, in code blocks and in backquotes."""
-    shown = re.findall(r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)", "\n".join([*blocks(README, "sh"), *blocks(README, "bash")]))
+    shown = re.findall(
+        r"\bsessioncompress ([a-z][a-z-]*)((?: [^\s`|;&\]]+)*)",
+        "\n".join([*blocks(README, "sh"), *blocks(README, "bash")]),
+    )
     shown += re.findall(r"`sessioncompress ([a-z][a-z-]*)((?: [^\s`]+)*)`", README)
     assert len(shown) > 10
     for name, rest in shown:
@@ -263,13 +268,25 @@ def test_every_format_can_be_named() -> None:
 
 def test_every_key_is_there_with_its_default() -> None:
     """The table holds each key once, and what `compression.json` would say."""
+    expected = flat(to_mapping(BALANCED))
     text = section("Configuration")
     given = {
         first.strip("`"): json.loads(rest.split("|")[0].strip(" `"))
         for first, rest in rows(text).items()
-        if first.strip("`") in KEYS
+        if first.strip("`") in expected
     }
-    assert given == to_mapping(BALANCED)
+    assert given == expected
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys inside a section with its name before them."""
+    return {
+        name: each
+        for key, value in values.items()
+        for name, each in (
+            {f"{key}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {key: value}
+        ).items()
+    }
 
 
 def test_every_preset_is_there() -> None:
@@ -278,7 +295,8 @@ def test_every_preset_is_there() -> None:
     given = rows(text)
     for name, preset in PRESETS.items():
         said = given[f"`{name}`"]
-        differs = {key: value for key, value in to_mapping(preset).items() if value != to_mapping(BALANCED)[key]}
+        default = flat(to_mapping(BALANCED))
+        differs = {key: value for key, value in flat(to_mapping(preset)).items() if value != default[key]}
         for value in differs.values():
             expected = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
             assert value is False or expected in said, (name, value)
