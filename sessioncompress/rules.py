@@ -1,0 +1,202 @@
+"""The rules that say whether a session is due: each takes one situation to one decision, and knows no files.
+
+| rule | comes from | decides by |
+|---|---|---|
+| size | GitClaw | the bytes of the file, or its turns |
+| gencode | gencode 0.4 | what the window leaves beside the answer |
+| omp | oh-my-pi | the same with a reserve, measured again as pruning would leave it |
+| eunice | eunice | a request that failed because it did not fit |
+| deliberate | a design of Gemini CLI | tokens, after enough messages and seconds; a part of the window always |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from sessioncompress.policy import Policy
+from sessioncompress.sections import Budget, Model, Rule
+
+KB = 1024
+_ALL = 100
+
+_DID_NOT_FIT = re.compile(
+    r"resource_exhausted|context[ _]length|context[ _](?:window|size)|prompt (?:is )?too long|prompt length is"
+    r"|input (?:is|was) too long|input length|request_too_large|request too large|too many tokens|token limit"
+    r"|(?:input|prompt) token count|reduce the length of the messages|too large for model|exceeds the limit of [\d,]+",
+    re.IGNORECASE,
+)
+"""How the vendors word that a request was longer than their model's context."""
+
+_SLOWED_DOWN = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
+"""How they word that there were too many requests, where they may name tokens too."""
+
+_QUOTA = re.compile(r"(?=.*\b429\b)(?=.*quota)", re.IGNORECASE | re.DOTALL)
+
+
+class Action(StrEnum):
+    """What is to be done with a session."""
+
+    NONE = "none"
+    COMPRESS = "compress"
+    PRUNE = "prune"
+    COMPACT = "compact"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
+
+    `since_*` count from the last run, None where there was none. `as_left`: nothing came since that run. `error` is
+    what the newest answer failed with, empty where it did not fail or a run came since. `pruning_saves` is asked only
+    by rules that measure what pruning would leave.
+    """
+
+    size: int
+    turns: int
+    tokens: int
+    model: Model
+    messages: int
+    since_turns: int | None
+    since_messages: int | None
+    since_seconds: float | None
+    as_left: bool
+    error: str
+    pruning_saves: Callable[[], int]
+
+    @cached_property
+    def after_pruning(self) -> int:
+        """Return the tokens that pruning would leave."""
+        return max(self.tokens - self.pruning_saves(), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rule decided, and in one sentence why."""
+
+    rule: Rule
+    action: Action
+    reason: str
+
+
+def decide(situation: Situation, policy: Policy) -> Decision:
+    """Decide by the policy's rule."""
+    action, reason = _RULES[policy.budget.rule](situation, policy)
+    return Decision(policy.budget.rule, action, reason)
+
+
+def usable(model: Model, budget: Budget) -> int:
+    """Return how many tokens a session may come to before the rule acts, as far as it goes by the window."""
+    window = model.context_window
+    match budget.rule:
+        case Rule.GENCODE:
+            return max(window - min(model.output_limit, budget.reserved_output_tokens), 0)
+        case Rule.OMP:
+            return _threshold(window, budget)
+        case Rule.DELIBERATE:
+            return window * budget.safety_percent // _ALL
+    return window
+
+
+def did_not_fit(error: str) -> bool:
+    """Say whether an answer failed because the request was longer than the model's context."""
+    if _QUOTA.search(error):
+        return True
+    return bool(_DID_NOT_FIT.search(error)) and ("RESOURCE_EXHAUSTED" in error or not _SLOWED_DOWN.search(error))
+
+
+def _by_size(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    limit = policy.size_threshold_kb * KB
+    sizes = f"{situation.size / KB:,.0f} KB, sizeThresholdKB {policy.size_threshold_kb:,}"
+    turns = situation.turns if situation.since_turns is None else situation.since_turns
+    if situation.as_left:
+        return Action.NONE, f"it is as the last run left it ({sizes})"
+    if policy.every_turns is not None and turns >= policy.every_turns:
+        return Action.COMPRESS, f"{turns:,} turns since the last run, everyTurns {policy.every_turns:,}"
+    if situation.size >= limit:
+        return Action.COMPRESS, f"the file is not under its threshold: {sizes}"
+    return Action.NONE, f"the file is under its threshold: {sizes}"
+
+
+def _by_gencode(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    most, least = usable(situation.model, policy.budget), policy.prune.prune_minimum
+    if situation.tokens <= most:
+        return Action.NONE, f"{situation.tokens:,} tokens are not over the {most:,} usable"
+    if situation.tokens > least:
+        return Action.PRUNE, f"{situation.tokens:,} tokens are over the {most:,} usable and over pruneMinimum {least:,}"
+    return (
+        Action.COMPACT,
+        f"{situation.tokens:,} tokens are over the {most:,} usable, but not over pruneMinimum {least:,}",
+    )
+
+
+def _by_omp(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    most = usable(situation.model, policy.budget)
+    if situation.tokens <= most:
+        return Action.NONE, f"{situation.tokens:,} tokens are not over the threshold of {most:,}"
+    over = f"{situation.tokens:,} tokens are over the threshold of {most:,}"
+    if situation.after_pruning <= most:
+        return Action.PRUNE, f"{over}; pruning leaves {situation.after_pruning:,}"
+    return Action.COMPACT, f"{over}, and {situation.after_pruning:,} still are after pruning"
+
+
+def _by_eunice(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    target = policy.budget.target_tokens
+    if not situation.error:
+        return Action.NONE, "no answer since the last run failed because the context was too long"
+    if not did_not_fit(situation.error):
+        return Action.NONE, "the newest answer failed, but not because the context was too long"
+    if situation.after_pruning < target:
+        return (
+            Action.PRUNE,
+            f"the newest answer failed for its context; pruning leaves {situation.after_pruning:,} tokens",
+        )
+    what = f"{situation.after_pruning:,} tokens, not under targetTokens {target:,}"
+    return Action.COMPACT, f"the newest answer failed for its context, and pruning leaves {what}"
+
+
+def _by_deliberation(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    budget = policy.budget
+    valve = usable(situation.model, budget)
+    tokens = f"{situation.tokens:,} tokens"
+    if situation.tokens >= valve:
+        return _unless_done(situation, f"{tokens} are {budget.safety_percent} % of the window or more")
+    if situation.tokens < budget.act_tokens:
+        return Action.NONE, f"{tokens} are under actTokens {budget.act_tokens:,}"
+    messages = situation.messages if situation.since_messages is None else situation.since_messages
+    if messages < budget.act_messages:
+        return Action.NONE, f"{tokens}, but only {messages:,} messages, under actMessages {budget.act_messages:,}"
+    seconds = situation.since_seconds
+    if seconds is not None and seconds < budget.act_seconds:
+        what = f"{seconds:,.0f} seconds since the last run, under actSeconds {budget.act_seconds:,.0f}"
+        return Action.NONE, f"{tokens}, but only {what}"
+    return _unless_done(situation, f"{tokens} and {messages:,} messages are enough to act")
+
+
+def _unless_done(situation: Situation, why: str) -> tuple[Action, str]:
+    """A run over what the last one left would take nothing more: then only a summary helps."""
+    if situation.as_left:
+        return Action.COMPACT, f"{why}, and the last run left it so"
+    return Action.COMPRESS, why
+
+
+def _threshold(window: int, budget: Budget) -> int:
+    if budget.threshold_tokens is not None:
+        return min(budget.threshold_tokens, window)
+    if budget.threshold_percent is not None:
+        return window * budget.threshold_percent // _ALL
+    share = window * budget.reserve_percent // _ALL
+    left = window - max(share, budget.reserve_tokens)
+    return left if left > 0 else window - share
+
+
+_RULES: Mapping[Rule, Callable[[Situation, Policy], tuple[Action, str]]] = {
+    Rule.SIZE: _by_size,
+    Rule.GENCODE: _by_gencode,
+    Rule.OMP: _by_omp,
+    Rule.EUNICE: _by_eunice,
+    Rule.DELIBERATE: _by_deliberation,
+}
