@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
 from sessioncompress.lines import NO_LINE, Survey
-from sessioncompress.model import Kind, Standing
+from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
@@ -57,6 +58,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
         removed_bytes=tally.removed,
         protected_bytes=planned.protected,
         tokens_after=_tokens(replace(view.survey, lines=applied.lines)),
+        tokens_uncached=_uncached(view, planned, applied),
     )
 
 
@@ -69,6 +71,21 @@ def _tokens(found: Survey) -> int:
     """Estimate what the model reads of the live path."""
     read = sum(found.lines.reads[number] for number in found.shape.live if number not in found.shape.dead)
     return estimate(found.before.characters + read)
+
+
+def _uncached(view: View, planned: Plan, applied: Applied) -> int:
+    """Estimate what the next request sends that its provider's cache no longer holds.
+
+    A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
+    """
+    changed = {number for number in applied.changed if _is_read(planned.changes[number])}
+    read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
+    first = next((position for position, number in enumerate(read) if number in changed), len(read))
+    return estimate(sum(applied.lines.reads[number] for number in read[first:]))
+
+
+def _is_read(changes: Iterable[Change]) -> bool:
+    return any(change.block is None or change.block.kind is not Kind.MIRROR for change in changes)
 
 
 def boundary_of(view: View) -> int:

@@ -326,9 +326,7 @@ class _Run:
         with sink.reader() as file:
             return found._replace(digest=digest_of_prefix(file, found.size, unread, clashes))
 
-    def _run_record(
-        self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal
-    ) -> RunRecord:
+    def _run_record(self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal) -> RunRecord:
         return RunRecord(
             at=times.written(time.time()),
             version=VERSION,

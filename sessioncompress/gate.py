@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from sessioncompress.policy import Policy
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
 from sessioncompress.version import VERSION
+from sessioncompress.words import counted
 
 if TYPE_CHECKING:
     from sessioncompress.stats import CompressionStats
@@ -55,6 +57,8 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
         return SKIPPED, "switched off by the policy (enabled: false)"
     if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
         return SKIPPED, too_small(found.st_size, policy)
+    if policy.idle_seconds and (age := time.time() - found.st_mtime) < policy.idle_seconds:
+        return SKIPPED, may_be_cached(age, policy)
     if not force and form is None and is_as_left(path, policy, found):
         return UNCHANGED, _AS_LEFT
     return None
@@ -99,6 +103,12 @@ def check_originals(path: Path, policy: Policy) -> None:
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:
     """Say whether a session of so many bytes is under the threshold."""
     return size < policy.size_threshold_kb * KB and not force
+
+
+def may_be_cached(age: float, policy: Policy) -> str:
+    """Say that a session changed so few seconds ago that a rewriting would cost its provider's cache."""
+    seconds = counted(round(max(age, 0)), "second", "seconds")
+    return f"it changed {seconds} ago, idleSeconds {policy.idle_seconds:g}: its provider may still have it in its cache"
 
 
 def too_small(size: int, policy: Policy) -> str:

@@ -31,6 +31,7 @@ _FIELDS = (
     "redundancies_eliminated",
     "tokens_before",
     "tokens_after",
+    "tokens_uncached",
     "removable_bytes",
     "removed_bytes",
     "protected_bytes",
@@ -78,7 +79,13 @@ def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
         return f"{stats.status.value}: {stats.reason}"
     if stats.status is not Status.COMPRESSED:
         return file_line(name, stats.status.value, stats.reason)
-    return f"{name}: {change(stats, dry_run=dry_run)}" + (f"; {stats.reason}" if stats.reason else "")
+    parts = [change(stats, dry_run=dry_run), *([_uncached(stats)] if dry_run else []), *filter(None, [stats.reason])]
+    return f"{name}: {'; '.join(parts)}"
+
+
+def _uncached(stats: CompressionStats) -> str:
+    """Say what the provider's prompt cache would no longer hold."""
+    return f"the next request would send {stats.tokens_uncached:,} tokens (estimated) uncached"
 
 
 def change(stats: CompressionStats, *, dry_run: bool = False) -> str:
@@ -183,6 +190,7 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     if would.status is Status.COMPRESSED:
         yield f"  a run would do: {change(would)}"
         yield f"  tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
+        yield f"  {_uncached(would)}"
     else:
         yield f"  a run would leave it: {would.reason}"
     yield f"  beside it: {kb(stats.backup_size)}"

@@ -22,9 +22,10 @@ class CompressionStats:
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
     `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
-    `originals_size` the originals of it, `backup_added` what this run added to it. `removable_bytes` are those of all
-    blocks over their kind's threshold outside the protected part, `removed_bytes` how many of them are gone,
-    `protected_bytes` those inside it.
+    `originals_size` the originals of it, `backup_added` what this run added to it. `tokens_uncached` are those of
+    `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
+    cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
+    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
     """
 
     path: str
@@ -44,6 +45,7 @@ class CompressionStats:
     redundancies_eliminated: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
+    tokens_uncached: int = 0
     removable_bytes: int = 0
     removed_bytes: int = 0
     protected_bytes: int = 0

@@ -44,6 +44,7 @@ FILE_FIELDS = {
     "redundanciesEliminated",
     "tokensBefore",
     "tokensAfter",
+    "tokensUncached",
     "removableBytes",
     "removedBytes",
     "protectedBytes",
@@ -564,6 +565,28 @@ def test_quiet_seconds(session: Path) -> None:
     old = session.stat().st_mtime - 7200
     os.utime(session, (old, old))
     assert run("compress", "--quiet-seconds", "3600", "session.jsonl").exit_code == 0
+
+
+def test_idle_seconds(session: Path) -> None:
+    """While its provider may still have it in its cache a session is skipped, not refused; then it is compressed."""
+    before = snapshot(session)
+    result = run("compress", "--idle-seconds", "3600", "--force", "session.jsonl")
+    assert result.exit_code == 0
+    said = r"skipped: it changed \d+ seconds? ago, idleSeconds 3600: its provider may still have it in its cache"
+    assert re.search(said, result.stdout)
+    assert snapshot(session) == before
+    old = session.stat().st_mtime - 3600
+    os.utime(session, (old, old))
+    assert "smaller" in run("compress", "--idle-seconds", "3600", "session.jsonl").stdout
+
+
+def test_a_dry_run_and_stats_say_what_the_cache_would_lose(session: Path) -> None:
+    """Once, with the next request; a run that was made need not say it any more."""
+    said = r"the next request would send [1-9][\d,]* tokens \(estimated\) uncached"
+    assert re.search(said, run("compress", "--dry-run", "session.jsonl").stdout)
+    assert re.search(said, run("stats", "session.jsonl").stdout)
+    assert "uncached" not in run("compress", "session.jsonl").stdout
+    assert "uncached" not in run("compress", "--dry-run", "session.jsonl").stdout
 
 
 def policy(path: Path, **keys: Any) -> Path:
@@ -1090,12 +1113,12 @@ def test_stats(session: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns"
     assert lines[1].split() == ["kind", "tool", "blocks", "protected", "old", "dead", "(bytes)"]
-    rows = [line.split()[:2] for line in lines[2:-3]]
+    rows = [line.split()[:2] for line in lines[2:-4]]
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows
     assert ["thinking", "-"] in rows
-    assert re.fullmatch(rf"  a run would do: {SIZES} -> {SIZES} {PARTS}", lines[-3]), lines[-3]
-    assert re.fullmatch(r"  tokens \(estimated\) [\d,]+ -> [\d,]+", lines[-2])
+    assert re.fullmatch(rf"  a run would do: {SIZES} -> {SIZES} {PARTS}", lines[-4]), lines[-4]
+    assert re.fullmatch(r"  tokens \(estimated\) [\d,]+ -> [\d,]+", lines[-3])
     assert lines[-1] == "  beside it: 0 KB"
     assert snapshot(session) == before
 

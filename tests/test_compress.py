@@ -566,6 +566,53 @@ def test_the_statistics_add_up(tmp_path: Path) -> None:
     assert stats.backup_size == stats.backup_added == disk(path) - path.stat().st_size
 
 
+def _read_early(made: PiSession) -> int:
+    made.user("Go.")
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 4000)
+    made.user("y" * 4000)
+    return 0
+
+
+def _read_late(made: PiSession) -> int:
+    made.user("y" * 4000)
+    made.assistant("z" * 4000)
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 4000)
+    return 2000
+
+
+def _mirror_alone(made: PiSession) -> int:
+    made.user("y" * 4000)
+    made.step("edit", {"path": "a.py"}, "Done.", details={"diff": "+ x\n" * 9000})
+    return -1
+
+
+def _off_the_path(made: PiSession) -> int:
+    fork = made.user("y" * 4000)
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 9000)
+    made.leaf = fork
+    made.user("Not so. " + "y" * 400)
+    return -1
+
+
+CACHED = {"early": _read_early, "late": _read_late, "a mirror": _mirror_alone, "off the path": _off_the_path}
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_what_the_cache_loses_begins_with_the_first_message_that_a_model_reads_otherwise(
+    tmp_path: Path, name: str
+) -> None:
+    """What stands before it the cache still holds; of mirrors and other branches no request has anything."""
+    made = PiSession()
+    kept = CACHED[name](made)
+    stats = compress(write(tmp_path, turn(made)))
+    assert stats.status is Status.COMPRESSED
+    if kept < 0:
+        assert stats.tokens_uncached == 0
+    else:
+        begins = stats.tokens_after - stats.tokens_uncached
+        assert kept <= begins <= kept + 40
+
+
 def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:
     """A path is a path, whatever an agent's tools call their arguments."""
     long = texts.log_lines(random.Random(5), 40)

@@ -54,6 +54,13 @@ def _with_policy(folder: Path) -> list[str]:
     return ["session.jsonl"]
 
 
+def _not_idle(folder: Path) -> list[str]:
+    large(folder)
+    (folder / "compression.json").write_text(json.dumps({"session": {"idleSeconds": 10**9}}))
+    os.utime(folder / "session.jsonl", (0, os.stat(folder).st_mtime + 10**6))
+    return ["session.jsonl"]
+
+
 def _switched_off(folder: Path) -> list[str]:
     large(folder)
     (folder / "compression.json").write_text(json.dumps({"session": {"enabled": False}}))
@@ -76,6 +83,7 @@ ANSWERED: dict[str, Callable[[Path], list[str]]] = {
     "both, one of them twice": _both,
     "under a policy's threshold": _with_policy,
     "switched off": _switched_off,
+    "not idle yet": _not_idle,
     "another tool's file of that name": _of_others,
     "a name with power over terminals": _oddly_named,
 }

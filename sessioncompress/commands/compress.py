@@ -64,6 +64,11 @@ if TYPE_CHECKING:
 @BACKUP_DIR
 @click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
 @click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
+@click.option(
+    "--idle-seconds",
+    type=click.FloatRange(0),
+    help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
+)
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @FORMAT
 @JSON
