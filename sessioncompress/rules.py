@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from sessioncompress.policy import Policy
-from sessioncompress.sections import Budget, Model, Rule
+from sessioncompress.sections import Budget, Limits, Rule
 
 KB = 1024
 _ALL = 100
@@ -58,7 +58,7 @@ class Situation:
     size: int
     turns: int
     tokens: int
-    model: Model
+    model: Limits
     messages: int
     since_turns: int | None
     since_messages: int | None
@@ -88,12 +88,12 @@ def decide(situation: Situation, policy: Policy) -> Decision:
     return Decision(policy.budget.rule, action, reason)
 
 
-def usable(model: Model, budget: Budget) -> int:
+def usable(model: Limits, budget: Budget) -> int:
     """Return how many tokens a session may come to before the rule acts, as far as it goes by the window."""
-    window = model.context_window
+    window = model.window
     match budget.rule:
         case Rule.GENCODE:
-            return max(window - min(model.output_limit, budget.reserved_output_tokens), 0)
+            return max(window - min(model.output, budget.reserved_output_tokens), 0)
         case Rule.OMP:
             return _threshold(window, budget)
         case Rule.DELIBERATE:

@@ -26,12 +26,12 @@ class Placeholder(StrEnum):
     NATIVE = "native"
 
 
-class Model(NamedTuple):
+class Limits(NamedTuple):
     """What a model holds and writes at most, in tokens; the pattern is a glob that its name matches."""
 
     pattern: str
-    context_window: int
-    output_limit: int
+    window: int
+    output: int
 
 
 MODEL_KEYS = ("pattern", "contextWindow", "outputLimit")
@@ -40,13 +40,13 @@ MODEL_KEYS = ("pattern", "contextWindow", "outputLimit")
 _A_MODEL = 'a list of {"pattern": text, "contextWindow": tokens, "outputLimit": tokens}'
 
 
-def _models(value: Any) -> tuple[Model, ...]:
+def _models(value: Any) -> tuple[Limits, ...]:
     if not isinstance(value, (list, tuple)):
         raise ValueError(_A_MODEL)
     return tuple(map(_model, value))
 
 
-def _model(value: Any) -> Model:
+def _model(value: Any) -> Limits:
     if isinstance(value, dict):
         value = tuple(value[key] for key in MODEL_KEYS) if value.keys() == set(MODEL_KEYS) else ()
     if not isinstance(value, tuple) or len(value) != len(MODEL_KEYS):
@@ -55,7 +55,7 @@ def _model(value: Any) -> Model:
     numbers = all(isinstance(each, int) and not isinstance(each, bool) and each > 0 for each in (window, output))
     if not isinstance(pattern, str) or not pattern or not numbers:
         raise ValueError(_A_MODEL)
-    return Model(pattern, window, output)
+    return Limits(pattern, window, output)
 
 
 PRUNE_CHECKS: checks.Checks = {
@@ -122,7 +122,7 @@ class Budget:
     act_messages: int = 25
     act_seconds: float = 300
     safety_percent: int = 50
-    models: tuple[Model, ...] = ()
+    models: tuple[Limits, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold each value in the type of its field."""

@@ -14,7 +14,7 @@ from sessioncompress import config
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import KEYS, SECTIONS
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
-from sessioncompress.sections import Model, Placeholder, Rule
+from sessioncompress.sections import Limits, Placeholder, Rule
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("enabled", False, False),
@@ -67,7 +67,7 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
         "budget",
         "models",
         [{"pattern": "mine-*", "contextWindow": 8, "outputLimit": 2}],
-        (Model("mine-*", 8, 2),),
+        (Limits("mine-*", 8, 2),),
     ),
 ]
 

@@ -10,9 +10,9 @@ import pytest
 
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.rules import Action, Situation, decide, did_not_fit, usable
-from sessioncompress.sections import Budget, Model, Prune, Rule
+from sessioncompress.sections import Budget, Limits, Prune, Rule
 
-WINDOW = Model("m", 200_000, 64_000)
+WINDOW = Limits("m", 200_000, 64_000)
 KB = 1024
 NONE, COMPRESS, PRUNE, COMPACT = Action
 
@@ -76,11 +76,11 @@ CASES: dict[str, list[tuple[Policy, dict[str, Any], Action]]] = {
         (GENCODE, {"size": 10**9}, NONE),
         (GENCODE, {"tokens": 168_000}, NONE),
         (GENCODE, {"tokens": 168_001}, PRUNE),
-        (GENCODE, {"tokens": 195_904, "model": Model("m", 200_000, 4_096)}, NONE),
-        (GENCODE, {"tokens": 195_905, "model": Model("m", 200_000, 4_096)}, PRUNE),
-        (GENCODE, {"tokens": 168_001, "model": Model("m", 200_000, 32_000)}, PRUNE),
-        (GENCODE, {"tokens": 20_000, "model": Model("m", 20_000, 2_000)}, COMPACT),
-        (GENCODE, {"tokens": 20_001, "model": Model("m", 20_000, 2_000)}, PRUNE),
+        (GENCODE, {"tokens": 195_904, "model": Limits("m", 200_000, 4_096)}, NONE),
+        (GENCODE, {"tokens": 195_905, "model": Limits("m", 200_000, 4_096)}, PRUNE),
+        (GENCODE, {"tokens": 168_001, "model": Limits("m", 200_000, 32_000)}, PRUNE),
+        (GENCODE, {"tokens": 20_000, "model": Limits("m", 20_000, 2_000)}, COMPACT),
+        (GENCODE, {"tokens": 20_001, "model": Limits("m", 20_000, 2_000)}, PRUNE),
         (by(Rule.GENCODE, Prune(prune_minimum=170_000)), {"tokens": 170_000}, COMPACT),
         (by(Rule.GENCODE, Prune(prune_minimum=170_000)), {"tokens": 170_001}, PRUNE),
         (by(Rule.GENCODE, reserved_output_tokens=10_000), {"tokens": 190_000}, NONE),
@@ -93,10 +93,10 @@ CASES: dict[str, list[tuple[Policy, dict[str, Any], Action]]] = {
         (OMP, {"tokens": 170_001, "pruning_saves": saves(0)}, COMPACT),
         (OMP, {"tokens": 190_000, "pruning_saves": saves(20_000)}, PRUNE),
         (OMP, {"tokens": 190_000, "pruning_saves": saves(19_999)}, COMPACT),
-        (OMP, {"tokens": 83_616, "model": Model("m", 100_000, 8_000)}, NONE),
-        (OMP, {"tokens": 83_617, "model": Model("m", 100_000, 8_000), "pruning_saves": saves(9)}, PRUNE),
-        (OMP, {"tokens": 6_800, "model": Model("small", 8_000, 1_000)}, NONE),
-        (OMP, {"tokens": 6_801, "model": Model("small", 8_000, 1_000), "pruning_saves": saves(9)}, PRUNE),
+        (OMP, {"tokens": 83_616, "model": Limits("m", 100_000, 8_000)}, NONE),
+        (OMP, {"tokens": 83_617, "model": Limits("m", 100_000, 8_000), "pruning_saves": saves(9)}, PRUNE),
+        (OMP, {"tokens": 6_800, "model": Limits("small", 8_000, 1_000)}, NONE),
+        (OMP, {"tokens": 6_801, "model": Limits("small", 8_000, 1_000), "pruning_saves": saves(9)}, PRUNE),
         (by(Rule.OMP, threshold_percent=50), {"tokens": 100_000}, NONE),
         (by(Rule.OMP, threshold_percent=50), {"tokens": 100_001, "pruning_saves": saves(9)}, PRUNE),
         (by(Rule.OMP, threshold_tokens=5_000, threshold_percent=50), {"tokens": 5_000}, NONE),
@@ -170,8 +170,8 @@ def test_what_of_the_window_is_usable(rule: Rule, tokens: int) -> None:
 
 def test_a_window_as_small_as_its_reserve_is_never_below_nothing() -> None:
     """Odd numbers of a user's own model make no negative budget."""
-    assert usable(Model("m", 1_000, 5_000), Budget(rule=Rule.GENCODE)) == 0
-    assert usable(Model("m", 1, 1), Budget(rule=Rule.OMP)) == 1
+    assert usable(Limits("m", 1_000, 5_000), Budget(rule=Rule.GENCODE)) == 0
+    assert usable(Limits("m", 1, 1), Budget(rule=Rule.OMP)) == 1
 
 
 FITS = [
