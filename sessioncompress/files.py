@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from sessioncompress.answers import Answers, answers
 from sessioncompress.documents import document_of, pieces_of
 from sessioncompress.errors import NOT_CHANGED, NotASession
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
@@ -97,3 +98,11 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     rewritten = RewrittenLines(journal)
     found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
     return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognises(head))
+
+
+def read_answers(session: OpenSession, known: Known) -> Answers:
+    """Return the answers that a session records, read once more; see Answers."""
+    document = document_of(session.reader, session.size)
+    if document is not None:
+        return answers(document.pieces(), known.survey, known.form, document.outer)
+    return answers(pieces_of(session.reader, session.size), known.survey, known.form)

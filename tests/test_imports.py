@@ -47,12 +47,13 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         frozenset({"recorded", "rewritten", "entries", "refusals"}),
     ),
     ("what decides, renders, checks and keeps", frozenset({"plan", "rewrite", "rules", "verify", "store"})),
-    ("the session as it is seen", frozenset({"compressors", "survey", "changes"})),
+    ("the session as it is seen", frozenset({"compressors", "answers", "changes"})),
+    ("one reading", frozenset({"survey"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("one document's messages", frozenset({"documents"})),
     ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs", "turns", "spans"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
-    ("values and words", frozenset({"model", "policy", "stats", "find", "homes"})),
+    ("values and words", frozenset({"model", "models", "policy", "stats", "find", "homes", "usage"})),
     ("the policy's sections", frozenset({"sections"})),
     ("what a value of the policy may be", frozenset({"checks"})),
     ("errors", frozenset({"errors"})),
@@ -80,6 +81,9 @@ PURE = frozenset(
         "model",
         "lines",
         "changes",
+        "answers",
+        "usage",
+        "models",
     }
 )
 """They know no files: everything they work on is given to them."""

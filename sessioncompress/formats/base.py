@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sessioncompress.lines import Lines
 from sessioncompress.model import Line, Path, Shape
+from sessioncompress.usage import Answer
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
@@ -106,3 +108,16 @@ class Format(Protocol):
 
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
+
+    @property
+    def answer_marks(self) -> tuple[bytes, ...]:
+        """Bytes of which one stands in every entry that answer() says something of."""
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what an entry says of the request that it answers, or of those behind it; None where it says nothing.
+
+        It never raises, whatever the entry holds.
+        """
+
+    def noted(self, document: Any) -> Mapping[int, Answer]:
+        """Return the answers that stand around a document's messages, by the number of the message."""

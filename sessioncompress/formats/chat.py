@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import tree, values
+from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import REMOVED, within
+from sessioncompress.usage import Answer, Usage
+from sessioncompress.usage import within as usage_within
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _SPEAKING = frozenset({"assistant", "tool"})
@@ -28,7 +30,7 @@ _PARTS = frozenset({TEXT, IMAGE, "input_audio", "file", "refusal"})
 _FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
 
 
-class Chat:
+class Chat(requests.InEntries):
     """Chats in OpenAI's form."""
 
     name = "openai-chat"
@@ -38,6 +40,7 @@ class Chat:
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
         """Say whether all is messages of this form and nothing else, and a model or a tool speaks in them.
@@ -89,6 +92,13 @@ class Chat:
         """Return an image part's media type and its base64 data."""
         return values.image_of_url(part)
 
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what a message of the model says of its request, where its program notes that."""
+        if entry.get("role") != "assistant":
+            return None
+        at = requests.moment(values.text(entry.get("timestamp")) or values.text(entry.get("created_at")))
+        return Answer(model=values.text(entry.get("model")), usage=_usage(values.fields(entry.get("usage"))), at=at)
+
 
 def _is_message(entry: Entry) -> bool:
     if not isinstance(entry.get("role"), str) or entry["role"] not in _ROLES or not entry.keys() <= _KEYS:
@@ -120,3 +130,9 @@ def _may_change(function: Mapping[str, Any], path: Path) -> bool:
 
 def _type(part: Any) -> str:
     return values.text(values.fields(part).get("type"))
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    sent, made = (values.fields(recorded.get(f"{each}_tokens_details")) for each in ("prompt", "completion"))
+    given = (recorded.get("prompt_tokens"), recorded.get("completion_tokens"), sent.get("cached_tokens"))
+    return usage_within(*given, None, made.get("reasoning_tokens"))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import claude_notes, claude_path, claude_screen, values
+from sessioncompress.formats import claude_notes, claude_path, claude_screen, requests, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS
 from sessioncompress.formats.claude_reader import ClaudeReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import REMOVED
+from sessioncompress.usage import Answer, Usage, beside
 
 _TOOLS = (
     "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
@@ -47,10 +49,14 @@ _NOTES = frozenset(
 )
 """Lines beside the conversation, which often come first."""
 
+_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_NO_MODEL = "<synthetic>"
+"""Stands for the model in an answer that the agent made itself."""
+
 _NAMES = ("sessionId", "leafUuid", "messageId")
 
 
-class ClaudeCode:
+class ClaudeCode(requests.InEntries):
     """Sessions of Claude Code, and of its subagents."""
 
     name = "claude-code"
@@ -60,6 +66,7 @@ class ClaudeCode:
     links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
         """Say whether lines hang on each other as Claude Code writes them; what stands beside them may be anybody's."""
@@ -108,6 +115,20 @@ class ClaudeCode:
         source = values.fields(values.fields(part).get("source"))
         return values.text(source.get("media_type")), values.text(source.get("data"))
 
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what a line of an answer says of its request; the last line of a response has the whole usage."""
+        if entry.get("type") != "assistant":
+            return None
+        message = values.fields(entry.get("message"))
+        at = requests.moment(entry.get("timestamp"))
+        if entry.get("isApiErrorMessage") is True:
+            said = "".join(values.part_text(part) for part in values.items(message.get("content")))
+            return Answer(error=said or "the request failed", at=at)
+        model = values.text(message.get("model"))
+        if model == _NO_MODEL:
+            return None
+        return Answer(model=model, usage=_usage(values.fields(message.get("usage"))), at=at)
+
 
 def _is_own(entry: Entry) -> bool:
     kind = entry.get("type")
@@ -140,3 +161,9 @@ def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
         case ("content", int()):
             return kind == "tool_result" and values.fields(old).get("type") in PICTURES and new is not REMOVED
     return False
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    sent, output, read, wrote = map(recorded.get, _USAGE)
+    thought = values.fields(recorded.get("output_tokens_details")).get("thinking_tokens")
+    return beside(sent, output, read, wrote, thought)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from sys import intern
 from typing import Any
 
@@ -13,6 +12,7 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress import marker
 from sessioncompress.formats import claude_notes, claude_parts, claude_screen, values
 from sessioncompress.formats.base import Entry
+from sessioncompress.formats.requests import moment
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 
 _PURPOSES = {
@@ -47,7 +47,7 @@ class ClaudeReader:
             return _boundary(raw, entry)
         else:
             return _note(raw, entry)
-        return line if entry.get("isSidechain") else line._replace(time=_time(entry))
+        return line if entry.get("isSidechain") else line._replace(time=moment(values.text(entry.get("timestamp"))))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
@@ -177,11 +177,3 @@ def _facts(**known: Any) -> Facts:
 def _line(raw: bytes, entry: Entry, role: Role, **known: Any) -> Line:
     name, parent = values.text(entry.get("uuid")), values.text(entry.get("parentUuid"))
     return Line(role, len(raw), xxh3_64_intdigest(raw), name, parent, **known)
-
-
-def _time(entry: Entry) -> int:
-    try:
-        written = datetime.fromisoformat(values.text(entry.get("timestamp")))
-        return max(int(written.timestamp() * 1000), 0)
-    except (ValueError, OverflowError):
-        return 0

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import codex_events, codex_reasoning, tree, values
+from sessioncompress.formats import codex_events, codex_reasoning, codex_usage, requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
@@ -15,6 +15,7 @@ from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import within
 from sessioncompress.turns import tasks_on
+from sessioncompress.usage import Answer
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = frozenset(
@@ -34,7 +35,7 @@ _TOOLS = frozenset(
 )
 
 
-class Codex:
+class Codex(requests.InEntries):
     """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
 
     name = "codex"
@@ -44,6 +45,7 @@ class Codex:
     links: re.Pattern[str] | None = None
     preamble = PREAMBLE
     frame: re.Pattern[str] | None = FRAME
+    answer_marks = codex_usage.MARKS
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file starts with Codex's header."""
@@ -104,6 +106,12 @@ class Codex:
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
         return values.image_of_url(part)
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what an event says of the request before it, or by which model those behind it go."""
+        kind, payload = values.text(entry.get("type")), values.fields(entry.get(PAYLOAD))
+        answer = codex_usage.answer(kind, payload)
+        return answer and answer._replace(at=requests.moment(entry.get("timestamp")))
 
 
 def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:

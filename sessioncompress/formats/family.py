@@ -12,12 +12,13 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
-from sessioncompress.formats import tree, values
+from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED
+from sessioncompress.usage import Answer, Usage, beside
 
 _LONGEST_COMPARED = 32 * 1024
 _BLOB = "blob:sha256:"
@@ -30,6 +31,9 @@ _FIRST_TREE = 2
 
 _DETAILS: Path = ("message", "details")
 _MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
+
+_STOPS = ("error", "aborted")
+"""Why a message ends that holds no whole answer: the next request goes without it."""
 
 _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
@@ -238,7 +242,7 @@ class FamilyReader:
         return tuple(found)
 
 
-class FamilyFormat:
+class FamilyFormat(requests.InEntries):
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
     kept_tools: frozenset[str] = frozenset()
@@ -246,6 +250,7 @@ class FamilyFormat:
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks = (b'"assistant"',)
 
     def named(self, head: Head) -> Name:
         """Return the header's id and folder, and the path of the session that this one was forked from."""
@@ -280,6 +285,19 @@ class FamilyFormat:
     def image(self, part: Any) -> tuple[str, str]:
         """Return an image part's media type and its base64 data."""
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what an assistant message says of its request; usage that stands elsewhere is of no such request."""
+        message = values.fields(entry.get("message"))
+        if entry.get("type") != "message" or message.get("role") != "assistant":
+            return None
+        error = _error(message)
+        return Answer(
+            model=values.text(message.get("model")),
+            usage=None if error else _usage(values.fields(message.get("usage"))),
+            error=error,
+            at=requests.moment(message.get("timestamp")) or requests.moment(entry.get("timestamp")),
+        )
 
 
 def _line(
@@ -390,3 +408,14 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
         case ("arguments", *_, step):
             return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
     return False
+
+
+def _error(message: Mapping[str, Any]) -> str:
+    reason = values.text(message.get("stopReason"))
+    return (values.text(message.get("errorMessage")) or reason) if reason in _STOPS else ""
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    reasoning = recorded.get("reasoning", recorded.get("reasoningTokens"))
+    given = (recorded.get("input"), recorded.get("output"), recorded.get("cacheRead"), recorded.get("cacheWrite"))
+    return beside(*given, reasoning)

@@ -7,13 +7,14 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import tree, values
+from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES
+from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES, said
 from sessioncompress.formats.gemini_reader import HEADER_KEYS, GeminiReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Role, Shape
 from sessioncompress.splice import REMOVED
+from sessioncompress.usage import Answer, Usage, tokens, within
 
 _TOOLS = frozenset(
     {
@@ -37,7 +38,7 @@ _OUTER_KEYS = (*HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 
 
-class Gemini:
+class Gemini(requests.InEntries):
     """Sessions of Gemini CLI."""
 
     name = "gemini"
@@ -47,6 +48,7 @@ class Gemini:
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks = (b'"gemini"', b'"error"')
 
     def recognises(self, head: Head) -> bool:
         """Say whether it names a session and a project first, and goes on with messages of this agent."""
@@ -115,6 +117,15 @@ class Gemini:
         data = values.fields(values.fields(part).get("inlineData"))
         return values.text(data.get("mimeType")), values.text(data.get("data"))
 
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what a message of the model says of its request, or one of the agent of what failed."""
+        at = requests.moment(entry.get("timestamp"))
+        if entry.get("type") == "error":
+            return Answer(error=said(entry.get("content")) or "error", at=at)
+        if entry.get("type") != "gemini":
+            return None
+        return Answer(model=values.text(entry.get("model")), usage=_usage(values.fields(entry.get("tokens"))), at=at)
+
 
 def _is_header(entry: Mapping[str, Any]) -> bool:
     return "type" not in entry and all(isinstance(entry.get(key), str) for key in _OUTER_KEYS)
@@ -162,3 +173,14 @@ def _may_change_part(part: Mapping[str, Any], path: Path, value: Any) -> bool:
         case ("functionCall", "args", *_, step):
             return isinstance(value, str) and step not in FILE_KEYS and "thoughtSignature" not in part
     return False
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    """Read what was counted: thoughts stand beside the output, and what tools of the vendor put in beside the input."""
+    usage = within(
+        recorded.get("input"), recorded.get("output"), recorded.get("cached"), None, recorded.get("thoughts")
+    )
+    put_in = tokens(recorded.get("tool"))
+    if usage is None or put_in is None:
+        return None
+    return usage._replace(input=usage.input + put_in, output=usage.output + usage.reasoning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
@@ -14,6 +14,7 @@ from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.usage import Answer, Usage, beside, within
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 _USERS_WORDS = "askuserquestion"
@@ -36,6 +37,9 @@ _TOOLS = frozenset(
 )
 _METADATA_KEYS = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
 _ROLES = ("system", "user", "assistant")
+_BESIDE = "anthropic"
+"""The provider whose caches are counted beside the input."""
+
 _CONTENT: Path = ("content",)
 _SKILL_FILE = "SKILL.md"
 
@@ -100,6 +104,7 @@ class GenCode:
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks: tuple[bytes, ...] = ()
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document says of itself what this agent's sessions do, and its messages have their roles."""
@@ -149,6 +154,23 @@ class GenCode:
         del part
         return "", ""
 
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return nothing: a message says nothing of its request."""
+        del entry
+        return None
+
+    def noted(self, document: Any) -> Mapping[int, Answer]:
+        """Return the answers that the document notes in its head, each with the message that it ends with."""
+        metadata = values.fields(values.fields(document).get("metadata"))
+        notes = map(values.fields, values.items(metadata.get("completions")))
+        model, read = values.text(metadata.get("model")), beside if metadata.get("provider") == _BESIDE else within
+        found = ((note.get("afterMessageIndex"), values.fields(note.get("usage"))) for note in notes)
+        return {
+            number: Answer(model=model, usage=_usage(usage, read))
+            for number, usage in found
+            if isinstance(number, int) and number >= 0
+        }
+
 
 def _metadata(head: Head) -> Mapping[str, Any]:
     return values.fields(values.fields(head.document).get("metadata"))
@@ -167,3 +189,9 @@ def _call(part: Mapping[str, Any]) -> Call:
 
 def _line(raw: bytes, role: Role, blocks: Sequence[Block] = (), *, io: int = 0, reads: int = 0) -> Line:
     return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=tuple(blocks), io=io, reads=reads)
+
+
+def _usage(recorded: Mapping[str, Any], read: Callable[..., Usage | None]) -> Usage | None:
+    cache = values.fields(recorded.get("cache"))
+    given = (recorded.get("inputTokens"), recorded.get("outputTokens"), cache.get("readTokens"))
+    return read(*given, cache.get("writeTokens"), recorded.get("reasoningTokens"))

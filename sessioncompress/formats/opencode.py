@@ -11,11 +11,12 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
-from sessioncompress.formats import tree, values
+from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.splice import REMOVED
+from sessioncompress.usage import Answer, Usage, beside
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 _TOOLS = frozenset(
@@ -96,7 +97,7 @@ class OpenCodeReader:
         return _line(raw, name, role, blocks, calls, io, io + texts, facts)
 
 
-class OpenCode:
+class OpenCode(requests.InEntries):
     """Sessions of OpenCode, exported."""
 
     name = "opencode"
@@ -106,6 +107,7 @@ class OpenCode:
     links: re.Pattern[str] | None = None
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
+    answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document is one session with its messages, as the export has them."""
@@ -151,6 +153,19 @@ class OpenCode:
         return values.text(values.fields(part).get("mime")), values.text(values.fields(part).get("url")).partition(
             "base64,"
         )[2]
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what a message of the model says of its request, the last one where it took several."""
+        info = values.fields(entry.get("info"))
+        if info.get("role") != "assistant":
+            return None
+        error = _error(info.get("error"))
+        return Answer(
+            model=values.text(info.get("modelID")),
+            usage=None if error else _usage(values.fields(info.get("tokens"))),
+            error=error,
+            at=requests.moment(values.fields(info.get("time")).get("created")),
+        )
 
 
 def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
@@ -259,3 +274,16 @@ def _line(
 ) -> Line:
     digest = xxh3_64_intdigest(raw)
     return Line(role, len(raw), digest, name, "", tuple(blocks), tuple(calls), "", io, reads, facts or Facts())
+
+
+def _error(error: Any) -> str:
+    found = values.fields(error)
+    return values.text(values.fields(found.get("data")).get("message")) or values.text(found.get("name"))
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    """Read what was counted: the reasoning stands beside the output."""
+    cache = values.fields(recorded.get("cache"))
+    given = (recorded.get("input"), recorded.get("output"), cache.get("read"), cache.get("write"))
+    usage = beside(*given, recorded.get("reasoning"))
+    return usage and usage._replace(output=usage.output + usage.reasoning)
