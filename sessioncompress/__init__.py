@@ -12,6 +12,7 @@ from sessioncompress.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from sessioncompress.audit import verify_session
+    from sessioncompress.budget import budget_session
     from sessioncompress.compress import compress_session
     from sessioncompress.config import policy_for
     from sessioncompress.errors import SessionCompressError
@@ -20,20 +21,36 @@ if TYPE_CHECKING:
     from sessioncompress.lookup import Shown, show
     from sessioncompress.policy import PRESETS, Policy, ProtectMode
     from sessioncompress.restore import restore_session
-    from sessioncompress.stats import CompressionStats, ForgetStats, RestoreStats, SessionStats, Status, VerifyStats
+    from sessioncompress.sections import Budget, Limits, Placeholder, Prune, Rule
+    from sessioncompress.stats import (
+        BudgetStats,
+        CompressionStats,
+        ForgetStats,
+        RestoreStats,
+        SessionStats,
+        Status,
+        VerifyStats,
+    )
 
 _HOMES = {
     "PRESETS": "policy",
+    "Budget": "sections",
+    "BudgetStats": "stats",
     "CompressionStats": "stats",
     "ForgetStats": "stats",
+    "Limits": "sections",
+    "Placeholder": "sections",
     "Policy": "policy",
     "ProtectMode": "policy",
+    "Prune": "sections",
     "RestoreStats": "stats",
+    "Rule": "sections",
     "SessionCompressError": "errors",
     "SessionStats": "stats",
     "Shown": "lookup",
     "Status": "stats",
     "VerifyStats": "stats",
+    "budget_session": "budget",
     "compress_session": "compress",
     "forget_session": "forget",
     "inspect_session": "inspect",
@@ -45,17 +62,24 @@ _HOMES = {
 
 __all__ = [
     "PRESETS",
+    "Budget",
+    "BudgetStats",
     "CompressionStats",
     "ForgetStats",
+    "Limits",
+    "Placeholder",
     "Policy",
     "ProtectMode",
+    "Prune",
     "RestoreStats",
+    "Rule",
     "SessionCompressError",
     "SessionStats",
     "Shown",
     "Status",
     "VerifyStats",
     "__version__",
+    "budget_session",
     "compress_session",
     "forget_session",
     "inspect_session",

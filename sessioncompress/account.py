@@ -8,14 +8,14 @@ from dataclasses import replace
 from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
-from sessioncompress.lines import NO_LINE, Survey
+from sessioncompress.lines import NO_LINE
+from sessioncompress.measure import messages_of, tokens_of, turns_of
 from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
 from sessioncompress.tokens import estimate
-from sessioncompress.turns import turns_on
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 """What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
@@ -37,8 +37,8 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         imitated_markers=markers,
         imitated_in_calls=in_calls,
         turns=turns_of(found),
-        tokens_before=_tokens(found),
-        tokens_after=_tokens(found),
+        tokens_before=tokens_of(found),
+        tokens_after=tokens_of(found),
     )
 
 
@@ -48,6 +48,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
     return replace(
         stats,
         lines_changed=len(applied.changed),
+        messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         tool_calls_compressed=tally.calls,
         tool_results_compressed=tally.counts[Kind.RESULT],
         thinking_blocks_removed=tally.counts[Kind.THINKING],
@@ -57,20 +58,9 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
         removable_bytes=planned.removable,
         removed_bytes=tally.removed,
         protected_bytes=planned.protected,
-        tokens_after=_tokens(replace(view.survey, lines=applied.lines)),
+        tokens_after=tokens_of(replace(view.survey, lines=applied.lines)),
         tokens_uncached=_uncached(view, planned, applied),
     )
-
-
-def turns_of(found: Survey) -> int:
-    """Return the user turns on the live path."""
-    return found.before.turns + len(turns_on(found.lines, found.shape.live))
-
-
-def _tokens(found: Survey) -> int:
-    """Estimate what the model reads of the live path."""
-    read = sum(found.lines.reads[number] for number in found.shape.live if number not in found.shape.dead)
-    return estimate(found.before.characters + read)
 
 
 def _uncached(view: View, planned: Plan, applied: Applied) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sessioncompress.commands.budget import budget
 from sessioncompress.commands.clean import clean
 from sessioncompress.commands.compress import compress
 from sessioncompress.commands.forget import forget
@@ -21,7 +22,7 @@ from sessioncompress.commands.verify import verify
 from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
-COMMANDS = (clean, compress, forget, hook, pre_commit, restore, sessions, show, stats, verify)
+COMMANDS = (budget, clean, compress, forget, hook, pre_commit, restore, sessions, show, stats, verify)
 
 
 @contextmanager

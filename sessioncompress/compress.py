@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from sessioncompress import config, files, gate, verify
-from sessioncompress.account import advice, boundary_of, counted, imitated, turns_of, why, with_changes
+from sessioncompress import config, due, files, gate, verify
+from sessioncompress.account import advice, boundary_of, counted, imitated, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
@@ -20,6 +20,7 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
 from sessioncompress.marked import NONE, markers_of
+from sessioncompress.measure import turns_of
 from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
@@ -29,8 +30,10 @@ from sessioncompress.prefix import NotFinished, Part, behind, can_follow
 from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
+from sessioncompress.runlog import logging
+from sessioncompress.sections import Budget
 from sessioncompress.splice import CannotSplice
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.stats import BudgetStats, CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
@@ -72,15 +75,29 @@ def compress_session(
     path = Path(path)
     if (skipped := gate.skip(path, policy, force=force, form=form)) is not None:
         return skipped
-    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
+    with (
+        open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
+        logging(session.path, replace(policy, log_file=None) if dry_run else policy) as note,
+    ):
         beside = beside_of(session.path, policy)
-        return _Run(session, beside, policy, dry_run, force, form, named).compress()
+        stats = _Run(session, beside, policy, dry_run, force, form, named).compress()
+        note(stats)
+        return stats
 
 
-def rehearse_open(session: OpenSession, policy: Policy, form: str | None = None) -> CompressionStats:
+def rehearse_open(
+    session: OpenSession, policy: Policy, form: str | None = None, *, force: bool = False
+) -> CompressionStats:
     """Find out the same of a session that is open already."""
     beside = beside_of(session.path, policy)
-    return _Run(session, beside, policy, dry_run=True, force=False, form=form, named=True).whole()
+    return _Run(session, beside, policy, dry_run=True, force=force, form=form, named=True).whole()
+
+
+def pruning_saves(session: OpenSession, policy: Policy, form: str | None = None) -> int:
+    """Return how many tokens a run that prunes would save the model of a session that is open already."""
+    pruning = replace(policy, prune=replace(policy.prune, enabled=True), budget=Budget(), log_file=None)
+    found = rehearse_open(session, pruning, form, force=True)
+    return found.tokens_before - found.tokens_after
 
 
 @dataclass(frozen=True)
@@ -119,6 +136,7 @@ class _Run:
     ) -> None:
         self._session = session
         self._beside = beside
+        self._asked = policy
         self._policy = policy
         self._dry_run = dry_run
         self._force = force
@@ -158,22 +176,27 @@ class _Run:
         self._ours = Ours((self._journal,))
         strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
         self._strangers = markers_of(self._session, self._form) if strange else NONE
-        stats = self._stats_of_run()
+        self._budget = self._judge()
+        stats = replace(self._stats_of_run(), budget=self._budget)
         if part.prefix.size and (self._dry_run or stats.status is not Status.COMPRESSED):
             part.check()
         return stats
 
     def _stats_of_run(self) -> CompressionStats:
-        small = gate.is_small(self._session.size, self._policy, force=self._force)
-        if small and not self._is_due(turns_of(self._known.survey)):
-            reason = gate.too_small(self._session.size, self._policy)
+        if reason := due.not_due(self._part, self._asked, self._budget, force=self._force):
             return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
+        self._policy = due.with_pruning(self._asked, self._budget)
+        if self._policy.prune.enabled and self._part.prefix.size:
+            # Which results are old enough shows only in all of it.
+            raise NotFinished
         with ExitStack() as self._open:
             return self._attempt()
 
-    def _is_due(self, turns: int) -> bool:
-        before = self._journal.runs[-1].stats.get("turns", 0) if self._journal.runs else 0
-        return self._policy.every_turns is not None and turns - int(before) >= self._policy.every_turns
+    def _judge(self) -> BudgetStats | None:
+        """Judge the session, where anybody asks."""
+        if not due.is_judged(self._asked):
+            return None
+        return due.judge(self._part, self._asked, lambda: pruning_saves(self._session, self._asked, self._form))
 
     def _attempt(self) -> CompressionStats:
         """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
@@ -330,13 +353,13 @@ class _Run:
         return RunRecord(
             at=times.written(time.time()),
             version=VERSION,
-            policy=config.differences(self._policy),
+            policy=config.differences(self._asked),
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,
             boundary=self._part.prefix.lines + boundary_of(view),
             stats={
-                "turns": turns_of(view.survey),
+                **due.noted(self._part),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.tally.removed,
             }

@@ -14,6 +14,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.find import SECTION, policy_file
 from sessioncompress.keys import ALL, KEYS, OF_PRESETS, Keys
 from sessioncompress.policy import BALANCED, Policy, preset_of
+from sessioncompress.printable import utf8
 from sessioncompress.sections import MODEL_KEYS, Budget, Limits, Prune
 
 Held = TypeVar("Held", Policy, Prune, Budget)
@@ -149,7 +150,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, str):
         # A folder's name may hold bytes that are no UTF-8, which JSON cannot.
-        return value.encode("utf-8", "backslashreplace").decode()
+        return utf8(value)
     if isinstance(value, Limits):
         return dict(zip(MODEL_KEYS, value, strict=True))
     return list(map(_plain, value)) if isinstance(value, tuple) else value

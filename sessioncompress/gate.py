@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
+from sessioncompress.sections import Rule
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
 from sessioncompress.version import VERSION
@@ -101,8 +102,8 @@ def check_originals(path: Path, policy: Policy) -> None:
 
 
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:
-    """Say whether a session of so many bytes is under the threshold."""
-    return size < policy.size_threshold_kb * KB and not force
+    """Say whether a session of so many bytes is under the threshold; other rules than `size` have none."""
+    return size < policy.size_threshold_kb * KB and not force and policy.budget.rule is Rule.SIZE
 
 
 def may_be_cached(age: float, policy: Policy) -> str:

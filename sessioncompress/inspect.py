@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.account import turns_of
 from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
+from sessioncompress.measure import turns_of
 from sessioncompress.model import Block, Standing
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of

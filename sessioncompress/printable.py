@@ -27,6 +27,11 @@ def printable_json(text: str) -> str:
     return "\n".join(line if line.isprintable() else "".join(map(_json_escaped, line)) for line in lines)
 
 
+def utf8(text: str) -> str:
+    """Return text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _json_escaped(char: str) -> str:
     if char.isprintable():
         return char

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
-from sessioncompress.printable import printable
+from sessioncompress.printable import printable, utf8
 from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
 from sessioncompress.words import counted, file_line, files_line, strangers
 
@@ -166,8 +166,8 @@ def _numbers(stats: CompressionStats) -> dict[str, Any]:
 
 
 def json_safe(fields: dict[str, str]) -> dict[str, Any]:
-    """Return strings that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
-    return {key: value.encode("utf-8", "backslashreplace").decode() for key, value in fields.items()}
+    """Return strings that JSON can hold."""
+    return {key: utf8(value) for key, value in fields.items()}
 
 
 def _camel(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -15,6 +15,40 @@ class Status(StrEnum):
     SKIPPED = "skipped"
     REFUSED = "refused"
     FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStats:
+    """How a session stands against its budget, and what its rule decides. All sizes are tokens.
+
+    `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, or the estimate
+    where it recorded nothing, or before the last run (`recorded_is_stale`). `limits_from` says who knows the window:
+    the session, the policy, our table, or the fallback for models that nobody knows. `usable` is what of it the rule
+    leaves. `messages_since` and `seconds_since` count from the last run, None where there was none.
+    """
+
+    path: str
+    format: str
+    rule: str
+    decision: str
+    reason: str
+    tokens: int = 0
+    tokens_estimated: int = 0
+    tokens_recorded: int | None = None
+    recorded_is_stale: bool = False
+    model: str = ""
+    context_window: int = 0
+    output_limit: int = 0
+    limits_from: str = ""
+    usable: int = 0
+    messages: int = 0
+    messages_since: int | None = None
+    seconds_since: float | None = None
+
+    @property
+    def utilisation(self) -> float:
+        """Return the tokens by the context window."""
+        return self.tokens / self.context_window if self.context_window else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +85,14 @@ class CompressionStats:
     protected_bytes: int = 0
     lines: int = 0
     lines_changed: int = 0
+    messages_changed: int = 0
     lines_not_understood: int = 0
     imitated_markers: int = 0
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
     turns: int = 0
     exit_code: int = 0
-    warnings: tuple[str, ...] = field(default=())
+    budget: BudgetStats | None = None
 
     @property
     def ratio(self) -> float:

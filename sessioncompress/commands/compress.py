@@ -22,6 +22,7 @@ from sessioncompress.commands.options import (
     PATHS_OR_NONE,
     PRESET,
     PROJECT,
+    RULE,
     Policies,
     errors_end_it,
     show_originals,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     help="How the recent context is measured.",
 )
 @click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole.")
+@RULE
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @BACKUP_DIR
@@ -68,6 +70,9 @@ if TYPE_CHECKING:
     "--idle-seconds",
     type=click.FloatRange(0),
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
+)
+@click.option(
+    "--log", type=click.Path(path_type=Path, dir_okay=False), help="Append one JSON line for each session to this file."
 )
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @FORMAT

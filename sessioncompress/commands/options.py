@@ -117,6 +117,11 @@ JOBS = click.option(
     metavar="N",
     help="Work on so many files at once; else on as many as there are processors.",
 )
+RULE = click.option(
+    "--rule",
+    type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
+    help="What decides whether a session is due; else budget.rule of the policy.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 

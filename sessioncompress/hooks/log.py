@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from sessioncompress.errors import FileFailed
 from sessioncompress.hooks import state
 from sessioncompress.printable import printable
 from sessioncompress.store import durable
+from sessioncompress.store.append import appending
 
 LARGEST = 256 * 1024
 """Bytes of the log, and of the one before it, which it takes the place of."""
@@ -28,18 +28,13 @@ def note(hook: str, text: str) -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = printable(f"{at} {hook}: {text}")[:_LONGEST] + "\n"
     with suppress(OSError, FileFailed):
-        fd = _opened(file())
-        try:
-            durable.write_all(fd, line.encode())
-        finally:
-            os.close(fd)
+        _make_room(file())
+        with appending(file()) as add:
+            add(line.encode())
 
 
-def _opened(path: Path) -> int:
+def _make_room(path: Path) -> None:
     durable.make_folder(path.parent)
     with suppress(FileNotFoundError):
         if path.lstat().st_size >= LARGEST:
             durable.replace(path, path.with_name(f"{path.name}.1"))
-    with suppress(FileExistsError):
-        os.close(durable.create(path))
-    return durable.open_existing(path, append=True)

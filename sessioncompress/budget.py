@@ -1,0 +1,27 @@
+"""How a session stands against its model's context window, and whether anything is due; changes nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sessioncompress import due, files, gate
+from sessioncompress.compress import pruning_saves
+from sessioncompress.places import beside_of
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.prefix import Part
+from sessioncompress.stats import BudgetStats
+from sessioncompress.store import journal as journals
+from sessioncompress.store.lock import open_session
+
+
+def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
+    """Judge a session by the rule of a policy. Raises SessionCompressError.
+
+    `form` is as for compress_session().
+    """
+    with open_session(Path(path), writing=False) as session:
+        journal = journals.load(beside_of(session.path, policy).journal)
+        part = Part(session, files.read_session(session, journal, form), journal)
+        as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
+        return due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)

@@ -1,0 +1,65 @@
+"""`budget`: how sessions stand against their model's context window, and what is due."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.commands.options import (
+    BACKUP_DIR,
+    CONFIG,
+    FORMAT,
+    JSON,
+    PATHS,
+    PRESET,
+    RULE,
+    errors_end_it,
+    policy_for,
+)
+from sessioncompress.commands.output import echo_json, echo_total, for_each
+
+if TYPE_CHECKING:
+    from sessioncompress.stats import BudgetStats
+
+
+@click.command(epilog="Example: sessioncompress budget --rule omp session.jsonl")
+@PATHS
+@RULE
+@CONFIG
+@PRESET
+@BACKUP_DIR
+@FORMAT
+@JSON
+@errors_end_it
+def budget(
+    paths: Sequence[Path],
+    rule: str | None,
+    config: Path | None,
+    preset: str | None,
+    backup_dir: Path | None,
+    form: str | None,
+    as_json: bool,
+) -> None:
+    """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
+    from dataclasses import replace
+
+    from sessioncompress import archive, budget_report
+    from sessioncompress.budget import budget_session
+
+    def work(path: Path) -> BudgetStats:
+        policy = policy_for(path, config, preset, {"backup_dir": backup_dir, "rule": rule})
+        return replace(budget_session(path, policy, form=form), path=str(path))
+
+    done = for_each(paths, work)
+    if as_json:
+        echo_json(budget_report.document(done.results))
+    else:
+        for each in done.results:
+            click.echo(budget_report.line(each))
+        echo_total(paths, len(done.results), budget_report.total(done.results), done.others)
+    due = any(each.decision != "none" for each in done.results)
+    sys.exit(archive.worst({done.exit_code, int(due)}))

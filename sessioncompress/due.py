@@ -1,0 +1,80 @@
+"""Whether a session that is open has anything due, by the rule of its policy; and what pruning has to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sessioncompress import files, gate
+from sessioncompress.answers import answers
+from sessioncompress.judge import LINES, MESSAGES, TURNS, judged
+from sessioncompress.measure import EVERY, messages_of, turns_of
+from sessioncompress.policy import Policy
+from sessioncompress.prefix import Part
+from sessioncompress.rules import Action
+from sessioncompress.sections import Rule
+from sessioncompress.stats import BudgetStats
+
+_PRUNED = (Action.PRUNE, Action.COMPACT)
+"""What a rule decides for a session that pruning helps, or at least begins to."""
+
+
+def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
+    """Judge what is read of a session; `saves` says how many tokens pruning would save the model."""
+    read, form, session = part.known.survey, part.known.form, part.session
+    behind = part.read(session.reader, session.size) if part.prefix.size else None
+    return judged(
+        read,
+        files.read_answers(session, part.known) if behind is None else answers(behind, read, form),
+        part.journal.runs[-1] if part.journal.runs else None,
+        policy,
+        saves,
+        path=str(session.path),
+        form=form.name,
+        as_left=as_left,
+    )
+
+
+def is_judged(policy: Policy) -> bool:
+    """Say whether a run must know how a session stands against its budget: its rule asks, or its log tells."""
+    return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
+
+
+def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bool) -> str:
+    """Say why nothing is due; empty where something is. With `force` something always is."""
+    size = part.session.size
+    if policy.budget.rule is not Rule.SIZE:
+        waits = budget is not None and budget.decision == Action.NONE and not force
+        return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
+    if gate.is_small(size, policy, force=force) and not _turns_are_due(part, policy):
+        return gate.too_small(size, policy)
+    return ""
+
+
+def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
+    """Return the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
+    if budget is None or policy.budget.rule is Rule.SIZE or budget.decision not in _PRUNED:
+        return policy
+    return replace(policy, prune=replace(policy.prune, enabled=True))
+
+
+def noted(part: Part) -> dict[str, int]:
+    """Return what a run's record notes of a session, so that the next one knows what came since."""
+    read = part.known.survey
+    messages = messages_of(read)
+    if part.prefix.size and part.journal.runs:
+        before = part.journal.runs[-1].stats
+        since = EVERY[max(_number(before.get(LINES)) - part.prefix.lines, 0) :]
+        messages = _number(before.get(MESSAGES)) + messages_of(read, since)
+    return {TURNS: turns_of(read), LINES: part.prefix.lines + len(read.lines), MESSAGES: messages}
+
+
+def _turns_are_due(part: Part, policy: Policy) -> bool:
+    runs = part.journal.runs
+    before = _number(runs[-1].stats.get(TURNS)) if runs else 0
+    return policy.every_turns is not None and turns_of(part.known.survey) - before >= policy.every_turns
+
+
+def _number(noted: object) -> int:
+    """Return a number that a run noted; 0 where it noted none."""
+    return noted if isinstance(noted, int) and noted > 0 else 0

@@ -1,0 +1,124 @@
+"""How a session stands against its budget: what it holds, what its agent recorded of it, and what its rule decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sessioncompress.answers import Answers
+from sessioncompress.lines import Survey
+from sessioncompress.measure import EVERY, messages_of, tokens_of, turns_of
+from sessioncompress.models import ANY, limits_of
+from sessioncompress.policy import Policy
+from sessioncompress.rules import Situation, decide, usable
+from sessioncompress.sections import Budget, Limits
+from sessioncompress.stats import BudgetStats
+from sessioncompress.store import times
+from sessioncompress.store.records import RunRecord
+from sessioncompress.usage import Answer
+
+LINES = "lines"
+MESSAGES = "messages"
+TURNS = "turns"
+"""Among a run's statistics: how many of them the session had."""
+
+_MILLISECONDS = 1000
+
+
+def judged(
+    read: Survey,
+    answers: Answers,
+    run: RunRecord | None,
+    policy: Policy,
+    pruning_saves: Callable[[], int],
+    *,
+    path: str,
+    form: str,
+    as_left: bool = False,
+) -> BudgetStats:
+    """Judge a session, or what follows the part of it that `run`, its newest run, finished.
+
+    `pruning_saves` says how many tokens pruning would save the model; only some rules ask.
+    """
+    if run is not None and run.restored:
+        run = None
+    newest = next((each for each in reversed(answers.answers) if each.usage), None)
+    is_stale = newest is not None and not _is_since(newest, run)
+    recorded = newest.usage.context if newest and newest.usage else None
+    estimated = tokens_of(read)
+    limits, source = _limits(answers, policy.budget)
+    since = None if run is None else messages_of(read, EVERY[max(_noted(run, LINES) - read.before.lines, 0) :])
+    turns = turns_of(read)
+    situation = Situation(
+        size=read.size,
+        turns=turns,
+        tokens=estimated if recorded is None or is_stale else recorded,
+        model=limits,
+        messages=_noted(run, MESSAGES) + (since or 0) if run and read.before.size else messages_of(read),
+        since_turns=None if run is None else max(turns - _noted(run, TURNS), 0),
+        since_messages=since,
+        since_seconds=_seconds_since(run),
+        as_left=as_left,
+        error=_error(answers, run),
+        pruning_saves=pruning_saves,
+    )
+    decision = decide(situation, policy)
+    return BudgetStats(
+        path,
+        form,
+        decision.rule.value,
+        decision.action.value,
+        decision.reason,
+        tokens=situation.tokens,
+        tokens_estimated=estimated,
+        tokens_recorded=recorded,
+        recorded_is_stale=is_stale,
+        model=_model(answers),
+        context_window=limits.window,
+        output_limit=limits.output,
+        limits_from=source,
+        usable=usable(limits, policy.budget),
+        messages=situation.messages,
+        messages_since=situation.since_messages,
+        seconds_since=situation.since_seconds,
+    )
+
+
+def _noted(run: RunRecord, what: str) -> int:
+    """Return what a run noted of the session; 0 where it noted nothing, or no number."""
+    value = run.stats.get(what)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _seconds_since(run: RunRecord | None) -> float | None:
+    at = None if run is None else times.said(run.at)
+    return None if at is None else max(time.time() - at, 0)
+
+
+def _is_since(answer: Answer, run: RunRecord | None) -> bool:
+    """Say whether an answer came after a run; of one whose time is not known nobody can say so."""
+    if run is None:
+        return True
+    at = times.said(run.at)
+    return at is not None and answer.at > at * _MILLISECONDS
+
+
+def _error(answers: Answers, run: RunRecord | None) -> str:
+    """Return what the newest answer failed with; a run since then has changed what the next request holds."""
+    last = answers.answers[-1] if answers.answers else None
+    return last.error if last is not None and _is_since(last, run) else ""
+
+
+def _model(answers: Answers) -> str:
+    return next((each.model for each in reversed(answers.answers) if each.model), "")
+
+
+def _limits(answers: Answers, budget: Budget) -> tuple[Limits, str]:
+    """Return what the session's model takes, and who says so."""
+    known = limits_of(_model(answers), budget.models)
+    window = next((each.window for each in reversed(answers.answers) if each.window), 0)
+    if known in budget.models:
+        return known, "policy"
+    if window:
+        return Limits(known.pattern, window, min(known.output, window)), "session"
+    return known, "fallback" if known.pattern == ANY else "table"

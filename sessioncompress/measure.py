@@ -1,0 +1,33 @@
+"""What the live path of a session comes to: tokens, turns, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from sessioncompress.lines import Survey
+from sessioncompress.model import Role
+from sessioncompress.tokens import estimate
+from sessioncompress.turns import turns_on
+
+EVERY = range(1 << 62)
+"""The lines of a session, however many there are."""
+
+_MESSAGES = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+
+
+def tokens_of(read: Survey) -> int:
+    """Estimate what the model reads of the live path."""
+    characters = sum(read.lines.reads[number] for number in read.shape.live if number not in read.shape.dead)
+    return estimate(read.before.characters + characters)
+
+
+def turns_of(read: Survey) -> int:
+    """Return the user turns on the live path."""
+    return read.before.turns + len(turns_on(read.lines, read.shape.live))
+
+
+def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
+    """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
+    roles, responses = read.lines.roles, read.lines.responses
+    numbers = [number for number in read.shape.live if roles[number] in _MESSAGES and number in among]
+    return len({responses[number] or number for number in numbers})

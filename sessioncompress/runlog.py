@@ -1,0 +1,98 @@
+"""The log of runs: one JSON line for each session that a run opened, in a file of the user's, and nowhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sessioncompress.config import to_mapping
+from sessioncompress.errors import NOT_CHANGED, FileFailed
+from sessioncompress.policy import Policy
+from sessioncompress.printable import utf8
+from sessioncompress.stats import BudgetStats, CompressionStats
+from sessioncompress.store import times
+from sessioncompress.store.append import appending
+from sessioncompress.version import VERSION
+
+SCHEMA = "sessioncompress.log/1"
+
+_DONE = "What was done with the session stands; only the line that tells of it is missing."
+_THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
+
+
+@contextmanager
+def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStats], None]]:
+    """Open the policy's log, if it names one, before the session is touched; give what notes a run over it there.
+
+    Raises FileFailed where the log cannot be opened, or, with the session changed by then, not be written.
+    """
+    if policy.log_file is None:
+        yield _nowhere
+        return
+    file = session.parent / policy.log_file
+    with ExitStack() as opened:
+        with _failing(file, NOT_CHANGED):
+            add = opened.enter_context(appending(file))
+
+        def note(stats: CompressionStats) -> None:
+            with _failing(file, _DONE):
+                add(line(stats, policy, time.time()))
+
+        yield note
+
+
+def _nowhere(stats: CompressionStats) -> None:
+    del stats
+
+
+@contextmanager
+def _failing(file: Path, state: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"the log cannot be written: {(error.strerror or str(error)).lower()}"
+        remedy = "Name a file that can be written, with --log or as logFile."
+        raise FileFailed(what, where=file, state=state, remedy=remedy) from error
+
+
+def line(stats: CompressionStats, policy: Policy, now: float) -> bytes:
+    """Return the line that tells of a run."""
+    return orjson.dumps(_record(stats, policy, now), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _record(stats: CompressionStats, policy: Policy, now: float) -> dict[str, Any]:
+    given = to_mapping(policy)
+    return {
+        "schema": SCHEMA,
+        "at": times.written(now),
+        "version": VERSION,
+        "path": utf8(stats.path),
+        "format": stats.format,
+        "status": stats.status.value,
+        "reason": utf8(stats.reason),
+        "originalSize": stats.original_size,
+        "compressedSize": stats.compressed_size,
+        "tokensBefore": stats.tokens_before,
+        "tokensAfter": stats.tokens_after,
+        "messagesChanged": stats.messages_changed,
+        **(_judged(stats.budget, stats) if stats.budget else {}),
+        "thresholds": {key: given[key] for key in _THRESHOLDS},
+    }
+
+
+def _judged(budget: BudgetStats, stats: CompressionStats) -> dict[str, Any]:
+    return {
+        "rule": budget.rule,
+        "decision": budget.decision,
+        "trigger": budget.reason,
+        "messagesPreserved": max(budget.messages - stats.messages_changed, 0),
+        "messagesSince": budget.messages_since,
+        "secondsSince": budget.seconds_since,
+        "contextWindow": budget.context_window,
+        "utilisation": round(budget.utilisation, 4),
+    }
