@@ -261,3 +261,17 @@ def test_a_name_that_is_no_utf8_is_logged(tmp_path: Path) -> None:
     path = long(tmp_path, "a\udcff.jsonl")
     assert run("compress", "--log", tmp_path / "log", path).exit_code == 0
     assert json.loads((tmp_path / "log").read_bytes())["path"].endswith("a\\udcff.jsonl")
+
+
+@pytest.mark.parametrize("rule", ["omp", "eunice"])
+def test_every_real_session_can_be_judged(rule: str) -> None:
+    """None fails; most name their model, and a failure of the newest answer is never taken for its usage."""
+    corpus = FIXTURES.parent.parent / "shared" / "corpus"
+    if not corpus.is_dir():
+        pytest.skip("no real sessions in ../shared/corpus")
+    result = run("budget", "--json", "--rule", rule, corpus)
+    assert result.exit_code in {0, 1}
+    judged = json.loads(result.stdout)["files"]
+    assert len(judged) == sum(path.suffix in {".jsonl", ".json"} for path in corpus.rglob("*"))
+    assert sum(each["tokensRecorded"] is not None for each in judged) > len(judged) * 0.9
+    assert all(each["tokens"] <= 2 * each["contextWindow"] for each in judged)
