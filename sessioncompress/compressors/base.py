@@ -33,7 +33,7 @@ class View:
     form: Format
     ours: Ours
 
-    @property
+    @cached_property
     def lines(self) -> Lines:
         """The session's lines."""
         return self.survey.lines
