@@ -196,6 +196,8 @@ class DigestIndex:
 
     def rows(self, digest: bytes) -> list[int]:
         """Return the rows with that digest, in their order."""
+        if not self._index:
+            return []
         return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
 
 
