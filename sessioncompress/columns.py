@@ -142,7 +142,9 @@ class Digests:
         return len(self._data) // self._size
 
     def __iter__(self) -> Iterator[bytes]:
-        return (self[index] for index in range(len(self)))
+        size, data, none = self._size, self._data, self._none
+        each = (bytes(data[start : start + size]) for start in range(0, len(data), size))
+        return (b"" if digest == none else digest for digest in each)
 
     def __getitem__(self, index: int) -> bytes:
         digest = bytes(self._data[self._size * index : self._size * (index + 1)])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sessioncompress import marker
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.lines import Lines
+from sessioncompress.lines import NO_LINE, Lines
 from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Purpose, Role, Treatment
 from sessioncompress.pairs import NO_CALL
 
@@ -54,9 +54,8 @@ class _Repeats:
                 self._quoted.update(dict.fromkeys(facts[number].repeats, position))
             if roles[number] is Role.RESULT:
                 self._add(position, number)
-        if twice := _twice(self._lines):
-            for position, number in enumerate(view.survey.shape.live):
-                self._compare(position, number, twice)
+        for index in _copies(self._lines):
+            self._compare(index)
 
     def _add(self, position: int, number: int) -> None:
         asked = self._view.asked[number]
@@ -67,14 +66,13 @@ class _Repeats:
             elif files[asked] and purposes[asked] is Purpose.WRITE:
                 self._last_of[files[asked], "written"] = position
 
-    def _compare(self, position: int, number: int, twice: frozenset[bytes]) -> None:
+    def _compare(self, index: int) -> None:
         """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
-        kinds, *_, digests, marked = self._lines.blocks.columns
-        for index in self._lines.block_span(number):
-            if kinds[index] not in _COMPARED or marked[index] or digests[index] not in twice:
-                continue
-            if self._view.is_whole(number, index) or not self._goes(position, number, digests[index]):
-                self._last_with[digests[index]] = (position, number)
+        number = self._lines.block_lines[index]
+        position, digest = self._position[number], self._lines.blocks.columns[6][index]
+        before, _ = self._last_with.get(digest, (-1, number))
+        if position > before and (self._view.is_whole(number, index) or not self._goes(position, number, digest)):
+            self._last_with[digest] = (position, number)
 
     def _goes(self, position: int, number: int, digest: bytes) -> bool:
         """Say whether no more than a marker will be left of a result, whatever other copies of it there are."""
@@ -115,10 +113,13 @@ class _Repeats:
         return f"{marker.name(block.tool) or 'tool'} {what}{of_file}"
 
 
-def _twice(lines: Lines) -> frozenset[bytes]:
-    """Return the contents that more than one block has: only these can be said again by another."""
+def _copies(lines: Lines) -> Iterator[int]:
+    """Yield the blocks whose content another one has as well: only these can be said again."""
+    kinds, *_, digests, marked = lines.blocks.columns
     seen: set[bytes] = set()
     twice: set[bytes] = set()
-    for digest in filter(None, lines.blocks.columns[6]):
+    for digest in filter(None, digests):
         (twice if digest in seen else seen).add(digest)
-    return frozenset(twice)
+    for index, (digest, number) in enumerate(zip(digests, lines.block_lines, strict=True)):
+        if digest in twice and number != NO_LINE and kinds[index] in _COMPARED and not marked[index]:
+            yield index
