@@ -93,11 +93,13 @@ class Lines(Sequence[Line]):
 
     def block_span(self, number: int) -> range:
         """Return which of all blocks are those of a line."""
-        return range(self._first_blocks[number], self._first_blocks[number] + self._block_counts[number])
+        first = self._first_blocks[number]
+        return range(first, first + self._block_counts[number])
 
     def call_span(self, number: int) -> range:
         """Return which of all calls are those of a line."""
-        return range(self._first_calls[number], self._first_calls[number] + self.call_counts[number])
+        first = self._first_calls[number]
+        return range(first, first + self.call_counts[number])
 
     def blocks_of(self, number: int) -> tuple[Block, ...]:
         """Return the blocks of a line."""
