@@ -29,6 +29,7 @@ _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
+_CONTENT: Path = ("message", "content")
 _DETAILS: Path = ("message", "details")
 _MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
 
@@ -267,10 +268,9 @@ class FamilyFormat(requests.InEntries):
         message = values.fields(entry.get("message"))
         if path == ("message", "toolCallId"):
             return bool(value) and value == _name(values.text(message.get("toolCallId")))
-        match path:
-            case ("message", "content", int(index), *_):
-                part = message["content"][index]
-                return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
+        if path[:2] == _CONTENT and len(path) > len(_CONTENT) and isinstance(path[2], int):
+            part = message["content"][path[2]]
+            return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
         return False
 
     def stand_in(self, path: Path, value: Any) -> Any:
