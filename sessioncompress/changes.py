@@ -50,8 +50,8 @@ class Proposals:
 
     def change(self, index: int) -> Change:
         """Return a change."""
-        block = self._rows.columns[4][index]
-        return self._rows[index]._replace(block=None if block == _NO_BLOCK else self._lines.blocks[block])
+        line, path, treatment, saves, block, *rest = (column[index] for column in self._rows.columns)
+        return Change(line, path, treatment, saves, None if block == _NO_BLOCK else self._lines.blocks[block], *rest)
 
     def _index(self, change: Change) -> int:
         """Return which of all blocks a change is about, or -1."""
