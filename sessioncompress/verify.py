@@ -53,10 +53,9 @@ def _ids_differ(before: Lines, after: Lines) -> bool:
 def same_line(before: Lines, after: Lines, where: str, number: int, first: int = 0) -> None:
     """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
     was, now = before.facts[number], after.facts[number]
-    same = all(
-        column[0][number] == column[1][number]
-        for column in ((before.roles, after.roles), (before.ids, after.ids), (before.parents, after.parents))
-    )
+    columns = ((before.roles, after.roles), (before.ids, after.ids), (before.parents, after.parents))
+    # What did not change is the same column in both.
+    same = all(one is other or one[number] == other[number] for one, other in columns)
     if not same or was.keeps != now.keeps:
         raise broken("a line's type, id or parent would change", where, first + number)
     if len(before.call_span(number)) != len(after.call_span(number)) or was.failed != now.failed:
