@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
 
-from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 from sessioncompress.columns import Index
 from sessioncompress.compressors import View
@@ -17,7 +17,7 @@ from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
 from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Change, Kind, Line, Origin, Path, Purpose, Replacement
+from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
@@ -201,10 +201,10 @@ class Applier:
 
     def _block(self, number: int, each: Replacement, block: Block, content: bytes, path: Path) -> BlockRecord:
         made = self._view.call(number, block) if block.kind in _MAYBE_FILES else None
-        file = _writable(made.file) if made and made.purpose in (Purpose.READ, Purpose.WRITE) else ""
-        whole = made is not None and bool(file) and _is_whole_file(block.kind, made.purpose, made.part, path)
+        file = _writable(made.file) if made and _is_whole_file(block.kind, made, path) else ""
+        ref, xxh3 = self._references.named(content)
         return BlockRecord(
-            ref=self._references.refer(content),
+            ref=ref,
             line=self._first + number,
             path=path,
             kind=block.kind,
@@ -212,10 +212,10 @@ class Applier:
             call=block.call,
             bytes=len(content),
             lines=content.count(b"\n") + (not content.endswith(b"\n")),
-            xxh3=xxh3_64_hexdigest(content),
+            xxh3=xxh3,
             replacement=self._digest(each, block.kind),
-            file=file if whole else "",
-            git_blob=git_blob(content) if whole else "",
+            file=file,
+            git_blob=git_blob(content) if file else "",
         )
 
     def _digest(self, each: Replacement, kind: Kind) -> bytes:
@@ -276,8 +276,8 @@ def _writable(name: str) -> str:
     return name
 
 
-def _is_whole_file(kind: Kind, purpose: Purpose, part: str, path: Path) -> bool:
+def _is_whole_file(kind: Kind, call: Call, path: Path) -> bool:
     """Say whether the content is all of the file that the call names, so that git may hold it too."""
     if kind is Kind.ARGUMENT:
-        return purpose is Purpose.WRITE and path[-1] == "content"
-    return kind is Kind.RESULT and purpose is Purpose.READ and not part
+        return call.purpose is Purpose.WRITE and path[-1] == "content"
+    return kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part

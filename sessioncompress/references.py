@@ -23,11 +23,16 @@ class References:
 
     def refer(self, content: bytes) -> str:
         """Return the content's reference: the same one for the same content."""
+        return self.named(content)[0]
+
+    def named(self, content: bytes) -> tuple[str, str]:
+        """Return the content's reference, and its XXH3-64 in hex."""
         digest = xxh3_64_intdigest(content)
         digits = FEWEST_DIGITS
         while self._contents.setdefault(_key(digest, digits), digest) != digest:
             digits += 1
-        return f"{digest:0{_DIGITS}x}"[:digits]
+        name = f"{digest:0{_DIGITS}x}"
+        return name[:digits], name
 
 
 def _key(digest: int, digits: int) -> int:
