@@ -106,9 +106,13 @@ def _alike(pairs: Iterable[tuple[str, str]], most: int) -> int:
 
 def _span(lines: Sequence[str], before: int, behind: int) -> Span:
     """Return the place of the lines that are left without so many at each end."""
-    start = sum(len(line) + 1 for line in lines[:before])
-    end = sum(len(line) + 1 for line in lines[: len(lines) - behind])
+    start, end = _ended(lines[:before]), _ended(lines[: len(lines) - behind])
     return start, end if behind else end - 1
+
+
+def _ended(lines: Sequence[str]) -> int:
+    """Return how long the lines are, each with the LF that ends it."""
+    return len("\n".join([*lines, ""]))
 
 
 def _lines(text: str) -> int:
