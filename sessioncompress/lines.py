@@ -134,10 +134,9 @@ class Lines(Sequence[Line]):
         for index, block in enumerate(blocks, first_block):
             self.blocks.put(index, block)
             self.block_lines[index : index + 1] = array("I", (number,))
-        if len(calls) != len(call_span) or calls != tuple(self.calls.rows(call_span)):
-            for index, call in enumerate(calls, first_call):
-                self.calls.put(index, call)
-                self.call_lines[index : index + 1] = array("I", (number,))
+        for index, call in enumerate(calls, first_call):
+            self.calls.put(index, call)
+            self.call_lines[index : index + 1] = array("I", (number,))
 
     def copy(self) -> Lines:
         """Return the same lines, to be changed apart from these."""
