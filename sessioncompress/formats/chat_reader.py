@@ -50,7 +50,7 @@ class ChatReader:
                 blocks = _pictures(entry.get("content"), "", "")
                 if marker.PREFIX_BYTES in raw:
                     blocks += values.marked_images(_CONTENT, values.items(entry.get("content")))
-                return _line(raw, Role.USER, blocks, reads=size)
+                return _line(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
         return _line(raw, Role.OTHER, [], reads=size)
 
     def _answer(self, raw: bytes, entry: Entry, size: int) -> Line:
@@ -70,7 +70,7 @@ class ChatReader:
         thoughts = [(key, values.text(entry.get(key))) for key in REASONING]
         if may_go(entry):
             blocks += [block for key, text in thoughts for block in _thought(key, text)]
-        reads = size + io + sum(len(text) for _, text in thoughts)
+        reads = size + io + values.CALL * len(calls) + sum(len(text) for _, text in thoughts)
         facts = Facts(thinks=True) if any(text for _, text in thoughts) else PLAIN
         line = _line(raw, Role.ASSISTANT, blocks, io=io, reads=reads)
         return line._replace(calls=tuple(calls), facts=facts)
@@ -87,7 +87,8 @@ class ChatReader:
                 text = values.text(part.get("text"))
                 blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "text"), text, tool, name)
         blocks += _pictures(content, tool, name)
-        return _line(raw, Role.RESULT, blocks, io=size, reads=size)._replace(answers=name)
+        reads = size + values.pictures(blocks) + values.RESULT
+        return _line(raw, Role.RESULT, blocks, io=size, reads=reads)._replace(answers=name)
 
 
 def may_go(entry: Mapping[str, Any]) -> bool:

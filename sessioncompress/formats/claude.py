@@ -164,6 +164,8 @@ def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
 
 
 def _usage(recorded: Mapping[str, Any]) -> Usage | None:
-    sent, output, read, wrote = map(recorded.get, _USAGE)
+    """Read what was counted: where the vendor went round several times, all rounds together, and then each of them."""
+    rounds = values.items(recorded.get("iterations"))
+    sent, output, read, wrote = map((values.fields(rounds[-1]) if rounds else recorded).get, _USAGE)
     thought = values.fields(recorded.get("output_tokens_details")).get("thinking_tokens")
     return beside(sent, output, read, wrote, thought)

@@ -59,7 +59,7 @@ class ClaudeReader:
             kind = values.fields(part).get("type")
             if kind in claude_parts.THOUGHTS:
                 thinks += 1
-                characters += len(values.text(part.get("thinking")))
+                characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
                 if size := len(values.literal(part)):
                     thoughts.append(Block(Kind.THINKING, (*_PARTS, index), size, size))
                 continue
@@ -79,7 +79,7 @@ class ClaudeReader:
             blocks=tuple(blocks),
             calls=tuple(calls),
             io=io,
-            reads=characters + io,
+            reads=characters + io + values.CALL * len(calls),
             facts=_facts(thinks=thinks > 0),
             response=response,
         )
@@ -109,7 +109,7 @@ class ClaudeReader:
                 entry,
                 _role(entry),
                 blocks=(*blocks, *claude_screen.blocks(entry, "", "")),
-                reads=values.characters(content),
+                reads=values.characters(content) + values.pictures(blocks),
                 facts=_facts(repeats=claude_notes.said(entry)),
             )
         calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
@@ -127,7 +127,7 @@ class ClaudeReader:
             blocks=tuple(blocks),
             answers=calls[0][0] if one else "",
             io=io,
-            reads=values.characters(content) + io,
+            reads=values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
             facts=facts,
         )
 

@@ -77,7 +77,9 @@ class RolloutReader:
         if kind in _MESSAGES:
             self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
             return _message(raw, item)
-        return _line(raw, Role.ASSISTANT if is_reasoning(item) else Role.OTHER)
+        if is_reasoning(item):
+            return _line(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
+        return _line(raw, Role.OTHER)
 
     def _call(self, raw: bytes, item: Mapping[str, Any], path: Path) -> Line:
         call = values.text(item.get("call_id")) or values.text(item.get("id"))
@@ -93,7 +95,8 @@ class RolloutReader:
             blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(arguments)), tool, call))
         if marker.PREFIX_BYTES in raw and size:
             blocks += values.marked_leaves(path, arguments, tool, call)
-        return _line(raw, Role.ASSISTANT, tuple(blocks), reads=size)._replace(calls=(made,), io=size)
+        reads = size + values.CALL
+        return _line(raw, Role.ASSISTANT, tuple(blocks), reads=reads)._replace(calls=(made,), io=size)
 
     def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         call = values.text(item.get("call_id"))
@@ -105,7 +108,8 @@ class RolloutReader:
             characters += len(text)
             blocks += result_text((PAYLOAD, "output", *path), text, tool, call)
         blocks += images_in((PAYLOAD, "output"), item.get("output"), tool, call)
-        return _line(raw, Role.RESULT, tuple(blocks), reads=characters)._replace(answers=call, io=characters)
+        reads = characters + values.pictures(blocks) + values.RESULT
+        return _line(raw, Role.RESULT, tuple(blocks), reads=reads)._replace(answers=call, io=characters)
 
     def _checkpoint(self, raw: bytes, history: list[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
@@ -164,6 +168,7 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
         blocks += _listed(values.items(content))
     if marker.PREFIX_BYTES in raw:
         blocks += values.marked_images((PAYLOAD, "content"), values.items(content))
+    reads += values.pictures(blocks)
     return _line(raw, Role.OTHER, tuple(blocks), reads=reads, facts=_PROMPT if item.get("role") == "user" else PLAIN)
 
 

@@ -131,6 +131,7 @@ class FamilyReader:
             blocks += values.marked_images(("message", "content"), values.items(content))
         reads = (
             values.characters(content)
+            + values.pictures(blocks)
             + len(values.text(message.get("output")))
             + len(values.text(message.get("command")))
         )
@@ -156,7 +157,8 @@ class FamilyReader:
         ties = _id_tie(("message", "toolCallId"), answers)
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
-        return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, characters, facts)
+        reads = characters + values.pictures(blocks) + values.RESULT
+        return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, reads, facts)
 
     def _result_text(self, path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
         """Return the block of a text, and keep the text until the next assistant message shows if it repeats it."""
@@ -190,7 +192,7 @@ class FamilyReader:
                 ties += _signature_tie(_part_path(index), part) if responses else ()
             elif kind in _THOUGHTS:
                 thoughts += 1
-                characters += len(values.text(part.get("thinking")))
+                characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
                 found = _thinking(_part_path(index), part)
                 blocks += found
                 written += len(found)
@@ -206,7 +208,8 @@ class FamilyReader:
         repeats = self._repeated(texts)
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
-        return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, characters + io, facts)
+        reads = 0 if _failed(message) else characters + io + values.CALL * len(calls)
+        return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, reads, facts)
 
     def _arguments(self, index: int, part: Entry, raw: bytes, made: Call, blocks: list[Block]) -> int:
         """Add the blocks of one call; return how many characters its arguments are."""
@@ -410,9 +413,13 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
     return False
 
 
+def _failed(message: Mapping[str, Any]) -> bool:
+    return values.text(message.get("stopReason")) in _STOPS
+
+
 def _error(message: Mapping[str, Any]) -> str:
-    reason = values.text(message.get("stopReason"))
-    return (values.text(message.get("errorMessage")) or reason) if reason in _STOPS else ""
+    said = (values.text(message.get(key)) for key in ("errorMessage", "stopReason"))
+    return next(filter(None, said)) if _failed(message) else ""
 
 
 def _usage(recorded: Mapping[str, Any]) -> Usage | None:

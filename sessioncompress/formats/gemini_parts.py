@@ -46,6 +46,20 @@ def call_of(made: Mapping[str, Any]) -> Call:
     return Call(name, name, tool, PURPOSES.get(tool, Purpose.OTHER), intern(file))
 
 
+def sent(result: Any) -> int:
+    """Return how many characters a model reads of what a call gave back: without the frame that names the call."""
+    if isinstance(result, str):
+        return len(result)
+    parts = [values.fields(part) for part in values.items(result)]
+    pictures = sum(min(len(data), values.PICTURE) for data in map(_data, parts))
+    answers = [values.fields(values.fields(part.get("functionResponse")).get("response")) for part in parts]
+    return pictures + sum(map(_said_in, answers))
+
+
+def _said_in(answer: Mapping[str, Any]) -> int:
+    return sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in answer.values())
+
+
 def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
     """Return the blocks of the texts that a tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
@@ -60,8 +74,12 @@ def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
 
 def picture(path: Path, part: Mapping[str, Any], tool: str, call: str) -> list[Block]:
     """Return the block of a part that holds an image or the like, none for any other part; what is signed stays."""
-    data = values.text(values.fields(part.get("inlineData")).get("data"))
+    data = _data(part)
     return values.whole(Kind.IMAGE, path, part, tool, call) if data and "thoughtSignature" not in part else []
+
+
+def _data(part: Mapping[str, Any]) -> str:
+    return values.text(values.fields(part.get("inlineData")).get("data"))
 
 
 def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[Block]:

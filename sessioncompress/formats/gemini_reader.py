@@ -12,7 +12,17 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.gemini_parts import CONTENT, Parts, call_of, parts_of, picture, response, said, thoughts_of
+from sessioncompress.formats.gemini_parts import (
+    CONTENT,
+    Parts,
+    call_of,
+    parts_of,
+    picture,
+    response,
+    said,
+    sent,
+    thoughts_of,
+)
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 
 HEADER_KEYS = ("sessionId", "projectHash")
@@ -77,16 +87,17 @@ class GeminiReader:
         size = sum(len(values.literal(part)) for _, part in results)
         io = 0 if self._given.issuperset(names) else size
         facts = PLAIN if one.name else Facts(several=names)
-        return _line(raw, Role.RESULT, tuple(blocks), io=io, reads=io, facts=facts)._replace(answers=one.name)
+        reads = sent([part for _, part in parts]) if io else 0
+        return _line(raw, Role.RESULT, tuple(blocks), io=io, reads=reads, facts=facts)._replace(answers=one.name)
 
     def _answer(self, raw: bytes, entry: Entry) -> Line:
         parts = parts_of(entry)
-        sent = [(index, part) for index, part in parts if "functionCall" in part]
+        asks = [(index, part) for index, part in parts if "functionCall" in part]
         made = [
             (index, each) for index, each in enumerate(values.items(entry.get("toolCalls"))) if isinstance(each, dict)
         ]
         # Older versions tell by the arguments which call a part without an id is.
-        bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in sent)
+        bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in asks)
         blocks: list[Block] = []
         calls: dict[str, Call] = {}
         io = 0
@@ -94,7 +105,7 @@ class GeminiReader:
             call = call_of(each)
             calls[call.name] = call
             io += self._called(raw, index, each, call, blocks, whole=bound)
-        for index, part in sent:
+        for index, part in asks:
             call = call_of(values.fields(part["functionCall"]))
             call = calls.setdefault(call.name, call)
             # A signature covers the call that it stands at.
@@ -104,7 +115,9 @@ class GeminiReader:
         self._made.update(calls)
         thoughts = thoughts_of(entry, parts, calls)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
-        reads = io + sum(block.size for block in thoughts) + len(said(entry.get("content")))
+        # What of the thoughts stands beside the parts is not sent again.
+        frames = sum(len(values.literal(each.get("result"))) - sent(each.get("result")) for _, each in made)
+        reads = io - frames + len(said(entry.get("content")))
         facts = _THINKS if thinks else PLAIN
         line = _line(raw, Role.ASSISTANT, (*blocks, *thoughts), io=io, reads=reads, facts=facts)
         return line._replace(calls=tuple(calls.values()))

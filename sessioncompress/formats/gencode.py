@@ -75,7 +75,8 @@ class GenCodeReader:
                 io += values.arguments((*_CONTENT, index, "input"), part.get("input"), call, raw, kept)
                 calls.append(call)
                 self._made[call.name] = call
-        return _line(raw, Role.ASSISTANT, blocks, io=io, reads=size + io)._replace(calls=tuple(calls))
+        reads = size + io + values.CALL * len(calls)
+        return _line(raw, Role.ASSISTANT, blocks, io=io, reads=reads)._replace(calls=tuple(calls))
 
     def _results(self, raw: bytes, results: Sequence[tuple[int, Mapping[str, Any]]], size: int) -> Line:
         blocks: list[Block] = []
@@ -90,7 +91,7 @@ class GenCodeReader:
         one = len(names) == 1
         failed = any(part.get("isError") is True for _, part in results)
         facts = Facts(failed=failed, several=() if one else names)
-        line = _line(raw, Role.RESULT, blocks, io=io, reads=size + io)
+        line = _line(raw, Role.RESULT, blocks, io=io, reads=size + io + values.RESULT * len(names))
         return line._replace(facts=facts, answers=names[0] if one else "")
 
 

@@ -94,7 +94,8 @@ class OpenCodeReader:
         keeps = self._tails.get(values.text(info.get("parentID")), "") if made else ""
         facts = Facts(ties=ties, thinks=bool(thoughts), keeps=keeps)
         role = Role.CHECKPOINT if keeps else Role.ASSISTANT
-        return _line(raw, name, role, blocks, calls, io, io + texts, facts)
+        reads = io + texts + (values.CALL + values.RESULT) * len(calls)
+        return _line(raw, name, role, blocks, calls, io, reads, facts)
 
 
 class OpenCode(requests.InEntries):

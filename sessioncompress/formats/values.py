@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any
 
@@ -15,6 +15,13 @@ from sessioncompress.references import digest_of, image_data
 
 SMALLEST_BLOCK = 256
 """Bytes. Smaller values are never replaced, so they are not looked at."""
+
+CALL = 150
+RESULT = 50
+PICTURE = 4800
+"""Characters for which a model reads as many tokens as for what frames a call, its name and id with it; for what frames
+a result; for an image. The first two were measured on recorded usage: both together 45 to 75 tokens, whoever the
+vendor; the third is what pi itself reckons with."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
 _MEDIA_TYPE = re.compile(r"data:([^;,]*)")
@@ -75,6 +82,16 @@ def characters(content: Any) -> int:
     if isinstance(content, str):
         return len(content)
     return sum(len(text(fields(part).get("text"))) for part in items(content))
+
+
+def thought(written: Any, seal: Any) -> int:
+    """Count the characters of thinking that is sent again: a seal is about twice as long as what it seals."""
+    return max(len(text(written)), len(text(seal)) // 2)
+
+
+def pictures(blocks: Iterable[Block]) -> int:
+    """Count what a model reads of the images among blocks, in characters: of a small one no more than it has bytes."""
+    return sum(min(block.size, PICTURE) for block in blocks if block.kind is Kind.IMAGE and not block.marked)
 
 
 def whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
