@@ -13,6 +13,7 @@ from sessioncompress.formats.lenient import entry_of
 from sessioncompress.jsonl import Piece
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import Role
+from sessioncompress.models import characters_per_token
 from sessioncompress.survey import parse
 from sessioncompress.tokens import estimate
 from sessioncompress.usage import Answer
@@ -59,8 +60,7 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
     made = _made(read, found)
     sums = array("Q", accumulate((read.lines.reads[number] for number in read.shape.live), initial=0))
     compactions = array("I", accumulate((_ends(read.lines, number) for number in read.shape.live), initial=0))
-    starts = [each.first for each in made]
-    added = [_between(sums, compactions, *span) for span in pairwise(starts)]
+    added = [_between(sums, compactions, *span) for span in pairwise(made)]
     return Answers(tuple(each.answer for each in made), (None, *added)[: len(made)], _behind(read, made))
 
 
@@ -103,10 +103,14 @@ def _ends(lines: Lines, number: int) -> bool:
     return lines.roles[number] is Role.CHECKPOINT
 
 
-def _between(sums: Sequence[int], compactions: Sequence[int], first: int, following: int) -> int | None:
-    if compactions[first] != compactions[following]:
+def _between(sums: Sequence[int], compactions: Sequence[int], before: _Made, after: _Made) -> int | None:
+    if compactions[before.first] != compactions[after.first]:
         return None
-    return estimate(sums[following] - sums[first])
+    return _tokens(sums[after.first] - sums[before.first], after)
+
+
+def _tokens(characters: int, read_by: _Made) -> int:
+    return estimate(characters, characters_per_token(read_by.answer.model))
 
 
 def _behind(read: Survey, made: Sequence[_Made]) -> int | None:
@@ -116,4 +120,4 @@ def _behind(read: Survey, made: Sequence[_Made]) -> int | None:
     rest = [number for number in read.shape.live[counted.first :] if _name(read.lines, number) != counted.name]
     if any(_ends(read.lines, number) for number in rest):
         return None
-    return estimate(sum(read.lines.reads[number] for number in rest))
+    return _tokens(sum(read.lines.reads[number] for number in rest), counted)

@@ -53,7 +53,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("one reading, and what it comes to", frozenset({"survey", "measure"})),
     ("the agents, and what of them is recent", frozenset({"formats", "protect"})),
     ("one document's messages", frozenset({"documents"})),
-    ("bytes and texts", frozenset({"splice", "marker", "tokens", "jsonl", "references", "pairs", "turns", "spans"})),
+    ("bytes and texts", frozenset({"splice", "marker", "jsonl", "references", "pairs", "turns", "spans"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
     ("values and words", frozenset({"model", "models", "policy", "stats", "find", "homes", "usage"})),
     ("the policy's sections", frozenset({"sections"})),
@@ -62,7 +62,18 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     (
         "nothing",
         frozenset(
-            {"printable", "version", "interrupt", "streams", "columns", "words", "globs", "progress", "schedule"}
+            {
+                "printable",
+                "version",
+                "interrupt",
+                "streams",
+                "columns",
+                "words",
+                "globs",
+                "progress",
+                "schedule",
+                "tokens",
+            }
         ),
     ),
 )
