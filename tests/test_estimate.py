@@ -18,7 +18,7 @@ from sessioncompress.answers import Answers
 from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
 from sessioncompress.store.lock import open_session
-from tests.agents.sessions import CORPUS
+from tests.agents.sessions import CORPUS, ROOT
 
 WITHIN = 0.25
 """So far from 1 may the median of estimate against growth be, for all sessions and for those of each agent."""
@@ -75,6 +75,20 @@ def shown(name: str, found: list[Step]) -> str:
         step.growth for step in found if step.growth > 0
     )
     return f"{name:20} {len(ratios):6} {len(found) - len(ratios):4}  {deciles}  {whole:5.2f}"
+
+
+def row(name: str, found: list[Step]) -> str:
+    """Return the row of the README's table."""
+    ratios = sorted(step.estimate / step.growth for step in found if step.growth > 0)
+    low, half, high = (ratios[len(ratios) * tenth // 10] for tenth in (1, 5, 9))
+    return f"| {name} | {len(ratios):,} | {low:.2f} | {half:.2f} | {high:.2f} |"
+
+
+def test_the_figures_are_those_of_the_readme(steps: list[Step]) -> None:
+    text = (ROOT / "README.md").read_text()
+    for name in sorted({step.agent for step in steps}):
+        assert row(name, [step for step in steps if step.agent == name]) in text
+    assert row("all", steps) in text
 
 
 def test_the_estimate_is_near_what_was_recorded(steps: list[Step]) -> None:
