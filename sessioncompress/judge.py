@@ -8,13 +8,14 @@ from collections.abc import Callable
 from sessioncompress.answers import Answers
 from sessioncompress.lines import Survey
 from sessioncompress.measure import EVERY, messages_of, tokens_of, turns_of
-from sessioncompress.models import ANY, limits_of
+from sessioncompress.models import ANY, characters_per_token, limits_of
 from sessioncompress.policy import Policy
 from sessioncompress.rules import Situation, decide, usable
 from sessioncompress.sections import Budget, Limits
 from sessioncompress.stats import BudgetStats
 from sessioncompress.store import times
 from sessioncompress.store.records import RunRecord
+from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.usage import Answer
 
 LINES = "lines"
@@ -38,15 +39,17 @@ def judged(
 ) -> BudgetStats:
     """Judge a session, or what follows the part of it that `run`, its newest run, finished.
 
-    `pruning_saves` says how many tokens pruning would save the model; only some rules ask.
+    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask.
     """
     if run is not None and run.restored:
         run = None
     newest = next((each for each in reversed(answers.answers) if each.usage), None)
     is_stale = newest is not None and not _is_since(newest, run)
     recorded = newest.usage.context if newest and newest.usage else None
-    estimated = tokens_of(read)
-    limits, source = _limits(answers, policy.budget)
+    model = _model(answers)
+    each = characters_per_token(model)
+    estimated = tokens_of(read, each)
+    limits, source = _limits(model, answers, policy.budget)
     since = None if run is None else messages_of(read, EVERY[max(_noted(run, LINES) - read.before.lines, 0) :])
     turns = turns_of(read)
     situation = Situation(
@@ -60,7 +63,7 @@ def judged(
         since_seconds=_seconds_since(run),
         as_left=as_left,
         error=_error(answers, run),
-        pruning_saves=pruning_saves,
+        pruning_saves=lambda: estimate(pruning_saves() * CHARACTERS_PER_TOKEN, each),
     )
     decision = decide(situation, policy)
     return BudgetStats(
@@ -73,7 +76,7 @@ def judged(
         tokens_estimated=estimated,
         tokens_recorded=recorded,
         recorded_is_stale=is_stale,
-        model=_model(answers),
+        model=model,
         context_window=limits.window,
         output_limit=limits.output,
         limits_from=source,
@@ -113,9 +116,9 @@ def _model(answers: Answers) -> str:
     return next((each.model for each in reversed(answers.answers) if each.model), "")
 
 
-def _limits(answers: Answers, budget: Budget) -> tuple[Limits, str]:
+def _limits(model: str, answers: Answers, budget: Budget) -> tuple[Limits, str]:
     """Return what the session's model takes, and who says so."""
-    known = limits_of(_model(answers), budget.models)
+    known = limits_of(model, budget.models)
     window = next((each.window for each in reversed(answers.answers) if each.window), 0)
     if known in budget.models:
         return known, "policy"

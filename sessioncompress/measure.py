@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from sessioncompress.lines import Survey
 from sessioncompress.model import Role
-from sessioncompress.tokens import estimate
+from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.turns import turns_on
 
 EVERY = range(1 << 62)
@@ -15,10 +15,10 @@ EVERY = range(1 << 62)
 _MESSAGES = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 
 
-def tokens_of(read: Survey) -> int:
-    """Estimate what the model reads of the live path."""
+def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
+    """Estimate what the model reads of the live path, in tokens of so many characters."""
     characters = sum(read.lines.reads[number] for number in read.shape.live if number not in read.shape.dead)
-    return estimate(read.before.characters + characters)
+    return estimate(read.before.characters + characters, each)
 
 
 def turns_of(read: Survey) -> int:

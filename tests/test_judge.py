@@ -23,9 +23,9 @@ NOW = 1_790_000_000
 OMP = replace(BALANCED, budget=Budget(rule=Rule.OMP))
 
 
-def run(at: float, restored: bool = False, **stats: Any) -> RunRecord:
+def run(at: float, **stats: Any) -> RunRecord:
     """Return the record of a run."""
-    return RunRecord(times.written(at), "0.3.0", {}, 1, 1, 1, 0, stats, restored=restored)
+    return RunRecord(times.written(at), "0.3.0", {}, 1, 1, 1, 0, stats)
 
 
 def session() -> PiSession:
@@ -54,7 +54,7 @@ TOKENS: list[tuple[str, tuple[Answer, ...], RunRecord | None, tuple[int, int | N
     ("since the last run", (ANSWER,), run(NOW - 1), (145, 145, False)),
     ("before the last run", (ANSWER,), run(NOW + 1), (1002, 145, True)),
     ("in the second of the last run", (ANSWER,), run(NOW), (1002, 145, True)),
-    ("before a restore", (ANSWER,), run(NOW + 1, restored=True), (145, 145, False)),
+    ("before a restore", (ANSWER,), replace(run(NOW + 1), restored=True), (145, 145, False)),
     ("nobody knows when, no run", (ANSWER._replace(at=0),), None, (145, 145, False)),
     ("nobody knows when", (ANSWER._replace(at=0),), run(NOW - 1), (1002, 145, True)),
     ("a run of no time", (ANSWER,), replace(run(NOW), at="yesterday"), (1002, 145, True)),
@@ -66,7 +66,7 @@ def test_what_was_recorded_counts_unless_a_run_came_since(
     found: tuple[Answer, ...], last: RunRecord | None, expected: tuple[int, int | None, bool]
 ) -> None:
     """The newest valid one; else the estimate, and that what was recorded is stale is said."""
-    stats = judge(found, last)
+    stats = judge(tuple(each._replace(model="") for each in found), last)
     assert (stats.tokens, stats.tokens_recorded, stats.recorded_is_stale) == expected
     assert stats.tokens_estimated == 1002
 
@@ -98,7 +98,7 @@ def test_who_knows_the_window(found: tuple[Answer, ...], policy: Policy, expecte
 
 SINCE: list[tuple[str, RunRecord | None, tuple[int | None, bool]]] = [
     ("no run", None, (None, False)),
-    ("a restore", run(NOW, restored=True, lines=2), (None, False)),
+    ("a restore", replace(run(NOW, lines=2), restored=True), (None, False)),
     ("two lines before", run(NOW, lines=2), (2, True)),
     ("nothing since", run(NOW, lines=4), (0, True)),
     ("nothing noted", run(NOW), (3, True)),
@@ -128,7 +128,14 @@ def test_a_failure_counts_until_a_run() -> None:
 def test_pruning_is_asked_for_what_it_saves() -> None:
     """Where a rule goes by what would be left."""
     full = (ANSWER._replace(usage=Usage(170_001, 0)),)
-    assert judge(full, None, OMP).reason == "170,001 tokens are over the threshold of 170,000; pruning leaves 169,994"
+    assert judge(full, None, OMP).reason == "170,001 tokens are over the threshold of 170,000; pruning leaves 169,991"
+
+
+def test_estimates_are_in_tokens_of_the_model() -> None:
+    """Some hold fewer characters than four; what pruning saves is counted in the same ones."""
+    assert judge((ANSWER._replace(usage=None),)).tokens == 1293  # 4,007 characters, 3.1 a token
+    dense = (ANSWER._replace(model="claude-opus-5", usage=Usage(900_000, 0)),)
+    assert judge(dense, None, OMP).reason.endswith(" and 899,988 still are after pruning")
 
 
 def test_turns_count_from_the_last_run() -> None:
