@@ -257,6 +257,18 @@ def test_only_lines_that_may_hold_an_answer_are_parsed() -> None:
     assert form.asked == 3
 
 
+def test_a_line_off_the_live_path_is_not_parsed_again() -> None:
+    made = PiSession()
+    made.user("Go.")
+    kept = made.assistant("One.", usage=used(100))
+    made.assistant("Two.", usage=used(200))
+    made.branch(kept)
+    made.assistant("Three.", usage=used(300))
+    form = Counting(format_named("pi"))
+    answers(pieces(made.bytes()), survey(pieces(made.bytes()), format_named("pi")), form)
+    assert form.asked == 2
+
+
 @pytest.mark.parametrize(
     ("name", "data"), [("pi", pi(100, 300)), ("gemini", GeminiDocument().user("Go.").answer("Yes.").bytes())]
 )

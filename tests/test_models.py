@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.models import ANY, SHIPPED, limits_of
+from sessioncompress.models import ANY, SHIPPED, characters_per_token, limits_of
 from sessioncompress.sections import Limits
 
 PATTERNS = [row.pattern for row in SHIPPED]
@@ -18,7 +18,7 @@ UNKNOWN = [
     "foo3",
     "o3x",
     "x" * 100_000,
-    "/" * 1_000_000,
+    "/" * 300 + "gpt-5",
     "//..::",
     "[",
 ]
@@ -137,3 +137,25 @@ def test_every_limit_can_be() -> None:
     for row in SHIPPED:
         assert 0 < row.output <= row.window
         assert row.pattern == row.pattern.lower()
+
+
+@pytest.mark.parametrize("name", [*UNKNOWN, "gpt-5.5", "deepseek-v4-flash", "moonshotai/kimi-k2-instruct", "glm-5"])
+def test_most_models_have_four_characters_a_token(name: str) -> None:
+    assert characters_per_token(name) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "each"),
+    [
+        ("claude-opus-5", 2.4),
+        ("claude-sonnet-5", 2.4),
+        ("claude-fable-5", 2.4),
+        ("us.anthropic.claude-opus-4-7-v1:0", 2.4),
+        ("claude-opus-4-6", 3.1),
+        ("claude-sonnet-4-5-20250929", 3.1),
+        ("claude-haiku-4-5", 3.1),
+        ("google/gemini-3-flash-preview", 3.3),
+    ],
+)
+def test_some_models_have_fewer(name: str, each: float) -> None:
+    assert characters_per_token(name) == each

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.formats import claude_notes, claude_path, claude_screen, requests, values
+from sessioncompress.formats import claude_notes, claude_path, claude_screen, claude_usage, requests, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS
 from sessioncompress.formats.claude_reader import ClaudeReader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Path, Shape
 from sessioncompress.splice import REMOVED
-from sessioncompress.usage import Answer, Usage, beside
+from sessioncompress.usage import Answer
 
 _TOOLS = (
     "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
@@ -48,10 +47,6 @@ _NOTES = frozenset(
     }
 )
 """Lines beside the conversation, which often come first."""
-
-_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_NO_MODEL = "<synthetic>"
-"""Stands for the model in an answer that the agent made itself."""
 
 _NAMES = ("sessionId", "leafUuid", "messageId")
 
@@ -117,17 +112,7 @@ class ClaudeCode(requests.InEntries):
 
     def answer(self, entry: Entry) -> Answer | None:
         """Return what a line of an answer says of its request; the last line of a response has the whole usage."""
-        if entry.get("type") != "assistant":
-            return None
-        message = values.fields(entry.get("message"))
-        at = requests.moment(entry.get("timestamp"))
-        if entry.get("isApiErrorMessage") is True:
-            said = "".join(values.part_text(part) for part in values.items(message.get("content")))
-            return Answer(error=said or "the request failed", at=at)
-        model = values.text(message.get("model"))
-        if model == _NO_MODEL:
-            return None
-        return Answer(model=model, usage=_usage(values.fields(message.get("usage"))), at=at)
+        return claude_usage.answer(entry)
 
 
 def _is_own(entry: Entry) -> bool:
@@ -161,11 +146,3 @@ def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
         case ("content", int()):
             return kind == "tool_result" and values.fields(old).get("type") in PICTURES and new is not REMOVED
     return False
-
-
-def _usage(recorded: Mapping[str, Any]) -> Usage | None:
-    """Read what was counted: where the vendor went round several times, all rounds together, and then each of them."""
-    rounds = values.items(recorded.get("iterations"))
-    sent, output, read, wrote = map((values.fields(rounds[-1]) if rounds else recorded).get, _USAGE)
-    thought = values.fields(recorded.get("output_tokens_details")).get("thinking_tokens")
-    return beside(sent, output, read, wrote, thought)

@@ -216,6 +216,17 @@ def test_an_answer_has_its_usage(name: str, entry: Entry, answer: Answer) -> Non
     assert format_named(name).answer(entry) == answer
 
 
+def test_of_several_rounds_of_a_response_the_last_holds_the_context() -> None:
+    """Claude Code writes the sum of them where it writes all others' usage."""
+    rounds = [{"input_tokens": 3, "output_tokens": 20, "cache_read_input_tokens": sent} for sent in (1000, 1100)]
+    entry = changed(CLAUDE, ("message", "usage", "cache_read_input_tokens"), 2100)
+    answer = format_named("claude-code").answer(changed(entry, ("message", "usage", "iterations"), rounds))
+    assert answer
+    assert answer.usage == Usage(3, 20, 1100, 0, 20)
+    one = format_named("claude-code").answer(changed(CLAUDE, ("message", "usage", "iterations"), []))
+    assert one == format_named("claude-code").answer(CLAUDE)
+
+
 def test_codex_names_the_model_and_the_window_of_a_turn_before_it() -> None:
     form = format_named("codex")
     assert form.answer({"type": "turn_context", "payload": {"model": "gpt-5.5"}}) == Answer(model="gpt-5.5")
