@@ -27,6 +27,12 @@ def test_the_same_content_has_the_same_reference() -> None:
     assert References([(DIGEST[:12], DIGEST)]).refer(CONTENT) == DIGEST[:12]
 
 
+def test_a_reference_stands_beside_its_digest() -> None:
+    """All of it, also where another content has the same beginning."""
+    assert References().named(CONTENT) == (DIGEST[:FEWEST_DIGITS], DIGEST)
+    assert References([(DIGEST[:12], "f" * 16)]).named(CONTENT) == (DIGEST[:13], DIGEST)
+
+
 @pytest.mark.parametrize("length", [13, 14, 15, 16])
 def test_a_taken_prefix_makes_it_longer(length: int) -> None:
     """As long as another content of the session has the prefix."""

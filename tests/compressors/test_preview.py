@@ -207,6 +207,7 @@ DIFFERENCES: list[tuple[str, str, str, int, str]] = [
     ("an end that was added", "a\nb\nc\n", "a\nb\n", 99, "b\nc\n"),
     ("a beginning that was added", "x\na\nb\n", "a\nb\n", 99, "x\na\n"),
     ("an end without LF", "a\nb\nc", "a\nb\nd", 99, "b\nc"),
+    ("a beginning that was taken out", "a\nb\n", "x\na\nb\n", 0, "a\n"),
     ("lines that overlap", "a\na\na\n", "a\na\n", 99, "a\na\n"),
     ("only LF is new", "a\nb", "a\nb\n", 99, "b"),
     ("nothing in common", "a\nb\n", "c\nd\n", 99, "a\nb\n"),

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from sessioncompress import marker
+from sessioncompress.compressors import redundancy
 from tests import texts
 from tests.build import PiSession, Use, text
-from tests.runs import EAGER, after, old, result_texts
+from tests.runs import EAGER, after, old, result_texts, view_of
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
 Scene = Callable[[], bytes]
@@ -206,6 +207,25 @@ def named_and_gone(*steps: Step, says: str = "") -> list[str]:
 BASH: Step = ("bash", {"command": "x"}, A)
 READ: Step = ("read", {"path": "a"}, A)
 SAME = ", same text as a later"
+
+
+def test_the_later_copy_is_the_later_one_on_the_path() -> None:
+    """An agent may write lines in another order than that in which they hang together."""
+    view = view_of(reads(BASH, BASH)())
+    first, second, *_ = (number for number, call in enumerate(view.lines.answers) if call)
+    live = [{first: second, second: first}.get(number, number) for number in view.survey.shape.live]
+    turned = replace(view, survey=replace(view.survey, shape=replace(view.survey.shape, live=live)))
+    assert [[change.line for change in redundancy.propose(each)] for each in (view, turned)] == [[first], [second]]
+
+
+def test_a_copy_that_is_no_more_is_not_named() -> None:
+    """A rewritten line leaves the row of a block that it has no longer."""
+    view = view_of(reads(BASH, BASH)())
+    lines = view.lines.copy()
+    second = max(number for number, call in enumerate(lines.answers) if call and lines.blocks_of(number))
+    lines.put(second, lines[second]._replace(blocks=()))
+    assert list(redundancy.propose(view))
+    assert not list(redundancy.propose(replace(view, survey=replace(view.survey, lines=lines))))
 
 
 def test_a_copy_that_goes_itself_is_not_named() -> None:
