@@ -32,7 +32,7 @@ def _tokens(stats: BudgetStats) -> str:
     estimated = f"{stats.tokens_estimated:,} tokens estimated"
     if stats.tokens_recorded is None:
         return f"{estimated}, none recorded"
-    stale = " before the last run" if stats.recorded_is_stale else ""
+    stale = " before the last run or compaction" if stats.recorded_is_stale else ""
     return f"{stats.tokens_recorded:,} tokens recorded{stale}, {estimated}"
 
 

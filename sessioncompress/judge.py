@@ -44,7 +44,7 @@ def judged(
     if run is not None and run.restored:
         run = None
     newest = next((each for each in reversed(answers.answers) if each.usage), None)
-    is_stale = newest is not None and not _is_since(newest, run)
+    is_stale = newest is not None and (answers.behind is None or not _is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
     model = _model(answers)
     each = characters_per_token(model)
@@ -55,7 +55,7 @@ def judged(
     situation = Situation(
         size=read.size,
         turns=turns,
-        tokens=estimated if recorded is None or is_stale else recorded,
+        tokens=estimated if recorded is None or is_stale else recorded + (answers.behind or 0),
         model=limits,
         messages=_noted(run, MESSAGES) + (since or 0) if run and read.before.size else messages_of(read),
         since_turns=None if run is None else max(turns - _noted(run, TURNS), 0),

@@ -21,8 +21,9 @@ class Status(StrEnum):
 class BudgetStats:
     """How a session stands against its budget, and what its rule decides. All sizes are tokens.
 
-    `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, or the estimate
-    where it recorded nothing, or before the last run (`recorded_is_stale`). `limits_from` says who knows the window:
+    `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, with an estimate of
+    what came behind it; or the estimate of all where it recorded nothing, or before the last run or compaction
+    (`recorded_is_stale`). `limits_from` says who knows the window:
     the session, the policy, our table, or the fallback for models that nobody knows. `usable` is what of it the rule
     leaves. `messages_since` and `seconds_since` count from the last run, None where there was none.
     """

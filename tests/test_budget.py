@@ -71,7 +71,7 @@ LINES = [
     (
         replace(STATS, tokens_recorded=5, recorded_is_stale=True, limits_from="policy", messages_since=0),
         (
-            "5 tokens recorded before the last run, 4 tokens estimated, window of m 10 (by the policy), 9 usable, "
+            "5 tokens recorded before the last run or compaction, 4 tokens estimated, window of m 10 (by the policy), 9 usable, "
             "50 % of the window in use, 1 message, 0 since the last run"
         ),
     ),
