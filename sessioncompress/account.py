@@ -94,9 +94,17 @@ def imitated(view: View) -> tuple[int, int]:
     return before.imitated + len(kinds), before.in_calls + kinds.count(Kind.ARGUMENT)
 
 
-def why(view: View, planned: Plan, gain: int) -> str:
+def too_few_tokens(view: View, applied: Applied) -> str:
+    """Say that a run which prunes saves the model less than is worth it; nothing where it saves enough."""
+    least = view.policy.prune.prune_minimum if view.policy.prune.enabled else 0
+    # A picture that was not counted may become a text that is.
+    saved = max(tokens_of(view.survey) - tokens_of(replace(view.survey, lines=applied.lines)), 0)
+    return "" if saved >= least else f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
+
+
+def why(view: View, planned: Plan, gain: int, reason: str = "") -> str:
     """Say in one sentence why nothing was written, and what would help."""
-    reason = "nothing to remove that would pay"
+    reason = reason or "nothing to remove that would pay"
     if gain:
         reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
     return "; ".join(part for part in (reason, advice(view, planned)) if part)

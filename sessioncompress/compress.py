@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from sessioncompress import config, due, files, gate, verify
-from sessioncompress.account import advice, boundary_of, counted, imitated, why, with_changes
+from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.checkout import head
 from sessioncompress.compressors import View
@@ -144,6 +144,7 @@ class _Run:
         self._named = named
         self._least = 0 if force else policy.min_saved_kb * KB
         self._where = str(session.path)
+        self._begun = int(time.time() * 1000)
         self._originals: OriginalsReader | None = None
 
     def compress(self) -> CompressionStats:
@@ -217,6 +218,8 @@ class _Run:
                     continue
                 if not applied.changed:
                     return self._unchanged(view, planned, 0)
+                if reason := too_few_tokens(view, applied):
+                    return self._unchanged(view, planned, 0, reason)
                 finished = sink.finish()
                 run = self._run_record(view, applied, finished, sink)
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
@@ -238,8 +241,11 @@ class _Run:
         return record.place is None and self._policy.keep_backup
 
     def _is_doubtful(self, planned: Plan) -> bool:
-        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out."""
-        return planned.changes.saves < max(_CERTAIN, 2 * self._least)
+        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out.
+
+        What it saves the model is not known from the plan.
+        """
+        return self._policy.prune.enabled or planned.changes.saves < max(_CERTAIN, 2 * self._least)
 
     def _flags(self, *known: Iterable[int]) -> bytes:
         flags = bytearray(len(self._known.survey.lines))
@@ -248,7 +254,7 @@ class _Run:
         return bytes(flags)
 
     def _view(self) -> View:
-        return View(self._known.survey, self._policy, self._known.form, self._ours)
+        return View(self._known.survey, self._policy, self._known.form, self._ours, self._begun)
 
     def _sink(self, *, rehearsing: bool) -> Rewrite | Rehearsal:
         if rehearsing:
@@ -316,7 +322,7 @@ class _Run:
         )
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
-        view = View(found, self._policy, self._known.form, applied.ours)
+        view = View(found, self._policy, self._known.form, applied.ours, self._begun)
         second = plan(view, self._flags(self._known.rewritten, applied.changed), attempt.left_alone)
         return self._restless(attempt, view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
 
@@ -373,9 +379,9 @@ class _Run:
             prefix=self._prefix(view, applied, finished.size, sink),
         )
 
-    def _unchanged(self, view: View, planned: Plan, gain: int) -> CompressionStats:
+    def _unchanged(self, view: View, planned: Plan, gain: int, reason: str = "") -> CompressionStats:
         stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
-        reason = why(view, planned, gain)
+        reason = why(view, planned, gain, reason)
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         return replace(stats, reason=reason)

@@ -69,6 +69,8 @@ def _has_none(view: View, first: int) -> bool:
         not 0 < first < len(lines)
         # Lines behind it were changed, of which more may change later.
         or view.policy.at_rest
+        # What it left as too recent to be pruned comes due as the session goes on.
+        or view.policy.prune.enabled
         or view.form.name in REVISED
         or turns_by_prompts(lines, view.survey.shape.live)
         # Such a line is copied in pieces, and the next run would read all of the session.

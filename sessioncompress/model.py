@@ -60,10 +60,11 @@ class Purpose(StrEnum):
 
 
 class Treatment(StrEnum):
-    """What happens to a value: shortened, named only, taken out, or set to a given text."""
+    """What happens to a value: shortened, named only, cleared as its agent does, taken out, or set to a given text."""
 
     PREVIEW = "preview"
     REFERENCE = "reference"
+    CLEAR = "clear"
     REMOVE = "remove"
     SET = "set"
 

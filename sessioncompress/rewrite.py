@@ -36,7 +36,7 @@ def rewrite(
     """
     if not all(map(view.allows, changes)):
         raise MustStay("a change would touch protected bytes")
-    context = Context(view, refer)
+    context = Context(view, refer, entry)
     replacements = [each for change in changes for each in _rendered(entry, change, context)]
     if not replacements:
         return None
@@ -55,7 +55,9 @@ def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacemen
         return [Replacement(change.path, change.value, change, change.saves, literal(change.value))]
     if change.block is None:
         return [Replacement(change.path, REMOVED, change, change.saves, b"")]
-    return [each for each in RENDERERS[change.block.kind](change, value, context) if len(each.written) < each.was]
+    rendered = RENDERERS[change.block.kind](change, value, context)
+    # What a renderer adds beside a value belongs to no block, and comes only with a value that shrinks by more.
+    return [each for each in rendered if each.change.block is None or len(each.written) < each.was]
 
 
 def value_at(entry: Entry, path: Path) -> Any:

@@ -6,6 +6,8 @@ with the intended document; where anything differs (duplicate keys, a number tha
 is left alone.
 
 A path may go on into the JSON that a string holds. That text is spliced in the same way, and stays a string.
+
+A member that is Added goes behind the last one of its object.
 """
 
 from __future__ import annotations
@@ -29,6 +31,14 @@ class _Removed:
 
 
 REMOVED = _Removed()
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A value under a key that its object does not have yet."""
+
+    value: Any
+
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -145,6 +155,8 @@ def _unique(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut] 
     """
     cuts: list[Cut] = []
     for path, value in values.items():
+        if isinstance(value, Added):
+            return None
         parent = _parent(document, path)
         step = path[-1]
         old = orjson.dumps(parent[step])
@@ -201,7 +213,7 @@ def _walk(
 ) -> int:
     """Collect the cuts inside this container; return where it ends, if the caller must know (`to_end`), else -1.
 
-    A removed member goes with the comma before it, or behind it where nothing before it stays.
+    A removed member goes with the comma before it, or behind it where nothing before it stays. Added ones come last.
     """
     keyed = isinstance(container, dict)
     left = len(wanted)
@@ -225,7 +237,7 @@ def _walk(
             kept_before = True
         elif node.value is not REMOVED:
             kept_before = True
-            cuts.append((start, end, literal(node.value)))
+            cuts.append((start, end, _written(node.value)))
         else:
             cuts.append((previous_end, end, b"") if kept_before else (begin, following, b""))
         if left == 0 and not to_end:
@@ -233,18 +245,38 @@ def _walk(
         previous_end = end
         begin = following
     if left:
-        raise CannotSplice("a value to replace is not there")
+        added = _added(container, wanted, left)
+        place = previous_end if previous_end >= 0 else position + 1
+        cuts.append((place, place, (b"," if kept_before else b"") + added))
     end = _after_space(raw, begin)
     if raw[end] not in _CLOSE:
         raise CannotSplice("the line's bytes and its document disagree")
     return end + 1
 
 
+def _written(value: Any) -> bytes:
+    if isinstance(value, Added):
+        raise CannotSplice("a member to add is there already")
+    return literal(value)
+
+
+def _added(container: Any, wanted: Mapping[str | int, Any], left: int) -> bytes:
+    """Return the members that an object gets, written; they must be all that was not found in it."""
+    new = {
+        step: node.value.value
+        for step, node in wanted.items()
+        if isinstance(node, _New) and isinstance(node.value, Added) and isinstance(step, str)
+    }
+    if not isinstance(container, dict) or len(new) != left:
+        raise CannotSplice("a value to replace is not there")
+    return b",".join(_written_key(step) + literal(value) for step, value in new.items())
+
+
 def _intend(document: Any, values: Mapping[Path, Any]) -> None:
     """Change the document as the splice changes the bytes; removals last to first, so that indexes hold."""
     for path, value in values.items():
         if value is not REMOVED:
-            _parent(document, path)[path[-1]] = value
+            _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
     for path in sorted((path for path, value in values.items() if value is REMOVED), key=_order, reverse=True):
         del _parent(document, path)[path[-1]]
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole.")
 @RULE
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
+@click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @BACKUP_DIR
 @click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")

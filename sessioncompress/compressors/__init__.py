@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sessioncompress.compressors import arguments, attachments, images, mirrors, redundancy, results, thinking
+from sessioncompress.compressors import arguments, attachments, images, mirrors, pruning, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
 from sessioncompress.model import Change, Kind, Replacement
 
 COMPRESSORS: tuple[Compressor, ...] = (
+    pruning.propose,
     redundancy.propose,
     results.propose,
     arguments.propose,

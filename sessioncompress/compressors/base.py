@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from sessioncompress import protect
-from sessioncompress.formats.base import Format
+from sessioncompress.formats.base import Entry, Format
 from sessioncompress.lines import NO_LINE, Lines, Survey
 from sessioncompress.marker import PREFIX
 from sessioncompress.model import Block, Call, Change, Kind, Origin, Purpose, Role, Standing, Treatment
@@ -26,12 +26,16 @@ _READ = frozenset({Kind.RESULT, Kind.IMAGE})
 
 @dataclass(frozen=True)
 class View:
-    """A session as the compressors see it. `ours` holds what the journal says this tool put there."""
+    """A session as the compressors see it. `ours` holds what the journal says this tool put there.
+
+    `now` is when the run began, in milliseconds since 1970.
+    """
 
     survey: Survey
     policy: Policy
     form: Format
     ours: Ours
+    now: int = 0
 
     @cached_property
     def lines(self) -> Lines:
@@ -184,10 +188,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a compressor needs to render changes; `refer` makes a content's reference, or None if none is kept."""
+    """What a compressor needs to render the changes of one line, whose parsed `entry` is as it was.
+
+    `refer` makes a content's reference, or None if none is kept.
+    """
 
     view: View
     refer: Callable[[bytes], str | None]
+    entry: Entry
 
 
 class Compressor(Protocol):

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from sessioncompress import marker
+from sessioncompress.compressors.age import aged
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
 from sessioncompress.lines import NO_LINE, Lines
@@ -19,7 +20,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer what the live path says again; contents are compared by their hash, never by path alone."""
     if not view.policy.eliminate_redundancy:
         return
-    repeats = _Repeats(view)
+    repeats = Repeats(view)
     for number, block in _offered(view):
         note = repeats.note(number, block)
         if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
@@ -37,12 +38,13 @@ def _offered(view: View) -> Iterator[tuple[int, Block]]:
             yield number, block
 
 
-class _Repeats:
+class Repeats:
     """Where the live path says again what a result said: by content, by file, by the text that follows."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._lines = view.lines
+        self._aged = aged(view)
         self._position = array("q", [-1]) * len(view.lines)
         self._last_with: dict[bytes, tuple[int, int]] = {}
         self._last_of: dict[tuple[str, str], int] = {}
@@ -68,10 +70,12 @@ class _Repeats:
 
     def _compare(self, index: int) -> None:
         """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
-        number = self._lines.block_lines[index]
-        position, digest = self._position[number], self._lines.blocks.columns[6][index]
+        _, paths, *_, digests, _ = self._lines.blocks.columns
+        number, digest = self._lines.block_lines[index], digests[index]
+        position = self._position[number]
         before, _ = self._last_with.get(digest, (-1, number))
-        if position > before and (self._view.is_whole(number, index) or not self._goes(position, number, digest)):
+        goes = (number, paths[index]) in self._aged or self._goes(position, number, digest)
+        if position > before and (self._view.is_whole(number, index) or not goes):
             self._last_with[digest] = (position, number)
 
     def _goes(self, position: int, number: int, digest: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sessioncompress.compressors import cleared
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import FAILURES, Wording, preview, reference, shrunk
 from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
@@ -40,7 +41,10 @@ def budget(size: int, view: View) -> int:
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
-    """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone."""
+    """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone.
+
+    What is to be cleared is so in the words of its agent, where that has any.
+    """
     was = change.block.size if change.block else 0
     origin = context.view.origin(change.block) if change.block else None
     if origin is not None:
@@ -49,6 +53,11 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         return
     content = text.encode()
     wording = Wording(context.refer(content))
+    if change.block and change.treatment is Treatment.CLEAR:
+        made = cleared.render(change, change.block, text, reference(text, wording, change.note), context)
+        yield from made
+        if made:
+            return
     limit = context.view.policy.result_limit
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
         new = _with_links(each, text, context)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sessioncompress.lines import Lines
-from sessioncompress.model import Line, Path, Shape
+from sessioncompress.model import Block, Line, Path, Shape
 from sessioncompress.usage import Answer
 
 Entry = dict[str, Any]
@@ -43,6 +43,16 @@ class Name:
     id: str = ""
     parents: tuple[str, ...] = ()
     project: str = ""
+
+
+class Cleared(NamedTuple):
+    """What an agent leaves of a result that it clears: a text, and members that it adds, by their paths.
+
+    The text is None where the agent keeps the result, and says its own words to the model in its place.
+    """
+
+    text: str | None
+    flags: Mapping[Path, Any]
 
 
 class Format(Protocol):
@@ -101,6 +111,12 @@ class Format(Protocol):
         """Return what takes a mirror's place: REMOVED, or a value that the agent accepts there.
 
         Of a text it may be Treatment.REFERENCE, which asks for its reference.
+        """
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return what the agent itself leaves of a result of this entry that it clears `now`, in ms since 1970.
+
+        None where it has no words of its own for that.
         """
 
     def text_part(self, text: str) -> Any:

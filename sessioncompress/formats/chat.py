@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress import marker
 from sessioncompress.formats import requests, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
 from sessioncompress.lines import Lines
-from sessioncompress.model import Path, Shape
+from sessioncompress.model import Block, Path, Shape
 from sessioncompress.splice import REMOVED, within
 from sessioncompress.usage import Answer, Usage
 from sessioncompress.usage import within as usage_within
@@ -28,6 +29,9 @@ _KEYS = frozenset(
 
 _PARTS = frozenset({TEXT, IMAGE, "input_audio", "file", "refusal"})
 _FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
+_EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
+_EXIT_WITHIN = 200
+"""Characters at either end of a result in which a command's exit code may stand."""
 
 
 class Chat(requests.InEntries):
@@ -84,6 +88,15 @@ class Chat(requests.InEntries):
         del path
         return value
 
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return what lists of chats say of a result that is gone; None where no call names its tool."""
+        del entry, now
+        if not block.tool:
+            return None
+        code = _exit_code(text)
+        ended = f", exit code {code}" if code else ""
+        return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
+
     def text_part(self, text: str) -> Any:
         """Return a text part."""
         return {"type": TEXT, "text": text}
@@ -98,6 +111,12 @@ class Chat(requests.InEntries):
             return None
         at = requests.moment(values.text(entry.get("timestamp")) or values.text(entry.get("created_at")))
         return Answer(model=values.text(entry.get("model")), usage=_usage(values.fields(entry.get("usage"))), at=at)
+
+
+def _exit_code(text: str) -> str:
+    """Return the exit code that a text says at its end, or else above all; nothing where it says none."""
+    found = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:] or _EXIT.findall(text[:_EXIT_WITHIN])[:1]
+    return found[0] if found else ""
 
 
 def _is_message(entry: Entry) -> bool:

@@ -10,7 +10,7 @@ from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS
 from sessioncompress.formats.claude_reader import ClaudeReader
 from sessioncompress.lines import Lines
-from sessioncompress.model import Path, Shape
+from sessioncompress.model import Block, Path, Shape
 from sessioncompress.splice import REMOVED
 from sessioncompress.usage import Answer
 
@@ -100,6 +100,10 @@ class ClaudeCode(requests.InEntries):
     def stand_in(self, path: Path, value: Any) -> Any:
         """Return what takes the place of a copy for the screen."""
         return claude_screen.stand_in(path, value)
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
+        """Return nothing: the agent has no words of its own for a result that it cleared."""
+        del entry, block, text, now
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""

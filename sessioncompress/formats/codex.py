@@ -12,7 +12,7 @@ from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
 from sessioncompress.lines import Lines
-from sessioncompress.model import Path, Shape
+from sessioncompress.model import Block, Path, Shape
 from sessioncompress.splice import within
 from sessioncompress.turns import tasks_on
 from sessioncompress.usage import Answer
@@ -98,6 +98,10 @@ class Codex(requests.InEntries):
         """Return what takes a mirror's place: an empty one of its type, since Codex reads such a value there."""
         del path
         return type(value)()
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
+        """Return nothing: the agent has no words of its own for a result that it cleared."""
+        del entry, block, text, now
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
 from sessioncompress.formats import requests, tree, values
-from sessioncompress.formats.base import Entry, Head, Name
+from sessioncompress.formats.base import Cleared, Entry, Head, Name
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
@@ -280,6 +280,11 @@ class FamilyFormat(requests.InEntries):
         """Take mirrors out."""
         del path, value
         return REMOVED
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return nothing: the agent has no words of its own for a result that it cleared."""
+        del entry, block, text, now
+        return None
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""

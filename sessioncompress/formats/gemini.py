@@ -12,7 +12,7 @@ from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES, said
 from sessioncompress.formats.gemini_reader import HEADER_KEYS, GeminiReader
 from sessioncompress.lines import Lines
-from sessioncompress.model import Path, Role, Shape
+from sessioncompress.model import Block, Path, Role, Shape
 from sessioncompress.splice import REMOVED
 from sessioncompress.usage import Answer, Usage, tokens, within
 
@@ -107,6 +107,10 @@ class Gemini(requests.InEntries):
         """Return what takes a mirror's place: nothing, as of a call that shows nothing."""
         del path, value
         return REMOVED
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
+        """Return nothing: the agent has no words of its own for a result that it cleared."""
+        del entry, block, text, now
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""

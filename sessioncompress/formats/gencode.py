@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from sys import intern
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.formats import values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.splice import Added
 from sessioncompress.usage import Answer, Usage, beside, within
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -42,6 +44,9 @@ _BESIDE = "anthropic"
 
 _CONTENT: Path = ("content",)
 _SKILL_FILE = "SKILL.md"
+_CLEARED = "[Old tool result cleared]"
+_PRUNED, _PRUNED_AT = "pruned", "prunedAt"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -136,6 +141,9 @@ class GenCode:
         match path:
             case ("content", int(index), "content"):
                 return isinstance(value, str) and entry["content"][index].get("type") == "tool_result"
+            case ("content", int(index), ("pruned" | "prunedAt") as key):
+                part = entry["content"][index]
+                return isinstance(value, Added) and part.get("type") == "tool_result" and key not in part
             case ("content", int(index), "input", *_, step):
                 part = entry["content"][index]
                 return isinstance(value, str) and step not in values.FILE_KEYS and "thoughtSignature" not in part
@@ -145,6 +153,15 @@ class GenCode:
         """Return a mirror as it is: there are none."""
         del path
         return value
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return the agent's words, and its two marks; None where one of them is there."""
+        del text
+        part = block.path[:-1]
+        if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
+            return None
+        at = (_EPOCH + timedelta(milliseconds=now)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
 
     def text_part(self, text: str) -> Any:
         """Return a text part."""

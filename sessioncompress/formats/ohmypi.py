@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 from sessioncompress.formats import family, values
-from sessioncompress.formats.base import Entry, Head, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Reader
 from sessioncompress.model import Block, Kind, Path, Purpose
+from sessioncompress.splice import Added
+from sessioncompress.tokens import estimate
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _ARGUMENTS: Path = ("data", "args")
+_PRUNED: Path = ("message", "prunedAt")
 _OWN_ENTRIES = frozenset(
     {
         "title",
@@ -45,11 +48,21 @@ class OhMyPi(family.FamilyFormat):
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
         """Say whether the value at a path may become that one; the arguments of a start are emptied, never dropped."""
+        if path == _PRUNED:
+            return isinstance(value, Added) and _may_be_pruned(entry)
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
     def stand_in(self, path: Path, value: Any) -> Any:
         """Empty the arguments of a start; take other mirrors out."""
         return {} if path == _ARGUMENTS else super().stand_in(path, value)
+
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return the agent's words, and when it said them; None where it has done so before."""
+        del block
+        if not _may_be_pruned(entry):
+            return None
+        return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})
 
 
 class OhMyPiReader(family.FamilyReader):
@@ -68,6 +81,11 @@ class OhMyPiReader(family.FamilyReader):
 
 def _is_start(entry: Entry) -> bool:
     return entry.get("customType") == "tool_execution_start" and isinstance(entry.get("data"), dict)
+
+
+def _may_be_pruned(entry: Entry) -> bool:
+    message = values.fields(entry.get("message"))
+    return message.get("role") == "toolResult" and _PRUNED[-1] not in message
 
 
 def _is_own(entry: Entry) -> bool:

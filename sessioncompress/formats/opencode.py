@@ -12,10 +12,10 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress import marker
 from sessioncompress.formats import requests, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
-from sessioncompress.splice import REMOVED
+from sessioncompress.splice import REMOVED, Added
 from sessioncompress.usage import Answer, Usage, beside
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -145,6 +145,12 @@ class OpenCode(requests.InEntries):
         del path
         return type(value)()
 
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return the time by which the agent knows what it does not send; the words are its own, in the request."""
+        del text
+        part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
+        return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
+
     def text_part(self, text: str) -> Any:
         """Return a text part."""
         return {"type": "text", "text": text}
@@ -189,6 +195,8 @@ def _may_change_state(state: Mapping[str, Any], path: Path, value: Any) -> bool:
             return isinstance(value, str)
         case ("attachments",):
             return _is_pruned(state) and bool(value == [])
+        case ("time", "compacted"):
+            return isinstance(value, Added) and _may_be_pruned(state)
         case ("input", *_, step):
             return isinstance(value, str) and step not in _FILE_KEYS
     return False
@@ -227,6 +235,12 @@ def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[
 def _is_pruned(state: Mapping[str, Any]) -> bool:
     """Say whether the agent has taken what a call gave back out of what it sends: then only the screen shows it."""
     return state.get("status") == "completed" and bool(values.fields(state.get("time")).get("compacted"))
+
+
+def _may_be_pruned(state: Mapping[str, Any]) -> bool:
+    """Say whether the agent could take the output of a call out of what it sends, and has not yet."""
+    time = state.get("time")
+    return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
 
 
 def _io(state: Mapping[str, Any]) -> int:

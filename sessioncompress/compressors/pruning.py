@@ -1,0 +1,27 @@
+"""Pruning: whole results go, those that are old, and those of any age that the session says again later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessioncompress.compressors.age import aged, free, gains
+from sessioncompress.compressors.base import View
+from sessioncompress.compressors.redundancy import Repeats
+from sessioncompress.compressors.results import MARKER_BYTES
+from sessioncompress.model import Change, Kind, Treatment
+from sessioncompress.sections import Placeholder
+
+
+def propose(view: View) -> Iterator[Change]:
+    """Offer whole results where the policy prunes; of a preview of ours no more than its marker is left."""
+    if not view.policy.prune.enabled:
+        return
+    old, open_ones = aged(view), free(view)
+    repeats = Repeats(view) if view.policy.eliminate_redundancy else None
+    native = view.policy.prune.placeholder is Placeholder.NATIVE
+    for number, block in view.blocks(Kind.RESULT, MARKER_BYTES):
+        note = repeats.note(number, block) if repeats else ""
+        note = note if gains(block, note) else ""
+        if (number, block.path) in old or (note and number in open_ones):
+            treatment = Treatment.CLEAR if native and not view.holds_ours(block) else Treatment.REFERENCE
+            yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)
