@@ -23,7 +23,7 @@ from sessioncompress.model import Role
 from sessioncompress.pairs import callers
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.restore import restore_session
-from sessioncompress.splice import REMOVED, CannotSplice, splice
+from sessioncompress.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify
@@ -390,6 +390,39 @@ def apart(paths: list[tuple[str | int, ...]]) -> list[tuple[str | int, ...]]:
     return kept
 
 
+SPELLINGS: st.SearchStrategy[Callable[[Any], bytes]] = st.sampled_from(
+    [orjson.dumps, lambda value: json.dumps(value, indent=1).encode(), lambda value: json.dumps(value).encode()]
+)
+
+
+def additions(document: Any, taken: list[tuple[str | int, ...]], data: st.DataObject) -> list[tuple[str | int, ...]]:
+    """Return paths of members that objects do not have, of objects that stay."""
+    objects = [path for path in [(), *all_paths(document)] if isinstance(value_at(document, path), dict)]
+    open_ones = [path for path in objects if not any(path[: len(other)] == other for other in taken)]
+    chosen = data.draw(st.lists(st.tuples(st.sampled_from(open_ones), st.text(max_size=3)), max_size=3, unique=True))
+    return [(*path, key) for path, key in chosen if key not in value_at(document, path)]
+
+
+def value_at(document: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        document = document[step]
+    return document
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=5), st.data())
+def test_a_member_is_added_and_all_other_bytes_stay(document: dict[str, Any], data: st.DataObject) -> None:
+    """Whatever the spelling, it comes in one piece, with a comma before it where others are."""
+    paths = additions(document, [], data)
+    assume(len(paths) == 1)
+    raw = data.draw(SPELLINGS)(document) + b"\n"
+    assume(orjson.loads(raw) == document)
+    made, parsed = splice(raw, orjson.loads(raw), {paths[0]: Added("new")})
+    piece = orjson.dumps({paths[0][-1]: "new"})[1:-1]
+    piece = b"," + piece if value_at(document, paths[0][:-1]) else piece
+    assert any(raw[:place] + piece + raw[place:] == made for place in range(len(raw)))
+    assert parsed == intended(document, {paths[0]: Added("new")})
+
+
 @given(st.dictionaries(st.text(max_size=3), JSON, min_size=1, max_size=5), st.data())
 def test_any_value_is_spliced(document: dict[str, Any], data: st.DataObject) -> None:
     """In any spelling: the parsed result is what was intended, and without the new values all bytes are the old ones."""
@@ -397,12 +430,9 @@ def test_any_value_is_spliced(document: dict[str, Any], data: st.DataObject) -> 
     chosen = apart(data.draw(st.lists(st.sampled_from(paths), min_size=1, max_size=4, unique=True)))
     new = st.one_of(st.just(REMOVED), st.text(max_size=5), st.integers(0, 9), st.just({"a": [1]}))
     values = {path: data.draw(new) for path in chosen}
-    spell: Callable[[Any], bytes] = data.draw(
-        st.sampled_from(
-            [orjson.dumps, lambda value: json.dumps(value, indent=1).encode(), lambda value: json.dumps(value).encode()]
-        )
-    )
-    raw = spell(document) + b"\r\n"
+    for path in additions(document, chosen, data):
+        values[path] = Added(data.draw(st.integers(0, 9) | st.text(max_size=3)))
+    raw = data.draw(SPELLINGS)(document) + b"\r\n"
     assume(orjson.loads(raw) == document)
     made, parsed = splice(raw, orjson.loads(raw), values)
     assert parsed == orjson.loads(made) == intended(document, values)
@@ -415,7 +445,8 @@ def intended(value: Any, values: Mapping[tuple[str | int, ...], Any], path: tupl
         return values[path]
     if isinstance(value, dict):
         made = {key: intended(child, values, (*path, key)) for key, child in value.items()}
-        return {key: child for key, child in made.items() if child is not REMOVED}
+        new = {name[-1]: each.value for name, each in values.items() if name[:-1] == path and isinstance(each, Added)}
+        return {key: child for key, child in made.items() if child is not REMOVED} | new
     if isinstance(value, list):
         return [
             child

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sessioncompress.splice import REMOVED, CannotSplice, literal, splice
+from sessioncompress.splice import REMOVED, Added, CannotSplice, literal, splice
 
 P = tuple[str | int, ...]
 
@@ -27,6 +27,15 @@ LEFT_ALONE: list[tuple[str, bytes, dict[P, Any]]] = [
     ("a value that is no JSON", b'{"a":1}', {("a",): object()}),
     ("a text that is no UTF-8", b'{"a":1}', {("a",): "\ud83d"}),
     ("a value inside another that goes", b'{"a":{"b":1}}', {("a",): REMOVED, ("a", "b"): 2}),
+    ("a member to add that is there", b'{"a":1}', {("a",): Added(2)}),
+    ("a member to add that is there twice, once escaped", b'{"a":1,"\\u0061":2}', {("a",): Added(2)}),
+    ("a member to add behind a key that stands twice", b'{"a":1,"a":2}', {("b",): Added(2)}),
+    ("an element to add to a list", b'{"a":[1]}', {("a", 1): Added(2)}),
+    ("a member to add to a list", b'{"a":[1]}', {("a", "b"): Added(2)}),
+    ("a member to add to a text", b'{"a":"x"}', {("a", "b"): Added(2)}),
+    ("a member to add to an object that is not there", b'{"a":1}', {("b", "c"): Added(2)}),
+    ("a member to add, and another that is not there", b'{"a":1}', {("b",): Added(2), ("c",): 3}),
+    ("a member to add to an object that goes", b'{"a":{"b":1}}', {("a",): REMOVED, ("a", "c"): Added(2)}),
 ]
 
 CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
@@ -149,6 +158,37 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
         b"[0,1,3,4,5,6,7,8,9,11]",
     ),
     ("an object that holds another of its name", b'{"a":{"a":{"a":1}}}', {("a", "a", "a"): 2}, b'{"a":{"a":{"a":2}}}'),
+    ("a member is added", b'{"a":1}', {("b",): Added("x")}, b'{"a":1,"b":"x"}'),
+    ("to an object that is empty", b'{"a":{}}', {("a", "b"): Added(True)}, b'{"a":{"b":true}}'),
+    ("to an object that holds white space", b'{"a":{ \n }}', {("a", "b"): Added(1)}, b'{"a":{"b":1 \n }}'),
+    (
+        "two to an object that another has behind it",
+        b'{"a":{"b":1},"c":{"b":1}}',
+        {("a", "x"): Added(2), ("a", "y"): Added([3])},
+        b'{"a":{"b":1,"x":2,"y":[3]},"c":{"b":1}}',
+    ),
+    (
+        "in a document that is written over several lines",
+        b'{\n  "a": {\n    "b": 1E5\n  },\n  "c": []\n}\n',
+        {("a", "x"): Added(2), ("c",): "d"},
+        b'{\n  "a": {\n    "b": 1E5,"x":2\n  },\n  "c": "d"\n}\n',
+    ),
+    ("beside a member that changes", b'{"a":"old"}', {("a",): "new", ("b",): Added(2)}, b'{"a":"new","b":2}'),
+    ("beside the last member, which goes", b'{"a":1,"b":2}', {("b",): REMOVED, ("c",): Added(3)}, b'{"a":1,"c":3}'),
+    ("where all members go", b'{"a":1,"b":2}', {("a",): REMOVED, ("b",): REMOVED, ("c",): Added(3)}, b'{"c":3}'),
+    (
+        "behind a member that changes inside",
+        b'{"a":{"b":"old"}}',
+        {("a", "b"): "new", ("c",): Added(3)},
+        b'{"a":{"b":"new"},"c":3}',
+    ),
+    ("under a key with a quote", b'{"a":1}', {('"',): Added(2)}, b'{"a":1,"\\"":2}'),
+    (
+        "inside a text's JSON",
+        rb'{"a":"{ \"n\": 1E5 }"}',
+        {("a", "t"): Added("x")},
+        rb'{"a":"{ \"n\": 1E5,\"t\":\"x\" }"}',
+    ),
     (
         "a value deeper than can be written",
         b'{"d":' + b"[" * 600 + b"]" * 600 + b',"a":"old"}',
