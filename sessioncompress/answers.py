@@ -117,7 +117,8 @@ def _behind(read: Survey, made: Sequence[_Made]) -> int | None:
     counted = next((each for each in reversed(made) if each.answer.usage), None)
     if counted is None:
         return None
-    rest = [number for number in read.shape.live[counted.first :] if _name(read.lines, number) != counted.name]
-    if any(_ends(read.lines, number) for number in rest):
+    since = read.shape.live[counted.first :]
+    if any(_ends(read.lines, number) for number in since):
         return None
+    rest = (number for number in since if _name(read.lines, number) != counted.name)
     return _tokens(sum(read.lines.reads[number] for number in rest), counted)

@@ -24,7 +24,7 @@ from sessioncompress.tokens import estimate
 from sessioncompress.usage import Usage
 from tests.chats import GenCodeSession
 from tests.claude import ClaudeSession, thought, use
-from tests.documents import GeminiDocument
+from tests.documents import GeminiDocument, OpenCodeExport
 from tests.records import GeminiRecords
 from tests.rollout import Rollout
 from tests.session import PiSession
@@ -96,6 +96,19 @@ def test_nothing_is_counted_behind_a_compaction() -> None:
     made.assistant("One.", usage=used(900))
     made.compaction("So far.", made.user("Kept."))
     assert read(made.bytes(), "pi").behind is None
+
+
+def test_nothing_is_counted_behind_a_summary_that_is_an_answer_itself() -> None:
+    """As in OpenCode: what was sent for it is not what the next request holds."""
+    made = OpenCodeExport()
+    made.user("Go.")
+    made.assistant(tokens={"input": 900, "output": 10}).part("text", text="Yes.")
+    assert read(made.bytes(), "opencode").behind == 0
+    made.compaction("So far.")
+    made.messages[-1]["info"] |= {"tokens": {"input": 950, "output": 10}}
+    found = read(made.bytes(), "opencode")
+    assert [bool(each.usage) for each in found.answers] == [True, True]
+    assert found.behind is None
 
 
 def test_answers_stand_in_order_with_their_lines() -> None:
