@@ -8,6 +8,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
+from sessioncompress.formats.chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -33,14 +34,14 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
 def identity(entry: Entry | None) -> int:
     """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays.
 
-    A text that is long, or was until a marker took its place, may be replaced too.
+    A text that is long, or was until a marker or an agent's own words took its place, may be replaced too.
     """
     return hash(tuple((key, value) for key, value in (entry or {}).items() if not _may_change(value)))
 
 
 def _may_change(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) >= SMALLEST_BLOCK or marker.occurs_in(value)
+        return len(value) >= SMALLEST_BLOCK or marker.occurs_in(value) or CLEARED.fullmatch(value) is not None
     return isinstance(value, (dict, list))
 
 

@@ -23,6 +23,7 @@ from sessioncompress.model import Role
 from sessioncompress.pairs import callers
 from sessioncompress.policy import Policy, ProtectMode
 from sessioncompress.restore import restore_session
+from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.stats import Status
 from tests import texts
@@ -218,8 +219,18 @@ def sessions(draw: st.DrawFn) -> bytes:
     return b"\n".join(made) + draw(st.sampled_from([b"\n", b"\n", b"\n", b""]))
 
 
+PRUNES = st.builds(
+    Prune,
+    enabled=st.booleans(),
+    prune_minimum=st.sampled_from([0, 0, 300]),
+    prune_protect=st.sampled_from([0, 1, 800, 40_000]),
+    protect_tools=st.sampled_from([(), ("read",)]),
+    preserve_recent_messages=st.integers(0, 4),
+    placeholder=st.sampled_from(Placeholder),
+)
 POLICIES = st.builds(
     Policy,
+    prune=PRUNES,
     size_threshold_kb=st.just(0),
     min_saved_kb=st.just(0),
     turn_threshold_before_compress=st.integers(0, 3),
@@ -252,6 +263,8 @@ def run(path: Path, policy: Policy) -> None:
     assert len(split(now)) == len(split(before))
     if stats.status is Status.COMPRESSED:
         assert disk(path) < on_disk
+        saved = max(stats.tokens_before - stats.tokens_after, 0)
+        assert not policy.prune.enabled or saved >= policy.prune.prune_minimum
         sound(before, now)
     else:
         assert now == before
@@ -259,6 +272,11 @@ def run(path: Path, policy: Policy) -> None:
     again = runs_on(path, policy)
     assert again.status is Status.UNCHANGED
     assert contents(path) == left
+    if policy.prune.enabled and stats.status is Status.COMPRESSED:
+        other = next(each for each in Placeholder if each is not policy.prune.placeholder)
+        for prune in (replace(policy.prune, placeholder=other), replace(policy.prune, enabled=False)):
+            assert compress_session(path, replace(policy, prune=prune)).status is Status.UNCHANGED
+            assert contents(path) == left
     verify_session(path, policy)
 
 
@@ -429,7 +447,7 @@ def test_any_value_is_spliced(document: dict[str, Any], data: st.DataObject) -> 
     paths = all_paths(document)
     chosen = apart(data.draw(st.lists(st.sampled_from(paths), min_size=1, max_size=4, unique=True)))
     new = st.one_of(st.just(REMOVED), st.text(max_size=5), st.integers(0, 9), st.just({"a": [1]}))
-    values = {path: data.draw(new) for path in chosen}
+    values: dict[tuple[str | int, ...], Any] = {path: data.draw(new) for path in chosen}
     for path in additions(document, chosen, data):
         values[path] = Added(data.draw(st.integers(0, 9) | st.text(max_size=3)))
     raw = data.draw(SPELLINGS)(document) + b"\r\n"

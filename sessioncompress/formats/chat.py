@@ -29,6 +29,8 @@ _KEYS = frozenset(
 
 _PARTS = frozenset({TEXT, IMAGE, "input_audio", "file", "refusal"})
 _FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
+CLEARED = re.compile(r"\[Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?\]")
+"""What lists of chats say of a result that is gone."""
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
 _EXIT_WITHIN = 200
 """Characters at either end of a result in which a command's exit code may stand."""

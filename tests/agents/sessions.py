@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import PRESETS, Policy, ProtectMode, Status, compress_session
+from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.store.beside import beside
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,15 @@ LITTLE_PROTECTED = Policy(
 
 ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
 """The preset for sessions that nobody works in; they must go on all the same."""
+
+PRUNED = replace(
+    LITTLE_PROTECTED,
+    prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, protect_tools=(), preserve_recent_messages=0),
+)
+"""Every result that is not protected is cleared whole."""
+
+PRUNED_NATIVE = replace(PRUNED, prune=replace(PRUNED.prune, placeholder=Placeholder.NATIVE))
+"""The same in the agent's own words."""
 
 
 def of_corpus(part: str) -> Path:

@@ -14,7 +14,16 @@ from tests.agents import claude
 from tests.agents.claude import NEW, OLD
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
+from tests.agents.sessions import (
+    ARCHIVE,
+    FIXTURES,
+    LITTLE_PROTECTED,
+    NO_THRESHOLDS,
+    PRUNED,
+    compressed,
+    grown,
+    of_corpus,
+)
 
 FIXTURE_RUNS = [
     ("claude-code", OLD, NO_THRESHOLDS),
@@ -23,6 +32,8 @@ FIXTURE_RUNS = [
     ("claude-compacted", NEW, LITTLE_PROTECTED),
     ("claude-code", NEW, ARCHIVE),
     ("claude-compacted", OLD, ARCHIVE),
+    ("claude-code", OLD, PRUNED),
+    ("claude-compacted", NEW, PRUNED),
 ]
 
 CORPUS_RUNS = [
@@ -52,6 +63,12 @@ ARCHIVED = [
     ("030df228", NEW),  # a compaction
 ]
 
+PRUNED_RUNS = [
+    ("2dd48f89", OLD),
+    ("c937a377", NEW),
+    ("030df228", OLD),  # a compaction
+]
+
 
 @pytest.mark.parametrize(
     ("name", "version", "policy"), FIXTURE_RUNS, ids=[f"{name}-{version}" for name, version, _ in FIXTURE_RUNS]
@@ -68,6 +85,11 @@ def test_a_compressed_real_session_is_resumed(name: str, version: str, tmp_path:
 @pytest.mark.parametrize(("name", "version"), ARCHIVED)
 def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
     check(of_corpus(name), version, ARCHIVE, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "version"), PRUNED_RUNS)
+def test_a_pruned_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, PRUNED, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "version"), GROWN)

@@ -15,16 +15,27 @@ from tests.agents import codex
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.rules import reasoned_ids
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
+from tests.agents.sessions import (
+    ARCHIVE,
+    FIXTURES,
+    LITTLE_PROTECTED,
+    NO_THRESHOLDS,
+    PRUNED,
+    compressed,
+    grown,
+    of_corpus,
+)
 from tests.agents.standin import Request
 
 FIXTURE_RUNS = [
     ("codex", NO_THRESHOLDS),
     ("codex", LITTLE_PROTECTED),
     ("codex", ARCHIVE),
+    ("codex", PRUNED),
     ("codex-older", NO_THRESHOLDS),
     ("codex-older", LITTLE_PROTECTED),
     ("codex-older", ARCHIVE),
+    ("codex-older", PRUNED),
 ]
 
 CORPUS_RUNS = [
@@ -42,7 +53,7 @@ GROWN = ["019ed50c", "019efc87", "019f1d64", "01a00ba5"]
 ARCHIVED = ["019ed893", "019f03e0", "019f1d64", "01a0108e"]
 
 
-@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected", "archive"] * 2)
+@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected", "archive", "pruned"] * 2)
 def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Path) -> None:
     before, after = check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
     assert after.size < before.size or policy is NO_THRESHOLDS
@@ -57,6 +68,12 @@ def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ARCHIVED)
 def test_an_archived_session_is_resumed(name: str, tmp_path: Path) -> None:
     before, after = check(of_corpus(name), ARCHIVE, tmp_path)
+    assert after.size < before.size
+
+
+@pytest.mark.parametrize("name", ARCHIVED)
+def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
+    before, after = check(of_corpus(name), PRUNED, tmp_path)
     assert after.size < before.size
 
 

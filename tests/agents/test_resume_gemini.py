@@ -14,7 +14,7 @@ from tests.agents import gemini
 from tests.agents.bodies import Body, Kind, messages
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, PRUNED, compressed, of_corpus
 
 CORPUS_RUNS = [
     "970c70a7",  # Gemini 3, a prompt in parts
@@ -28,7 +28,9 @@ CORPUS_RUNS = [
 
 
 @pytest.mark.parametrize(
-    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
+    "policy",
+    [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE, PRUNED],
+    ids=["default", "little-protected", "archive", "pruned"],
 )
 @pytest.mark.parametrize("session", sorted(FIXTURES.glob("gemini.json*")), ids=lambda path: path.name)
 def test_a_compressed_fixture_is_resumed(session: Path, policy: Policy, tmp_path: Path) -> None:
@@ -38,6 +40,11 @@ def test_a_compressed_fixture_is_resumed(session: Path, policy: Policy, tmp_path
 @pytest.mark.parametrize("name", CORPUS_RUNS)
 def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
     check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS[:2])
+def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
+    check(of_corpus(name), PRUNED, tmp_path)
 
 
 def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -> None:

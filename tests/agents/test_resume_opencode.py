@@ -12,7 +12,16 @@ from sessioncompress import Policy
 from tests.agents import opencode
 from tests.agents.compare import MARKER, differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, CORPUS, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed
+from tests.agents.sessions import (
+    ARCHIVE,
+    CORPUS,
+    FIXTURES,
+    LITTLE_PROTECTED,
+    NO_THRESHOLDS,
+    PRUNED,
+    PRUNED_NATIVE,
+    compressed,
+)
 from tests.agents.standin import Request
 
 CLEARED = "[Old tool result content cleared]"
@@ -28,7 +37,9 @@ CORPUS_RUNS = [
 
 
 @pytest.mark.parametrize(
-    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
+    "policy",
+    [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE, PRUNED],
+    ids=["default", "little-protected", "archive", "pruned"],
 )
 def test_a_compressed_fixture_is_resumed(policy: Policy, tmp_path: Path) -> None:
     before, after = check(FIXTURES / "opencode.json", policy, tmp_path)
@@ -41,6 +52,35 @@ def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None
     if not CORPUS.is_dir():
         pytest.skip("there are no real sessions beside the repository")
     before, after = check(next(CORPUS.glob(f"opencode-export/*{name}*.json")), LITTLE_PROTECTED, tmp_path)
+    assert after.size < before.size
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS[:2])
+def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
+    if not CORPUS.is_dir():
+        pytest.skip("there are no real sessions beside the repository")
+    before, after = check(next(CORPUS.glob(f"opencode-export/*{name}*.json")), PRUNED, tmp_path)
+    assert after.size < before.size
+
+
+def test_what_is_pruned_in_its_own_words_is_heeded(tmp_path: Path) -> None:
+    """The model gets what it gets of a call that OpenCode pruned itself, and all else as it was."""
+    need(opencode.program(), "OpenCode")
+    original = tmp_path / "opencode.json"
+    original.write_bytes((FIXTURES / original.name).read_bytes())
+    rewritten = compressed(original, PRUNED_NATIVE)
+    before, after = resumed(original, rewritten, tmp_path)
+    pruned = {
+        part["callID"]
+        for each in json.loads(rewritten.read_bytes())["messages"]
+        for part in each["parts"]
+        if part["type"] == "tool" and "compacted" in part["state"]["time"]
+    }
+    sent = {each["tool_call_id"]: each["content"] for each in after.body["messages"] if each["role"] == "tool"}
+    assert pruned & sent.keys()
+    assert all(sent[name] == CLEARED for name in pruned & sent.keys())
+    said = differences(before.body, after.body, opencode.thoughts(original))
+    assert len(said) == sum(each.endswith(f"changed and does not say so: {CLEARED!r}") for each in said)
     assert after.size < before.size
 
 

@@ -13,7 +13,16 @@ from sessioncompress import Policy
 from tests.agents import pi
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed, grown, of_corpus
+from tests.agents.sessions import (
+    ARCHIVE,
+    FIXTURES,
+    LITTLE_PROTECTED,
+    NO_THRESHOLDS,
+    PRUNED,
+    compressed,
+    grown,
+    of_corpus,
+)
 from tests.agents.standin import Request
 
 OLD, MIDDLE, NEW = "0.74.2", "0.87.1", "1.5.2"
@@ -31,6 +40,8 @@ FIXTURE_RUNS = [
     ("pi-v1", NEW, NO_THRESHOLDS),
     ("pi-anthropic", MIDDLE, ARCHIVE),
     ("openclaw", NEW, NO_THRESHOLDS),
+    ("pi-anthropic", NEW, PRUNED),
+    ("pi-responses", MIDDLE, PRUNED),
 ]
 
 CORPUS_RUNS = [
@@ -66,6 +77,13 @@ ARCHIVED = [
     ("github-openclaw__issue-4", NEW),
 ]
 
+PRUNED_RUNS = [
+    ("9b0c0a5f", OLD),
+    ("a10e3a9e", MIDDLE),  # Responses
+    ("019da84b", NEW),  # Gemini, after Claude and a Responses model
+    ("issue-68", NEW),
+]
+
 
 @pytest.mark.parametrize(
     ("name", "version", "policy"), FIXTURE_RUNS, ids=[f"{name}-{version}" for name, version, _ in FIXTURE_RUNS]
@@ -82,6 +100,11 @@ def test_a_compressed_real_session_is_resumed(name: str, version: str, tmp_path:
 @pytest.mark.parametrize(("name", "version"), ARCHIVED)
 def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
     check(of_corpus(name), version, ARCHIVE, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "version"), PRUNED_RUNS)
+def test_a_pruned_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, PRUNED, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "version"), GROWN)

@@ -11,7 +11,7 @@ import pytest
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gencode import GenCode, GenCodeReader
 from sessioncompress.model import Kind, Line, Role
-from sessioncompress.splice import REMOVED
+from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.chats import GenCodeSession
 from tests.runs import compress, compress_again, fixture, restore
@@ -100,6 +100,8 @@ SIGNED = used("Write", {"content": LONG}, thoughtSignature="x")
 MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [
     (CALL, ("content", 0, "input", "content"), "x"),
     (result(LONG), ("content", 0, "content"), "x"),
+    (result(LONG), ("content", 0, "pruned"), Added(True)),
+    (result(LONG), ("content", 0, "prunedAt"), Added("2026")),
 ]
 MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
     (CALL, ("content", 0, "input", "file_path"), "x"),
@@ -110,6 +112,10 @@ MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
     (result(LONG), ("content", 0, "toolUseId"), "x"),
     (CALL, ("content", 0, "content"), "x"),
     ({"role": "user", "content": LONG}, ("content",), "x"),
+    (result(LONG), ("content", 0, "pruned"), True),
+    (result(LONG, pruned=False), ("content", 0, "pruned"), Added(True)),
+    (result(LONG), ("content", 0, "isError"), Added(True)),
+    (CALL, ("content", 0, "pruned"), Added(True)),
 ]
 
 

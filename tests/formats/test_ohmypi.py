@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.model import Kind, Role
-from sessioncompress.splice import REMOVED
+from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
@@ -88,6 +88,22 @@ def test_a_start_is_a_mirror(make: type[OmpAnthropicSession]) -> None:
 def test_of_a_start_only_the_arguments_may_be_emptied(path: tuple[str, ...], value: Any, may: bool) -> None:
     """Nothing else of it."""
     assert OhMyPi().may_change(START, path, value) == may
+
+
+@pytest.mark.parametrize(
+    ("message", "value", "may"),
+    [
+        ({"role": "toolResult"}, Added(1), True),
+        ({"role": "toolResult"}, 1, False),
+        ({"role": "toolResult", "prunedAt": 1}, Added(1), False),
+        ({"role": "assistant"}, Added(1), False),
+        (None, Added(1), False),
+    ],
+    ids=str,
+)
+def test_of_a_result_it_may_be_noted_when_it_was_pruned(message: Any, value: Any, may: bool) -> None:
+    """Once."""
+    assert OhMyPi().may_change({"type": "message", "message": message}, ("message", "prunedAt"), value) == may
 
 
 @pytest.mark.parametrize("deep", [b"7", b"[" * 600 + b"]" * 600, b"[" * 1015 + b"]" * 1015], ids=len)

@@ -11,7 +11,7 @@ from sessioncompress import marker
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.model import Kind, Line, Path, Role
-from sessioncompress.splice import REMOVED
+from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.documents import OpenCodeExport
 from tests.runs import survey_of
@@ -143,6 +143,7 @@ MAY: list[tuple[Any, Path, Any]] = [
     (CALL, (*STATE, "output"), "x"),
     (CALL, (*STATE, "metadata"), {}),
     (CALL, (*GIVEN, "content"), "x"),
+    (CALL, (*STATE, "time", "compacted"), Added(1)),
     (PRUNED, (*STATE, "output"), ""),
     (PRUNED, (*STATE, "attachments"), []),
     (THOUGHT, ("parts", 0), REMOVED),
@@ -150,6 +151,9 @@ MAY: list[tuple[Any, Path, Any]] = [
     (CALL, ("info", "summary", "diffs"), []),
 ]
 MAY_NOT: list[tuple[Any, Path, Any]] = [
+    (CALL, (*STATE, "time", "compacted"), 1),
+    (CALL, (*STATE, "time", "end"), Added(1)),
+    (PRUNED, (*STATE, "time", "compacted"), Added(1)),
     (CALL, (*STATE, "output"), REMOVED),
     (CALL, (*STATE, "metadata"), REMOVED),
     (CALL, (*STATE, "title"), "x"),
