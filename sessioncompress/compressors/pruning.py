@@ -17,7 +17,7 @@ def propose(view: View) -> Iterator[Change]:
     if not view.policy.prune.enabled:
         return
     old, open_ones = aged(view), free(view)
-    repeats = Repeats(view) if view.policy.eliminate_redundancy else None
+    repeats = Repeats(view, old) if view.policy.eliminate_redundancy else None
     native = view.policy.prune.placeholder is Placeholder.NATIVE
     for number, block in view.blocks(Kind.RESULT, MARKER_BYTES):
         note = repeats.note(number, block) if repeats else ""

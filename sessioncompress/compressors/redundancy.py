@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from sessioncompress import marker
-from sessioncompress.compressors.age import aged
+from sessioncompress.compressors.age import Place, aged
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
 from sessioncompress.lines import NO_LINE, Lines
@@ -20,7 +20,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer what the live path says again; contents are compared by their hash, never by path alone."""
     if not view.policy.eliminate_redundancy:
         return
-    repeats = Repeats(view)
+    repeats = Repeats(view, aged(view))
     for number, block in _offered(view):
         note = repeats.note(number, block)
         if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
@@ -39,12 +39,15 @@ def _offered(view: View) -> Iterator[tuple[int, Block]]:
 
 
 class Repeats:
-    """Where the live path says again what a result said: by content, by file, by the text that follows."""
+    """Where the live path says again what a result said: by content, by file, by the text that follows.
 
-    def __init__(self, view: View) -> None:
+    Of the `old` results, which pruning takes, a reader finds nothing.
+    """
+
+    def __init__(self, view: View, old: frozenset[Place]) -> None:
         self._view = view
         self._lines = view.lines
-        self._aged = aged(view)
+        self._aged = old
         self._position = array("q", [-1]) * len(view.lines)
         self._last_with: dict[bytes, tuple[int, int]] = {}
         self._last_of: dict[tuple[str, str], int] = {}

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.sections import Placeholder, Prune
 from tests.bench.floors import Floor, floor_of
 from tests.bench.generate import generate, generate_archive
+from tests.bench.pruning import edits, session
 from tests.bench.table import Row, Table
 from tests.runs import split
 
@@ -184,6 +186,16 @@ def test_one_more_turn(benchmark: Any, table: Table, folder: Path, large: Path, 
 def test_restore(benchmark: Any, table: Table, folder: Path, compressed: Path, floor: Floor) -> None:
     """All of it back."""
     timed(benchmark, table, "restore, 50 MB", ["restore"], lambda: fresh(folder / "run", compressed), floor=floor)
+
+
+@pytest.mark.benchmark(group="runs")
+@pytest.mark.parametrize("placeholder", Placeholder)
+def test_pruning(benchmark: Any, table: Table, placeholder: Placeholder) -> None:
+    """What is to be pruned, and the new messages, in memory: what an agent that prunes its own session does."""
+    read = session(1_000, Prune(enabled=True, placeholder=placeholder))
+    seconds = measure(benchmark, lambda: edits(read), rounds=50)
+    assert seconds < 0.1
+    table.rows.append(Row(f"prune 1,000 messages of gencode in memory, {placeholder}", seconds))
 
 
 @pytest.mark.benchmark(group="archive")
