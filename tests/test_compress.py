@@ -610,7 +610,7 @@ def test_what_the_cache_loses_begins_with_the_first_message_that_a_model_reads_o
         assert stats.tokens_uncached == 0
     else:
         begins = stats.tokens_after - stats.tokens_uncached
-        assert kept <= begins <= kept + 40
+        assert kept <= begins <= kept + 100
 
 
 def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what is to become of one store", frozenset({"decide"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit", "listing", "budget"})),
     ("one session, end to end", frozenset({"compress", "restore", "lookup", "forget"})),
+    ("one run over what was read", frozenset({"run"})),
     ("what of a session a run finished", frozenset({"finished"})),
     ("whether anything is due in what is read", frozenset({"due"})),
     ("what of it the next one need not read again", frozenset({"prefix"})),

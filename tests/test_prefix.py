@@ -73,13 +73,13 @@ def work(made: PiSession, turns: int, seed: str = "work") -> PiSession:
 def counting() -> Iterator[list[bool]]:
     """Note each reading of a session from its first line on."""
     found: list[bool] = []
-    whole = module._Run.whole
+    whole = module._Session.whole
 
     def counted(run: Any) -> CompressionStats:
         found.append(True)
         return whole(run)
 
-    with mock.patch.object(module._Run, "whole", counted):
+    with mock.patch.object(module._Session, "whole", counted):
         yield found
 
 

@@ -1,0 +1,318 @@
+"""One run over what was read of a session: plan, rewrite, verify, commit; and the record of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+from sessioncompress import config, due, verify
+from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
+from sessioncompress.apply import Applied, Applier
+from sessioncompress.checkout import head
+from sessioncompress.compressors import View
+from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
+from sessioncompress.formats.base import Entry
+from sessioncompress.gate import KB
+from sessioncompress.lines import Survey
+from sessioncompress.marked import NONE, markers_of
+from sessioncompress.measure import turns_of
+from sessioncompress.model import NO_PREFIX, Change, Prefix
+from sessioncompress.ours import Ours
+from sessioncompress.plan import Plan, plan
+from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.prefix import NotFinished, Part, can_follow
+from sessioncompress.protect import tokens_instead
+from sessioncompress.references import References
+from sessioncompress.rewrite import rewrite
+from sessioncompress.splice import CannotSplice
+from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.store import times
+from sessioncompress.store.beside import Beside
+from sessioncompress.store.commit import Finished, Rewrite
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.last import clash
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord
+from sessioncompress.store.rehearsal import Rehearsal
+from sessioncompress.store.seal import sealed
+from sessioncompress.survey import parse
+from sessioncompress.version import VERSION
+
+_CERTAIN = 1024 * KB
+"""Bytes. A plan that saves as much goes straight to the disk."""
+
+_LITTLE = 0.25
+"""A run that gains less than this share of the session says what the recent context holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a run: its policy, only to rehearse, to save however little (`force`), to read as one format."""
+
+    policy: Policy
+    dry_run: bool = False
+    force: bool = False
+    form: str | None = None
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One try at a session: what was planned, what was applied, and what it comes to."""
+
+    view: View
+    plan: Plan
+    applied: Applied
+    finished: Finished
+    run: RunRecord
+    left_alone: frozenset[int]
+
+    @cached_property
+    def journal_size(self) -> int:
+        """Bytes that the run appends to the journal."""
+        return sum(map(len, self.journal()))
+
+    def journal(self) -> Iterator[bytes]:
+        """Yield what the run appends to the journal."""
+        return sealed(self.applied.records.encode(self.finished.places), self.run)
+
+
+class Run:
+    """One run over a session that is open, or over what of it no earlier run finished.
+
+    `policy` is the one to go by, where a rule made another one of that which was asked for.
+    """
+
+    def __init__(self, part: Part, beside: Beside, asked: Asked, policy: Policy) -> None:
+        self._part, self._known, self._journal = part, part.known, part.journal
+        self._session = part.session
+        self._beside = beside
+        self._asked = asked
+        self._policy = policy
+        self._least = 0 if asked.force else policy.min_saved_kb * KB
+        self._where = str(part.session.path)
+        self._begun = int(time.time() * 1000)
+        self._ours = Ours((self._journal,))
+        strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
+        self._strangers = markers_of(self._session, asked.form) if strange else NONE
+        self._originals: OriginalsReader | None = None
+
+    def skipped(self, reason: str) -> CompressionStats:
+        """Return the statistics of a session that is let alone."""
+        return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
+
+    def compress(self) -> CompressionStats:
+        """Rewrite the session, unless nothing of it pays. Raises NotFinished where more of it has to be read."""
+        with ExitStack() as self._open:
+            return self._attempt()
+
+    def _attempt(self) -> CompressionStats:
+        """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
+        left_alone = {number for number, record in self._known.rewritten.items() if self._is_lost(record)}
+        rehearsed = False
+        while True:
+            view = self._view()
+            planned = plan(view, self._flags(self._known.rewritten), frozenset(left_alone))
+            if not planned.changes:
+                return self._unchanged(view, planned, 0)
+            rehearsing = self._asked.dry_run or (not rehearsed and self._is_doubtful(planned))
+            with self._sink(rehearsing=rehearsing) as sink:
+                part = self._part
+                stream = part.read(self._session.reader, self._session.size) if rehearsing else part.copied()
+                applied = self._applier(view, planned, sink).run(stream)
+                left_alone |= applied.left_alone
+                if applied.again:
+                    continue
+                if not applied.changed:
+                    return self._unchanged(view, planned, 0)
+                if reason := too_few_tokens(view, applied):
+                    return self._unchanged(view, planned, 0, reason)
+                finished = sink.finish()
+                run = self._run_record(view, applied, finished, sink)
+                attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
+                if not self._pays(attempt):
+                    return self._unchanged(view, planned, max(self._gain(attempt), 0))
+                if part.prefix.size and not can_follow(run.prefix):
+                    # The next run would read all of it, and find more to do though nothing was added.
+                    raise NotFinished
+                if rehearsing and not self._asked.dry_run:
+                    rehearsed = True
+                    continue
+                if restless := self._verify(attempt, sink):
+                    left_alone |= restless
+                    continue
+                return self._commit(attempt, sink)
+
+    def _is_lost(self, record: LineRecord) -> bool:
+        """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
+        return record.place is None and self._policy.keep_backup
+
+    def _is_doubtful(self, planned: Plan) -> bool:
+        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out.
+
+        What it saves the model is not known from the plan.
+        """
+        return self._policy.prune.enabled or planned.changes.saves < max(_CERTAIN, 2 * self._least)
+
+    def _flags(self, *known: Iterable[int]) -> bytes:
+        flags = bytearray(len(self._known.survey.lines))
+        for number in chain.from_iterable(known):
+            flags[number] = True
+        return bytes(flags)
+
+    def _view(self) -> View:
+        return View(self._known.survey, self._policy, self._known.form, self._ours, self._begun)
+
+    def _sink(self, *, rehearsing: bool) -> Rewrite | Rehearsal:
+        if rehearsing:
+            return Rehearsal(self._journal.lengths, self._part.prefix.size)
+        return Rewrite(
+            self._session, self._beside, self._journal.lengths, commit_originals=self._policy.commit_originals
+        )
+
+    def _applier(self, view: View, planned: Plan, sink: Rewrite | Rehearsal) -> Applier:
+        return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where, self._original)
+
+    def _original(self, record: LineRecord) -> Entry | None:
+        """Return the original of a line that an earlier run rewrote."""
+        if record.place is None:
+            return None
+        if self._originals is None:
+            self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
+        return parse(self._originals.line(record.place, record.sha256))
+
+    def _commit(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
+        said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
+        stats = replace(
+            with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
+            compressed_size=attempt.finished.size,
+            status=Status.COMPRESSED,
+            backup_added=self._added(attempt),
+            originals_size=attempt.finished.originals_size,
+            reason=advice(attempt.view, attempt.plan) if said else "",
+            backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
+        )
+        if isinstance(sink, Rewrite):
+            if self._part.prefix.size and clash(self._beside, attempt.journal()):
+                raise NotFinished
+            committed = sink.commit(attempt.journal())
+            stats = replace(stats, compressed_size=committed.size)
+        return stats
+
+    def _surprises(self) -> bool:
+        """Say whether more turns than usual were to stay whole, and fewer do: the session has no more than that."""
+        more = self._policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
+        return more and tokens_instead(self._policy, turns_of(self._known.survey))
+
+    def _added(self, attempt: _Attempt) -> int:
+        """Return the bytes that the run adds beside the session."""
+        return attempt.finished.originals_size - self._journal.store_size + attempt.journal_size
+
+    def _gain(self, attempt: _Attempt) -> int:
+        """Return the bytes that the run frees in all."""
+        return self._session.size - attempt.finished.size - self._added(attempt)
+
+    def _pays(self, attempt: _Attempt) -> bool:
+        return self._gain(attempt) > 0 and self._gain(attempt) >= self._least
+
+    def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
+        """Check the new session's structure; return the lines that a second run over it would change."""
+        applied = attempt.applied
+        verify.check(
+            self._known.survey.lines,
+            applied.lines,
+            attempt.view.standing,
+            applied.changed,
+            self._where,
+            first=self._part.prefix.lines,
+            at_rest=self._policy.at_rest,
+        )
+        # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
+        found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
+        view = View(found, self._policy, self._known.form, applied.ours, self._begun)
+        second = plan(view, self._flags(self._known.rewritten, applied.changed), attempt.left_alone)
+        return self._restless(attempt, view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
+
+    def _restless(self, attempt: _Attempt, view: View, second: Plan, sink: Rewrite) -> set[int]:
+        """A plan may offer again what turned out to bear no change; return the lines of which something would come."""
+        made = Journal()
+        for record in attempt.applied.records.of(frozenset(second.changes)):
+            made.add(record)
+        view = replace(view, ours=Ours((self._journal, made)))
+        found = set()
+        for number, raw, _ in self._part.read(sink.reader, view.survey.size):
+            changes = second.changes.get(number)
+            entry = parse(raw) if changes else None
+            if changes and entry is not None and _changes(raw, entry, changes, view):
+                found.add(number)
+        return found
+
+    def _prefix(self, view: View, applied: Applied, size: int, sink: Rewrite | Rehearsal) -> Prefix:
+        """Return what the run finishes, to be noted for the next one, unless that may find another format in it."""
+        if self._asked.form is not None:
+            return NO_PREFIX
+        now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
+        markers, in_calls = imitated(View(now, self._policy, self._known.form, applied.ours))
+        flags = self._flags(self._known.rewritten, applied.changed)
+        found = prefix_of(self._part, view, applied.lines, size, flags, (markers, self._newer(in_calls)))
+        if not isinstance(sink, Rewrite):
+            return found
+        lines, unread = applied.lines, self._part.prefix.size
+        clashes = clashing(view, lines, applied.changed) if unread else nothing
+        with sink.reader() as file:
+            return found._replace(digest=digest_of_prefix(file, found.size, unread, clashes))
+
+    def _run_record(self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal) -> RunRecord:
+        return RunRecord(
+            at=times.written(time.time()),
+            version=VERSION,
+            policy=config.differences(self._asked.policy),
+            original_size=self._session.size,
+            compressed_size=finished.size,
+            store_size=finished.originals_size,
+            boundary=self._part.prefix.lines + boundary_of(view),
+            stats={
+                **due.noted(self._part),
+                "linesChanged": len(applied.changed),
+                "removedBytes": applied.tally.removed,
+            }
+            | ({UNKNOWN_IN_CALLS: self._strangers.in_calls} if self._strangers.in_calls else {}),
+            head=head(self._session.path.parent),
+            records=(len(applied.records), applied.records.blocks),
+            originals_sha256=finished.originals_sha256,
+            session_id=self._known.session_id,
+            modified=max(self._session.stat.st_mtime_ns, 0),
+            start=self._journal.size,
+            prefix=self._prefix(view, applied, finished.size, sink),
+        )
+
+    def _unchanged(self, view: View, planned: Plan, gain: int, reason: str = "") -> CompressionStats:
+        stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
+        reason = why(view, planned, gain, reason)
+        if not self._known.seen:
+            reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
+        return replace(stats, reason=reason)
+
+    def _stats(self, view: View) -> CompressionStats:
+        """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""
+        stats = counted(view, self._where, self._journal.size + self._journal.store_size)
+        return replace(
+            stats,
+            originals_size=self._journal.store_size,
+            imitated_in_calls=self._newer(stats.imitated_in_calls),
+            markers_without_journal=self._strangers.texts,
+        )
+
+    def _newer(self, in_calls: int) -> int:
+        """Return how many of the markers in calls came after the journal was begun."""
+        return max(in_calls - (self._strangers.in_calls or self._journal.unknown_in_calls), 0)
+
+
+def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:
+    try:
+        return rewrite(raw, entry, changes, view, References().refer) is not None
+    except CannotSplice:
+        return False
