@@ -56,7 +56,7 @@ def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacemen
     if change.block is None:
         return [Replacement(change.path, REMOVED, change, change.saves, b"")]
     rendered = RENDERERS[change.block.kind](change, value, context)
-    # What a renderer adds beside a value belongs to no block, and comes only with a value that shrinks by more.
+    # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
     return [each for each in rendered if each.change.block is None or len(each.written) < each.was]
 
 

@@ -51,7 +51,7 @@ _LITTLE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a run: its policy, only to rehearse, to save however little (`force`), to read as one format."""
+    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format."""
 
     policy: Policy
     dry_run: bool = False
@@ -151,11 +151,8 @@ class Run:
         return record.place is None and self._policy.keep_backup
 
     def _is_doubtful(self, planned: Plan) -> bool:
-        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out.
-
-        What it saves the model is not known from the plan.
-        """
-        return self._policy.prune.enabled or planned.changes.saves < max(_CERTAIN, 2 * self._least)
+        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out."""
+        return planned.changes.saves < max(_CERTAIN, 2 * self._least)
 
     def _flags(self, *known: Iterable[int]) -> bytes:
         flags = bytearray(len(self._known.survey.lines))

@@ -245,7 +245,7 @@ def _walk(
         previous_end = end
         begin = following
     if left:
-        added = _added(container, wanted, left)
+        added = _added(wanted, left)
         place = previous_end if previous_end >= 0 else position + 1
         cuts.append((place, place, (b"," if kept_before else b"") + added))
     end = _after_space(raw, begin)
@@ -260,14 +260,14 @@ def _written(value: Any) -> bytes:
     return literal(value)
 
 
-def _added(container: Any, wanted: Mapping[str | int, Any], left: int) -> bytes:
+def _added(wanted: Mapping[str | int, Any], left: int) -> bytes:
     """Return the members that an object gets, written; they must be all that was not found in it."""
     new = {
         step: node.value.value
         for step, node in wanted.items()
         if isinstance(node, _New) and isinstance(node.value, Added) and isinstance(step, str)
     }
-    if not isinstance(container, dict) or len(new) != left:
+    if len(new) != left:
         raise CannotSplice("a value to replace is not there")
     return b",".join(_written_key(step) + literal(value) for step, value in new.items())
 

@@ -277,6 +277,17 @@ def test_a_run_that_saves_the_model_too_little_writes_nothing(tmp_path: Path) ->
     assert compress(path, least(tokens)).tokens_after == compress_session(path, EAGER).tokens_after
 
 
+def test_a_run_that_saves_much_but_not_the_model_touches_nothing(tmp_path: Path) -> None:
+    """Copies for the screen are bytes that no model reads; no folder is left behind either."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("edit", {"path": "a"}, LOG, details={"diff": LOG * 60})
+    path = write(tmp_path, turn(made))
+    assert compress_session(path, least(10_000)).status is Status.UNCHANGED
+    assert list(tmp_path.iterdir()) == [path]
+    compress(path, least(1_000))
+
+
 def test_without_pruning_its_least_saving_counts_for_nothing(tmp_path: Path) -> None:
     """The section may be there, and off."""
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))

@@ -8,7 +8,7 @@ from sessioncompress.splice import Added, literal
 
 
 def render(change: Change, block: Block, text: str, reference: str, context: Context) -> list[Replacement]:
-    """Return what takes a result's place; nothing where its agent has no words for it, or they would not be shorter.
+    """Return what takes a result's place; nothing where its agent has no words for it.
 
     Where the agent says its words only to the model, it is the `reference` that stands in the session.
     """
@@ -16,10 +16,6 @@ def render(change: Change, block: Block, text: str, reference: str, context: Con
     if found is None:
         return []
     new = reference if found.text is None else found.text
-    written = literal(new)
-    added = sum(len(literal({path[-1]: value})) for path, value in found.flags.items())
-    if len(written) + added >= block.size:
-        return []
     bare = change._replace(block=None)
     flags = (Replacement(path, Added(value), bare, 0, b"") for path, value in found.flags.items())
-    return [Replacement(change.path, new, change, block.size, written, text.encode()), *flags]
+    return [Replacement(change.path, new, change, block.size, literal(new), text.encode()), *flags]

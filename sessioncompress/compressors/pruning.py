@@ -19,9 +19,9 @@ def propose(view: View) -> Iterator[Change]:
     old, open_ones = aged(view), free(view)
     repeats = Repeats(view, old) if view.policy.eliminate_redundancy else None
     native = view.policy.prune.placeholder is Placeholder.NATIVE
+    treatment = Treatment.CLEAR if native else Treatment.REFERENCE
     for number, block in view.blocks(Kind.RESULT, MARKER_BYTES):
         note = repeats.note(number, block) if repeats else ""
         note = note if gains(block, note) else ""
         if (number, block.path) in old or (note and number in open_ones):
-            treatment = Treatment.CLEAR if native and not view.holds_ours(block) else Treatment.REFERENCE
             yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)

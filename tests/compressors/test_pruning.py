@@ -69,13 +69,6 @@ def left_branch() -> bytes:
     return old(made)
 
 
-def compacted() -> bytes:
-    """Return a session whose result is dead history."""
-    made = steps(("bash", {"command": "make"}, SHORT))
-    made.compaction("Done.", made.user("More."))
-    return old(made)
-
-
 LEFT_ALONE: list[tuple[str, Scene, Policy]] = [
     ("pruning is off", lambda: session(SHORT), EAGER),
     ("in the protected part", recent, pruning()),
@@ -83,7 +76,6 @@ LEFT_ALONE: list[tuple[str, Scene, Policy]] = [
     ("of a tool that is not pruned", lambda: session(SHORT, tool="Read"), pruning(protect_tools=("read",))),
     ("within the newest tool output", lambda: session(SHORT), pruning(prune_protect=1)),
     ("on a branch that was left", left_branch, pruning()),
-    ("short, in dead history", compacted, pruning()),
     (
         "a skill that was read",
         lambda: old(steps(("read", {"path": "/a/SKILL.md"}, SHORT))),
@@ -114,6 +106,13 @@ CLEARED: list[tuple[str, Scene, Policy]] = [
 def test_cleared(scene: Scene, policy: Policy) -> None:
     """No more than the marker is left."""
     assert cleared(scene(), policy) == [True]
+
+
+def test_dead_history_is_left_to_others() -> None:
+    """Which take what is long, and leave what is short even in a line that changes."""
+    made = steps(("bash", {"command": "make"}, [text(LOG), text(SHORT)]))
+    made.compaction("Done.", made.user("More."))
+    assert cleared(old(made), pruning()) == [True, False]
 
 
 @pytest.mark.parametrize(("size", "goes"), [(307, False), (308, True)])

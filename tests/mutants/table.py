@@ -73,7 +73,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second run is not thought of",
-        "compress.py",
+        "run.py",
         "if restless := self._verify(attempt, sink):",
         "if restless := self._verify(attempt, sink) and set():",
         ("tests/test_compress.py", "tests/test_hypothesis.py"),
