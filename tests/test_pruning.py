@@ -184,7 +184,7 @@ MARKED = "[[sessioncompress: "
 def test_gencode_says_so_with_two_marks(tmp_path: Path, indent: int | None) -> None:
     """Its text, and when."""
     found = native(tmp_path, gencode(indent), "session.json")
-    assert found["content"] == "[Old tool result cleared]"
+    assert found["content"] == "[Old tool result content cleared]"
     assert found["pruned"] is True
     at = datetime.strptime(found["prunedAt"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     assert found["prunedAt"][-5] == "."

@@ -44,7 +44,7 @@ _BESIDE = "anthropic"
 
 _CONTENT: Path = ("content",)
 _SKILL_FILE = "SKILL.md"
-_CLEARED = "[Old tool result cleared]"
+_CLEARED = "[Old tool result content cleared]"
 _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
