@@ -34,10 +34,10 @@ class Found:
 def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
-    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may, and of them
-    those that the patterns take. A folder
-    may be named by a link: the files in it are what they are. A link to a file, and links met in a folder, are for
-    the session's opening to refuse. A journal beside its originals, as in a backup folder, is no session.
+    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may or have a
+    journal of ours beside them, and of them those that the patterns take. A folder may be named by a link: the files
+    in it are what they are. A link to a file, and links met in a folder, are for the session's opening to refuse. A
+    journal beside its originals, as in a backup folder, is no session.
     """
     paths = list(paths)
     named = {_key(path) for path in paths if not is_folder(path)}
@@ -107,9 +107,14 @@ def _walk(folder: Path, globs: Globs) -> Iterator[Found]:
 
 
 def _may_be_session(here: str, name: str) -> bool:
-    """Judge a file by its name, and a `.json` by its first bytes: nearly all of them are no sessions."""
+    """Judge a file by its name, and a `.json` by its first bytes: nearly all of them are no sessions.
+
+    One that was compressed when it was named may begin like any other, but its journal tells.
+    """
     if not name.endswith(_DOCUMENT):
         return name.endswith(_SUFFIX)
+    if os.path.lexists(os.path.join(here, FOLDER, name + JOURNAL)):  # noqa: PTH118 - as below
+        return True
     from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
 
     try:

@@ -53,6 +53,17 @@ def test_sessions_that_are_documents_are_found(tmp_path: Path, name: str) -> Non
     assert names(tmp_path) == ["a.json", "sub/b.json"]
 
 
+def test_a_chat_that_was_compressed_by_name_is_found_by_its_journal(here: Path) -> None:
+    """What restores and checks a folder must not pass over what a run changed in it."""
+    (here / "chat.json").write_bytes(fixture("chat.json"))
+    assert names(here) == []
+    assert compress(here / "chat.json", EAGER).status is Status.COMPRESSED
+    assert names(here) == ["chat.json"]
+    assert "total: 1 session: " in run("verify", here).stdout
+    assert "total: 1 session restored: " in run("restore", here).stdout
+    assert (here / "chat.json").read_bytes() == fixture("chat.json")
+
+
 def test_a_document_that_only_looks_like_one_is_passed_over(here: Path) -> None:
     """It is looked at, and counted as what is no session."""
     (here / "x.json").write_bytes(b'{"sessionId": 1, "projectHash": 2}' + b" " * 200_000)
