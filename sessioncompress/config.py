@@ -73,12 +73,15 @@ def _with(base: Held, section: Any, keys: Keys, file: Path) -> Held:
 def _hint(key: str, keys: Keys) -> str:
     if key.lower() == "preset":
         return "; a preset is chosen with --preset"
+    section, dot, inner = key.partition(".")
+    if dot and section in keys.inner:
+        return f'; write "{section}": {{"{inner}": ...}}'
     # Imported here: only an error needs it.
     import difflib
 
     places = {each: each for each in keys.fields} | {
-        each: f"{inner}.{each}"
-        for inner, those in keys.inner.items()
+        each: f"{name}.{each}"
+        for name, those in keys.inner.items()
         for each in those.fields
         if each not in keys.fields
     }

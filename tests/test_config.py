@@ -188,6 +188,16 @@ def test_a_section_is_an_object(tmp_path: Path, section: str, value: Any) -> Non
         config.load(policy_file(tmp_path, {section: value}))
 
 
+@pytest.mark.parametrize(
+    ("dotted", "written"), [("prune.enabled", "enabled"), ("budget.rule", "rule"), ("prune.x", "x")]
+)
+def test_a_dotted_key_is_told_how_it_is_written(tmp_path: Path, dotted: str, written: str) -> None:
+    """Documentation has dots, the file has objects."""
+    section = dotted.partition(".")[0]
+    with pytest.raises(UsageError, match=re.escape(f'; write "{section}": {{"{written}": ...}}')):
+        config.load(policy_file(tmp_path, {dotted: True}))
+
+
 def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path) -> None:
     """And the section."""
     with pytest.raises(UsageError, match=r'unknown key "session\.prune\.protect"; did you mean "pruneProtect"'):
