@@ -99,7 +99,8 @@ def too_few_tokens(view: View, applied: Applied) -> str:
     least = view.policy.prune.prune_minimum if view.policy.prune.enabled else 0
     # A picture that was not counted may become a text that is.
     saved = max(tokens_of(view.survey) - tokens_of(replace(view.survey, lines=applied.lines)), 0)
-    return "" if saved >= least else f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
+    what = f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
+    return "" if saved >= least else f"{what} (a run without pruning may pay)"
 
 
 def why(view: View, planned: Plan, gain: int, reason: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import due, files, gate
@@ -10,6 +11,7 @@ from sessioncompress.compress import pruning_saves
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import Part
+from sessioncompress.rules import Action
 from sessioncompress.stats import BudgetStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
@@ -24,4 +26,5 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(beside_of(session.path, policy).journal)
         part = Part(session, files.read_session(session, journal, form), journal)
         as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
-        return due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
+        stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
+        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=gate.SWITCHED_OFF)

@@ -13,40 +13,47 @@ from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.budget/1"
 
-_OF = {
+_BY = {
     "session": "as the session says",
     "policy": "by the policy",
-    "table": "of that model",
+    "table": "by our table",
     "fallback": "taken for a model that is not known",
 }
 
 
 def line(stats: BudgetStats) -> str:
-    """Return the line of one session: what is due, and the numbers by which that was decided."""
-    parts = [_tokens(stats), _window(stats), *_since(stats)]
+    """Return the line of one session: what is due and why, and the numbers behind that."""
     decision = f"{stats.decision}: {stats.reason} (rule {stats.rule})"
+    parts = [_in_use(stats), *_usable(stats), *_counted(stats), *_since(stats)]
     return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
 
 
-def _tokens(stats: BudgetStats) -> str:
-    estimated = f"{stats.tokens_estimated:,} tokens estimated"
+def _in_use(stats: BudgetStats) -> str:
+    model = f"{printable(stats.model)}, " if stats.model else ""
+    window = f"{stats.context_window:,} ({model}{_BY[stats.limits_from]})"
+    return f"{stats.tokens:,} tokens of a window of {window} in use, {100 * stats.utilisation:.0f} %"
+
+
+def _usable(stats: BudgetStats) -> Iterable[str]:
+    if stats.usable != stats.context_window:
+        yield f"{stats.usable:,} usable"
+
+
+def _counted(stats: BudgetStats) -> Iterable[str]:
     if stats.tokens_recorded is None:
-        return f"{estimated}, none recorded"
-    stale = " before the last run or compaction" if stats.recorded_is_stale else ""
-    return f"{stats.tokens_recorded:,} tokens recorded{stale}, {estimated}"
-
-
-def _window(stats: BudgetStats) -> str:
-    model = f" of {printable(stats.model)}" if stats.model else ""
-    window = f"window{model} {stats.context_window:,} ({_OF[stats.limits_from]})"
-    return f"{window}, {stats.usable:,} usable, {100 * stats.utilisation:.0f} % of the window in use"
+        yield "estimated, none recorded"
+    elif stats.recorded_is_stale:
+        yield f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction"
+    else:
+        yield f"recorded, {stats.tokens_estimated:,} estimated"
 
 
 def _since(stats: BudgetStats) -> Iterable[str]:
     yield counted(stats.messages, "message", "messages")
     if stats.messages_since is not None:
-        seconds = f" in {stats.seconds_since:,.0f} seconds" if stats.seconds_since is not None else ""
-        yield f"{stats.messages_since:,} since the last run{seconds}"
+        seconds = stats.seconds_since
+        ago = f" {counted(round(seconds), 'second', 'seconds')} ago" if seconds is not None else ""
+        yield f"{stats.messages_since:,} since the last run{ago}"
 
 
 def total(all_stats: Sequence[BudgetStats]) -> str:

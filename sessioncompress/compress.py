@@ -117,11 +117,16 @@ class _Session:
         return due.judge(part, policy, lambda: pruning_saves(self._session, policy, self._asked.form))
 
     def _stats_of(self, part: Part, budget: BudgetStats | None) -> CompressionStats:
-        policy = due.with_pruning(self._asked.policy, budget)
+        asked = self._asked.policy
+        policy = due.with_pruning(asked, budget)
         run = Run(part, self._beside, self._asked, policy)
-        if reason := due.not_due(part, self._asked.policy, budget, force=self._asked.force):
+        if reason := due.not_due(part, asked, budget, force=self._asked.force):
             return run.skipped(reason)
         if policy.prune.enabled and part.prefix.size:
             # Which results are old enough shows only in all of it.
             raise NotFinished
-        return run.compress()
+        stats = run.compress()
+        if stats.status is Status.COMPRESSED or policy is asked:
+            return stats
+        # A rule asked for what would save too little: what a run does without it may pay.
+        return Run(part, self._beside, self._asked, asked).compress()

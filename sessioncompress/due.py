@@ -53,7 +53,7 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
 
 def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     """Return the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
-    if budget is None or policy.budget.rule is Rule.SIZE or budget.decision not in _PRUNED:
+    if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE or budget.decision not in _PRUNED:
         return policy
     return replace(policy, prune=replace(policy.prune, enabled=True))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KB = 1024
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
+SWITCHED_OFF = "switched off by the policy (enabled: false)"
 _AS_LEFT = "it is as the last run left it"
 
 
@@ -55,7 +56,7 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     if not stat.S_ISREG(found.st_mode):
         return None
     if not policy.enabled:
-        return SKIPPED, "switched off by the policy (enabled: false)"
+        return SKIPPED, SWITCHED_OFF
     if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
         return SKIPPED, too_small(found.st_size, policy)
     if policy.idle_seconds and (age := time.time() - found.st_mtime) < policy.idle_seconds:

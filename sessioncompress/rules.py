@@ -139,8 +139,8 @@ def _by_omp(situation: Situation, policy: Policy) -> tuple[Action, str]:
         return Action.NONE, f"{situation.tokens:,} tokens are not over the threshold of {most:,}"
     over = f"{situation.tokens:,} tokens are over the threshold of {most:,}"
     if situation.after_pruning <= most:
-        return Action.PRUNE, f"{over}; pruning leaves {situation.after_pruning:,}"
-    return Action.COMPACT, f"{over}, and {situation.after_pruning:,} still are after pruning"
+        return Action.PRUNE, f"{over}; pruning leaves about {situation.after_pruning:,}"
+    return Action.COMPACT, f"{over}, and about {situation.after_pruning:,} still are after pruning"
 
 
 def _by_eunice(situation: Situation, policy: Policy) -> tuple[Action, str]:
@@ -152,10 +152,10 @@ def _by_eunice(situation: Situation, policy: Policy) -> tuple[Action, str]:
     if situation.after_pruning < target:
         return (
             Action.PRUNE,
-            f"the newest answer failed for its context; pruning leaves {situation.after_pruning:,} tokens",
+            f"the newest answer failed for its context; pruning leaves about {situation.after_pruning:,} tokens",
         )
     what = f"{situation.after_pruning:,} tokens, not under targetTokens {target:,}"
-    return Action.COMPACT, f"the newest answer failed for its context, and pruning leaves {what}"
+    return Action.COMPACT, f"the newest answer failed for its context, and pruning leaves about {what}"
 
 
 def _by_deliberation(situation: Situation, policy: Policy) -> tuple[Action, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +13,7 @@ from typing import Any
 import orjson
 
 from sessioncompress.config import to_mapping
-from sessioncompress.errors import NOT_CHANGED, FileFailed
+from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
 from sessioncompress.policy import Policy
 from sessioncompress.printable import utf8
 from sessioncompress.stats import BudgetStats, CompressionStats
@@ -21,6 +23,7 @@ from sessioncompress.version import VERSION
 
 SCHEMA = "sessioncompress.log/1"
 
+_BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
 _DONE = "What was done with the session stands; only the line that tells of it is missing."
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
 
@@ -29,14 +32,16 @@ _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "pr
 def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStats], None]]:
     """Open the policy's log, if it names one, before the session is touched; give what notes a run over it there.
 
-    Raises FileFailed where the log cannot be opened, or, with the session changed by then, not be written.
+    Raises UsageError where what lies there is no log, FileFailed where it cannot be opened, or, with the session
+    changed by then, not be written.
     """
     if policy.log_file is None:
         yield _nowhere
         return
-    file = session.parent / policy.log_file
+    file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
     with ExitStack() as opened:
         with _failing(file, NOT_CHANGED):
+            _refuse_other(file)
             add = opened.enter_context(appending(file))
 
         def note(stats: CompressionStats) -> None:
@@ -44,6 +49,19 @@ def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStat
                 add(line(stats, policy, time.time()))
 
         yield note
+
+
+def _refuse_other(file: Path) -> None:
+    """Raise UsageError where something lies there that is no log of ours: a session, say, that a glob put there."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with open(fd, "rb") as there:
+        begins = there.read(len(_BEGIN)) if stat.S_ISREG(os.fstat(fd).st_mode) else b"no file"
+    if begins not in (b"", _BEGIN):
+        what = "this is no log of sessioncompress: nothing is added to it"
+        raise UsageError(what, where=file, state=NOT_CHANGED, remedy="Name another file, with --log or as logFile.")
 
 
 def _nowhere(stats: CompressionStats) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,37 +58,31 @@ HEAD = "s.jsonl: none: 5 tokens are not over the threshold of 9 (rule omp); "
 LINES = [
     (
         STATS,
-        (
-            "4 tokens estimated, none recorded, window of m 10 (of that model), 9 usable, 50 % of the window in use, "
-            "1 message"
-        ),
+        "5 tokens of a window of 10 (m, by our table) in use, 50 %, 9 usable, estimated, none recorded, 1 message",
     ),
     (
-        replace(STATS, tokens_recorded=5, limits_from="session", messages=1200),
-        (
-            "5 tokens recorded, 4 tokens estimated, window of m 10 (as the session says), 9 usable, "
-            "50 % of the window in use, 1,200 messages"
-        ),
+        replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
+        "5 tokens of a window of 10 (m, as the session says) in use, 50 %, recorded, 4 estimated, 1,200 messages",
     ),
     (
-        replace(STATS, tokens_recorded=5, recorded_is_stale=True, limits_from="policy", messages_since=0),
+        replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
         (
-            "5 tokens recorded before the last run or compaction, 4 tokens estimated, window of m 10 (by the policy), 9 usable, "
-            "50 % of the window in use, 1 message, 0 since the last run"
+            "5 tokens of a window of 10 (m, by the policy) in use, 50 %, 9 usable, "
+            "estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run"
         ),
     ),
     (
         replace(STATS, model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
         (
-            "4 tokens estimated, none recorded, window 10 (taken for a model that is not known), 9 usable, "
-            "50 % of the window in use, 1 message, 3 since the last run in 4,000 seconds"
+            "5 tokens of a window of 10 (taken for a model that is not known) in use, 50 %, 9 usable, "
+            "estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago"
         ),
     ),
     (
         replace(STATS, model="m\x1b[31m"),
         (
-            "4 tokens estimated, none recorded, window of m\\x1b[31m 10 (of that model), 9 usable, "
-            "50 % of the window in use, 1 message"
+            "5 tokens of a window of 10 (m\\x1b[31m, by our table) in use, 50 %, 9 usable, estimated, none recorded, "
+            "1 message"
         ),
     ),
 ]
@@ -236,6 +232,57 @@ def test_a_log_tells_of_each_session_that_was_opened(tmp_path: Path) -> None:
     assert first["thresholds"]["prune"]["pruneMinimum"] == 20_000
     assert first["thresholds"]["budget"]["rule"] == "size"
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+NO_LOGS = {
+    "a session": b'{"type":"session","version":3}\n',
+    "a policy": b'{"session": {}}',
+    "text": b"notes\n",
+    "a line of ours cut off": b'{"schema":"sessioncompress.l',
+}
+
+
+@pytest.mark.parametrize("name", NO_LOGS)
+def test_nothing_is_added_to_what_is_no_log(tmp_path: Path, name: str) -> None:
+    """A glob behind --log names a session; neither it nor the others are touched."""
+    path, other = long(tmp_path), tmp_path / "other.jsonl"
+    other.write_bytes(NO_LOGS[name])
+    before = snapshot(path)
+    result = run("compress", "--log", other, path)
+    assert result.exit_code == 2
+    assert "this is no log of sessioncompress: nothing is added to it. The session is not changed. " in result.stderr
+    assert other.read_bytes() == NO_LOGS[name]
+    assert snapshot(path) == before
+    itself = run("compress", "--log", path, path)
+    assert itself.exit_code == 2
+    assert snapshot(path) == before
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["a folder", "a pipe"])
+def test_a_log_is_a_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """Nobody is waited for, and nothing is written."""
+    path, log = long(tmp_path), tmp_path / "log"
+    make(log)
+    assert run("compress", "--log", log, path).exit_code == 2
+
+
+def test_where_the_rules_pruning_would_save_too_little_a_run_does_what_it_does_without(tmp_path: Path) -> None:
+    """The rule asked for it, not the user, whose least saving counts where he asks himself."""
+    path = long(tmp_path)
+    budget = {"rule": "omp", "thresholdTokens": 10}
+    policy(tmp_path / "compression.json", budget=budget, prune={"pruneMinimum": 10**6})
+    asked = run("compress", "--prune", "--dry-run", path).stdout
+    assert "less than pruneMinimum 1,000,000 (a run without pruning may pay)" in asked
+    assert "smaller" in run("compress", path).stdout
+
+
+def test_a_session_that_the_policy_lets_alone_has_nothing_due(tmp_path: Path) -> None:
+    """As `compress` says of it."""
+    path = long(tmp_path)
+    policy(tmp_path / "compression.json", enabled=False)
+    result = run("budget", path)
+    assert result.exit_code == 0
+    assert "none: switched off by the policy (enabled: false)" in result.stdout
 
 
 def test_a_log_named_by_a_policy_counts_from_the_session(tmp_path: Path) -> None:

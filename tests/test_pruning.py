@@ -147,7 +147,11 @@ def results(data: bytes) -> Iterator[dict[str, Any]]:
 
     def found(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict):
-            if value.get("type") == "tool_result" or value.get("role") in ("tool", "toolResult") or isinstance(value.get("output"), str):
+            if (
+                value.get("type") == "tool_result"
+                or value.get("role") in ("tool", "toolResult")
+                or isinstance(value.get("output"), str)
+            ):
                 yield value
             for child in value.values():
                 yield from found(child)
@@ -342,7 +346,9 @@ def test_the_option_prunes_by_any_preset(tmp_path: Path, preset: str) -> None:
     (said,) = json.loads(run.stdout)["files"]
     minimum = PRESETS[preset].prune.prune_minimum
     assert said["status"] == "unchanged"
-    assert said["reason"].partition(";")[0].endswith(f"less than pruneMinimum {minimum:,}")
+    assert (
+        said["reason"].partition(";")[0].endswith(f"less than pruneMinimum {minimum:,} (a run without pruning may pay)")
+    )
     (tmp_path / "compression.json").write_text('{"session":{"prune":{"pruneMinimum":0,"pruneProtect":0}}}')
     run = CliRunner().invoke(main, ["compress", "--prune", "--force", "--json", "--preset", preset, str(path)])
     assert json.loads(run.stdout)["totals"]["toolResultsCompressed"] > 0
