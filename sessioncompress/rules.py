@@ -34,7 +34,8 @@ _DID_NOT_FIT = re.compile(
 _SLOWED_DOWN = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
 """How they word that there were too many requests, where they may name tokens too."""
 
-_QUOTA = re.compile(r"(?=.*\b429\b)(?=.*quota)", re.IGNORECASE | re.DOTALL)
+_TOO_MANY = re.compile(r"\b429\b")
+_QUOTA = re.compile("quota", re.IGNORECASE)
 
 
 class Action(StrEnum):
@@ -103,7 +104,7 @@ def usable(model: Limits, budget: Budget) -> int:
 
 def did_not_fit(error: str) -> bool:
     """Say whether an answer failed because the request was longer than the model's context."""
-    if _QUOTA.search(error):
+    if _TOO_MANY.search(error) and _QUOTA.search(error):
         return True
     return bool(_DID_NOT_FIT.search(error)) and ("RESOURCE_EXHAUSTED" in error or not _SLOWED_DOWN.search(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -214,6 +215,14 @@ def test_other_failures_are_not_about_the_context(error: str) -> None:
 def test_failures_for_the_context_as_the_vendors_word_them(error: str) -> None:
     """The three of the rule's own design, and those of others."""
     assert did_not_fit(error)
+
+
+@pytest.mark.parametrize("error", ["quota " + "x" * 20_000, "429 " + "y " * 10_000], ids=["quota", "429"])
+def test_a_failure_of_any_length_is_read_in_one_pass(error: str) -> None:
+    """An agent notes what a server answered, and that may be a whole page."""
+    begun = time.process_time()
+    assert not did_not_fit(error)
+    assert time.process_time() - begun < 1
 
 
 def test_presets_prune_more_or_less() -> None:
