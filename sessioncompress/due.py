@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sessioncompress import files, gate
-from sessioncompress.answers import answers
+from sessioncompress.answers import Answers, answers
 from sessioncompress.judge import LINES, MESSAGES, TURNS, judged
 from sessioncompress.measure import EVERY, messages_of, turns_of
 from sessioncompress.policy import Policy
-from sessioncompress.prefix import Part
+from sessioncompress.prefix import NotFinished, Part
 from sessioncompress.rules import Action
 from sessioncompress.sections import Rule
 from sessioncompress.stats import BudgetStats
@@ -20,12 +20,14 @@ _PRUNED = (Action.PRUNE, Action.COMPACT)
 
 
 def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
-    """Judge what is read of a session; `saves` says how many tokens pruning would save the model."""
+    """Judge what is read of a session; `saves` says how many tokens pruning would save the model.
+
+    Raises NotFinished where that does not show what the session stands against.
+    """
     read, form, session = part.known.survey, part.known.form, part.session
-    behind = part.read(session.reader, session.size) if part.prefix.size else None
     return judged(
         read,
-        files.read_answers(session, part.known) if behind is None else answers(behind, read, form),
+        _answers(part),
         part.journal.runs[-1] if part.journal.runs else None,
         policy,
         saves,
@@ -33,6 +35,18 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
         form=form.name,
         as_left=as_left,
     )
+
+
+def _answers(part: Part) -> Answers:
+    """Return the answers that a session records, as far as they count. Raises NotFinished where more may."""
+    session, known = part.session, part.known
+    if not part.prefix.size:
+        return files.read_answers(session, known)
+    found = answers(part.read(session.reader, session.size), known.survey, known.form)
+    if not any(each.usage and each.model for each in found.answers):
+        # The model, and with it the window, may be named in what no run reads again.
+        raise NotFinished
+    return found
 
 
 def is_judged(policy: Policy) -> bool:

@@ -208,6 +208,20 @@ def test_a_later_turn_is_judged_by_what_came_since(tmp_path: Path) -> None:
     assert one("budget", path)["messagesSince"] == 0
 
 
+def test_what_names_no_model_is_judged_by_all_of_it(tmp_path: Path) -> None:
+    """What came since the last run may be a prompt alone; its model's window stands in what that run finished."""
+    made = much(PiSession(), 30)
+    made.user("Done?")
+    path = write(tmp_path, made)
+    options = ("--keep-turns", "1", "--protect-mode", "turns", "--rule", "omp")
+    assert run("compress", "--force", *options, path).exit_code == 0
+    made.user("And now?")
+    append(path, made)
+    log = tmp_path / "log"
+    assert run("compress", "--log", log, *options, path).exit_code == 0
+    assert json.loads(log.read_bytes())["contextWindow"] == one("budget", "--rule", "omp", path)["contextWindow"] == 200_000
+
+
 def test_a_log_tells_of_each_session_that_was_opened(tmp_path: Path) -> None:
     """One line each, appended; none by default, none of a dry run, none of what was not opened."""
     path, log = long(tmp_path), tmp_path / "runs.log"
