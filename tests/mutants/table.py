@@ -85,6 +85,35 @@ MUTANTS = (
         "",
         ("tests/test_compress.py",),
     ),
+    # When a run acts, and how much it takes.
+    Mutant(
+        "a run that prunes too little is written",
+        "account.py",
+        "if saved >= least else",
+        "if True else",
+        ("tests/test_pruning.py",),
+    ),
+    Mutant(
+        "the newest tool output is pruned",
+        "compressors/age.py",
+        "        and (number, block.path) not in window\n",
+        "",
+        ("tests/compressors/test_pruning.py",),
+    ),
+    Mutant(
+        "a request from before a run counts",
+        "judge.py",
+        "answers.behind is None or not _is_since(newest, run)",
+        "answers.behind is None",
+        ("tests/test_judge.py",),
+    ),
+    Mutant(
+        "a log is added to whatever lies there",
+        "runlog.py",
+        "            _refuse_other(file)\n",
+        "",
+        ("tests/test_budget.py",),
+    ),
     # What is read back.
     Mutant(
         "originals and journal are not read back",
