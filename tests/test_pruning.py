@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -248,6 +249,38 @@ def test_our_marker_where_the_agent_has_no_words(tmp_path: Path, scene: Callable
     assert MARKED in json.dumps(found)
     assert found.keys() == before.keys()
     assert {**found, "content": 0, "output": 0} == {**before, "content": 0, "output": 0}
+
+
+def chat_of_one_id() -> bytes:
+    made = ChatSession().message("user", "Go.")
+    for number in range(20):
+        made.step("bash", {"command": "make"}, f"{number:02}{LOG}")
+    return re.sub(rb"call_[0-9a-f]{24}", b"call_0", made.message("user", "And?").message("assistant", "Done.").bytes())
+
+
+def gencode_of_one_id() -> bytes:
+    made = GenCodeSession().message("user", "Go.")
+    for number in range(20):
+        made.step("Bash", {"command": "make"}, f"{number:02}{LOG}")
+    for message in made.messages[1:]:
+        for part in message["content"]:
+            part.update({key: "call_0" for key in ("id", "toolUseId") if key in part})
+    return made.message("user", "And?").message("assistant", "Done.").bytes(None)
+
+
+@pytest.mark.parametrize("protected", [0, 2_000])
+@pytest.mark.parametrize(
+    ("data", "name"), [(chat_of_one_id(), "session.jsonl"), (gencode_of_one_id(), "session.json")], ids=["chat", "gencode"]
+)
+def test_our_marker_where_results_go_by_one_id(tmp_path: Path, data: bytes, name: str, protected: int) -> None:
+    """An agent's words would make their lines equal: only one could go at a run, and each next run took one more."""
+    path = write(tmp_path, data, name)
+    policy = replace(NATIVE, prune=replace(NATIVE.prune, prune_protect=protected))
+    assert compress(path, policy).tool_results_compressed == 20
+    compress_again(path, policy)
+    assert path.read_bytes().count(b"sessioncompress show ") == 20
+    restore(path)
+    assert path.read_bytes() == data
 
 
 def test_what_opencode_pruned_itself_does_not_count_as_read(tmp_path: Path) -> None:
