@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sessioncompress import files, gate
 from sessioncompress.answers import Answers, answers
-from sessioncompress.judge import LINES, MESSAGES, TURNS, judged
-from sessioncompress.measure import EVERY, messages_of, turns_of
+from sessioncompress.judge import LINES, MESSAGES, TURNS, all_messages, judged
+from sessioncompress.measure import turns_of
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, Part
 from sessioncompress.rules import Action
@@ -75,11 +75,7 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
 def noted(part: Part) -> dict[str, int]:
     """Return what a run's record notes of a session, so that the next one knows what came since."""
     read = part.known.survey
-    messages = messages_of(read)
-    if part.prefix.size and part.journal.runs:
-        before = part.journal.runs[-1].stats
-        since = EVERY[max(_number(before.get(LINES)) - part.prefix.lines, 0) :]
-        messages = _number(before.get(MESSAGES)) + messages_of(read, since)
+    messages = all_messages(read, part.journal.runs[-1] if part.journal.runs else None)
     return {TURNS: turns_of(read), LINES: part.prefix.lines + len(read.lines), MESSAGES: messages}
 
 

@@ -50,14 +50,14 @@ def judged(
     each = characters_per_token(model)
     estimated = tokens_of(read, each)
     limits, source = _limits(model, answers, policy.budget)
-    since = None if run is None else messages_of(read, EVERY[max(_noted(run, LINES) - read.before.lines, 0) :])
+    since = None if run is None else messages_of(read, EVERY[_known_lines(read, run) :])
     turns = turns_of(read)
     situation = Situation(
         size=read.size,
         turns=turns,
         tokens=estimated if recorded is None or is_stale else recorded + (answers.behind or 0),
         model=limits,
-        messages=_noted(run, MESSAGES) + (since or 0) if run and read.before.size else messages_of(read),
+        messages=all_messages(read, run),
         since_turns=None if run is None else max(turns - _noted(run, TURNS), 0),
         since_messages=since,
         since_seconds=_seconds_since(run),
@@ -85,6 +85,22 @@ def judged(
         messages_since=situation.since_messages,
         seconds_since=situation.since_seconds,
     )
+
+
+def all_messages(read: Survey, run: RunRecord | None) -> int:
+    """Count the messages of a session, though only those behind what `run`, its newest run, finished were read.
+
+    One that was being written at that run, in several lines, was counted by it.
+    """
+    if run is None or not read.before.size:
+        return messages_of(read)
+    again = messages_of(read, range(_known_lines(read, run)))
+    return _noted(run, MESSAGES) + messages_of(read) - again
+
+
+def _known_lines(read: Survey, run: RunRecord) -> int:
+    """Return how many of the lines that were read were there at a run."""
+    return max(_noted(run, LINES) - read.before.lines, 0)
 
 
 def _noted(run: RunRecord, what: str) -> int:

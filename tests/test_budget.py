@@ -15,7 +15,7 @@ from sessioncompress import budget_report
 from sessioncompress.stats import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice
-from tests.runs import FIXTURES, append, snapshot, turn, write
+from tests.runs import FIXTURES, append, fixture, snapshot, split, turn, write
 from tests.test_cli import document, here, one, policy, run
 
 __all__ = ["here"]
@@ -206,6 +206,21 @@ def test_a_later_turn_is_judged_by_what_came_since(tmp_path: Path) -> None:
     assert line["messagesSince"] == 21
     assert line["messagesPreserved"] + line["messagesChanged"] == total + 21
     assert one("budget", path)["messagesSince"] == 0
+
+
+def test_a_message_that_goes_on_behind_a_run_counts_once(tmp_path: Path) -> None:
+    """Claude Code writes one answer in several lines, and a run may come between them."""
+    lines = split(fixture("claude-agent.jsonl"))
+    path = write(tmp_path, b"".join(lines[:17]))
+    options = ("--force", "--keep-turns", "1", "--protect-tokens", "3000")
+    assert run("compress", *options, path).exit_code == 0
+    assert b'"prefix"' in (tmp_path / ".sessioncompress" / "session.refs.jsonl").read_bytes()
+    with path.open("ab") as file:
+        file.write(lines[17])
+    log = tmp_path / "log"
+    assert run("compress", "--log", log, *options, path).exit_code == 0
+    told = json.loads(log.read_bytes())
+    assert told["messagesPreserved"] + told["messagesChanged"] == one("budget", path)["messages"] == 11
 
 
 def test_what_names_no_model_is_judged_by_all_of_it(tmp_path: Path) -> None:
