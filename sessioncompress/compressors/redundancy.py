@@ -50,6 +50,7 @@ class Repeats:
         self._aged = old
         self._position = array("q", [-1]) * len(view.lines)
         self._last_with: dict[bytes, tuple[int, int]] = {}
+        """Of each content the position of its last copy, and which of all blocks that is."""
         self._last_of: dict[tuple[str, str], int] = {}
         self._quoted: dict[bytes, int] = {}
         facts, roles = self._lines.facts, self._lines.roles
@@ -76,10 +77,10 @@ class Repeats:
         _, paths, *_, digests, _ = self._lines.blocks.columns
         number, digest = self._lines.block_lines[index], digests[index]
         position = self._position[number]
-        before, _ = self._last_with.get(digest, (-1, number))
+        before, _ = self._last_with.get(digest, (-1, index))
         goes = (number, paths[index]) in self._aged or self._goes(position, number, digest)
         if position > before and (self._view.is_whole(number, index) or not goes):
-            self._last_with[digest] = (position, number)
+            self._last_with[digest] = (position, index)
 
     def _goes(self, position: int, number: int, digest: bytes) -> bool:
         """Say whether no more than a marker will be left of a result, whatever other copies of it there are."""
@@ -93,9 +94,9 @@ class Repeats:
         if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines.ids[number]):
             # What has no place in the tree stands on no path that the user could go back to.
             return ""
-        later, other = self._last_with.get(block.digest, (position, number))
+        later, other = self._last_with.get(block.digest, (position, 0))
         if later > position:
-            return f"same text as a later {self._named(block.digest, other)}"
+            return f"same text as a later {self._named(other)}"
         return self._said_otherwise(position, number, block.digest)
 
     def _said_otherwise(self, position: int, number: int, digest: bytes) -> str:
@@ -112,10 +113,10 @@ class Repeats:
             return f"older content of {marker.name(call.file)}, written later"
         return ""
 
-    def _named(self, digest: bytes, number: int) -> str:
-        call = self._view.asking(number)
+    def _named(self, index: int) -> str:
+        call = self._view.asking(self._lines.block_lines[index])
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
-        block = next(block for block in self._lines.blocks_of(number) if block.digest == digest)
+        block = self._lines.blocks[index]
         what = "attachment" if block.kind is Kind.ATTACHMENT else "result"
         return f"{marker.name(block.tool) or 'tool'} {what}{of_file}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from sessioncompress import marker
 from sessioncompress.compressors import redundancy
 from tests import texts
 from tests.build import PiSession, Use, text
+from tests.chats import GenCodeSession
 from tests.runs import EAGER, after, old, result_texts, view_of
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
@@ -308,3 +310,15 @@ def test_markers_quoted_by_tools_are_not_taken_for_repeats() -> None:
     quoting = marker.marker("9 lines", "0" * 12) + "\n" + C
     found = result_texts(after(reads(("bash", {"command": "cat"}, quoting), ("bash", {"command": "cat"}, C))()))
     assert all(not marker.is_one(each) for each in found)
+
+
+def test_many_results_in_one_message_are_named_in_one_pass() -> None:
+    """Each copy is looked for by where it is, not among all that stand beside it."""
+    made = GenCodeSession().message("user", "Go.")
+    for _ in range(2):
+        outputs = [f"{number} {A}"[:1500] for number in range(3000)]
+        made.message("user", [{"type": "tool_result", "toolUseId": "c", "content": each} for each in outputs])
+    view = view_of(made.message("user", "And?").message("user", "So?").bytes(None))
+    begun = time.process_time()
+    assert len(list(redundancy.propose(view))) == 3000
+    assert time.process_time() - begun < 3
