@@ -19,6 +19,8 @@ Checks = Mapping[str, Check]
 Word = TypeVar("Word", bound=StrEnum)
 
 _ALL = 100
+_MOST = 1 << 53
+"""What all readers of JSON keep exactly: the journal holds these numbers."""
 
 
 def hold(values: object, by: Checks) -> None:
@@ -36,7 +38,7 @@ def count(value: Any) -> int:
     """Return a whole number. Raises ValueError, as all that follow do."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number, 0 or more")
-    return value
+    return _held(value)
 
 
 def count_or_null(value: Any) -> int | None:
@@ -45,6 +47,12 @@ def count_or_null(value: Any) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("a whole number, 1 or more, or null")
+    return _held(value)
+
+
+def _held(value: int) -> int:
+    if value > _MOST:
+        raise ValueError(f"no more than {_MOST:,}")
     return value
 
 

@@ -72,6 +72,8 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
 ]
 
 BAD: list[tuple[str, Any, str]] = [
+    ("protectTokens", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
+    ("everyTurns", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
     ("enabled", "yes", "true or false"),
     ("enabled", 1, "true or false"),
     ("sizeThresholdKB", -1, "0 or more"),
