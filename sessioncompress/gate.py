@@ -59,7 +59,8 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
         return SKIPPED, SWITCHED_OFF
     if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
         return SKIPPED, too_small(found.st_size, policy)
-    if policy.idle_seconds and (age := time.time() - found.st_mtime) < policy.idle_seconds:
+    # A time far in the future says nothing of when the file changed.
+    if abs(age := time.time() - found.st_mtime) < policy.idle_seconds:
         return SKIPPED, may_be_cached(age, policy)
     if not force and form is None and is_as_left(path, policy, found):
         return UNCHANGED, _AS_LEFT
