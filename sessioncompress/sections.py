@@ -52,10 +52,15 @@ def _model(value: Any) -> Limits:
     if not isinstance(value, tuple) or len(value) != len(MODEL_KEYS):
         raise ValueError(_A_MODEL)
     pattern, window, output = value
-    numbers = all(isinstance(each, int) and not isinstance(each, bool) and each > 0 for each in (window, output))
-    if not isinstance(pattern, str) or not pattern or not numbers:
+    if not isinstance(pattern, str) or not pattern:
         raise ValueError(_A_MODEL)
-    return Limits(pattern, window, output)
+    try:
+        limits = Limits(pattern, checks.count(window), checks.count(output))
+    except ValueError as error:
+        raise ValueError(f"{_A_MODEL}, and tokens {error}") from None
+    if not (limits.window and limits.output):
+        raise ValueError(_A_MODEL)
+    return limits
 
 
 PRUNE_CHECKS: checks.Checks = {

@@ -117,6 +117,7 @@ BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("budget", "models", [{"pattern": "", "contextWindow": 1, "outputLimit": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": True, "outputLimit": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1, "more": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 2**60, "outputLimit": 1}], "and tokens no more than 9,0"),
 ]
 
 TYPOS = [
