@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sessioncompress import files, gate
 from sessioncompress.answers import Answers, answers
-from sessioncompress.judge import LINES, MESSAGES, TURNS, all_messages, judged
+from sessioncompress.judge import LINES, MESSAGES, TURNS, all_messages, judged, noted
 from sessioncompress.measure import turns_of
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, Part
@@ -72,7 +72,7 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     return replace(policy, prune=replace(policy.prune, enabled=True))
 
 
-def noted(part: Part) -> dict[str, int]:
+def to_note(part: Part) -> dict[str, int]:
     """Return what a run's record notes of a session, so that the next one knows what came since."""
     read = part.known.survey
     messages = all_messages(read, part.journal.runs[-1] if part.journal.runs else None)
@@ -80,11 +80,5 @@ def noted(part: Part) -> dict[str, int]:
 
 
 def _turns_are_due(part: Part, policy: Policy) -> bool:
-    runs = part.journal.runs
-    before = _number(runs[-1].stats.get(TURNS)) if runs else 0
+    before = noted(part.journal.runs[-1], TURNS) if part.journal.runs else 0
     return policy.every_turns is not None and turns_of(part.known.survey) - before >= policy.every_turns
-
-
-def _number(noted: object) -> int:
-    """Return a number that a run noted; 0 where it noted none."""
-    return noted if isinstance(noted, int) and noted > 0 else 0

@@ -58,7 +58,7 @@ def judged(
         tokens=estimated if recorded is None or is_stale else recorded + (answers.behind or 0),
         model=limits,
         messages=all_messages(read, run),
-        since_turns=None if run is None else max(turns - _noted(run, TURNS), 0),
+        since_turns=None if run is None else max(turns - noted(run, TURNS), 0),
         since_messages=since,
         since_seconds=_seconds_since(run),
         as_left=as_left,
@@ -95,15 +95,15 @@ def all_messages(read: Survey, run: RunRecord | None) -> int:
     if run is None or not read.before.size:
         return messages_of(read)
     again = messages_of(read, range(_known_lines(read, run)))
-    return _noted(run, MESSAGES) + messages_of(read) - again
+    return noted(run, MESSAGES) + messages_of(read) - again
 
 
 def _known_lines(read: Survey, run: RunRecord) -> int:
     """Return how many of the lines that were read were there at a run."""
-    return max(_noted(run, LINES) - read.before.lines, 0)
+    return max(noted(run, LINES) - read.before.lines, 0)
 
 
-def _noted(run: RunRecord, what: str) -> int:
+def noted(run: RunRecord, what: str) -> int:
     """Return what a run noted of the session; 0 where it noted nothing, or no number."""
     value = run.stats.get(what)
     return value if isinstance(value, int) and value > 0 else 0

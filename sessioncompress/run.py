@@ -272,7 +272,7 @@ class Run:
             store_size=finished.originals_size,
             boundary=self._part.prefix.lines + boundary_of(view),
             stats={
-                **due.noted(self._part),
+                **due.to_note(self._part),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.tally.removed,
             }

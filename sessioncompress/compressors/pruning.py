@@ -14,8 +14,6 @@ from sessioncompress.lines import Lines
 from sessioncompress.model import Change, Kind, Treatment
 from sessioncompress.sections import Placeholder
 
-_TWO = 2
-
 
 def propose(view: View) -> Iterator[Change]:
     """Offer whole results where the policy prunes; of a preview of ours no more than its marker is left."""
@@ -30,7 +28,7 @@ def propose(view: View) -> Iterator[Change]:
         note = note if gains(block, note) else ""
         if (number, block.path) in old or (note and number in open_ones):
             # Of results that go by one id an agent's words may make equal lines, whose originals none could tell apart.
-            treatment = Treatment.CLEAR if native and answered[block.call] < _TWO else Treatment.REFERENCE
+            treatment = Treatment.CLEAR if native and answered[block.call] <= 1 else Treatment.REFERENCE
             yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)
 
 
