@@ -68,9 +68,10 @@ def _uncached(view: View, planned: Plan, applied: Applied) -> int:
 
     A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
     """
-    changed = {number for number in applied.changed if _is_read(planned.changes[number])}
+    changed, changes = frozenset(applied.changed), planned.changes
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
-    first = next((position for position, number in enumerate(read) if number in changed), len(read))
+    differing = (at for at, number in enumerate(read) if number in changed and _is_read(changes[number]))
+    first = next(differing, len(read))
     return estimate(sum(applied.lines.reads[number] for number in read[first:]))
 
 
@@ -96,7 +97,9 @@ def imitated(view: View) -> tuple[int, int]:
 
 def too_few_tokens(view: View, applied: Applied) -> str:
     """Say that a run which prunes saves the model less than is worth it; nothing where it saves enough."""
-    least = view.policy.prune.prune_minimum if view.policy.prune.enabled else 0
+    if not view.policy.prune.enabled:
+        return ""
+    least = view.policy.prune.prune_minimum
     # A picture that was not counted may become a text that is.
     saved = max(tokens_of(view.survey) - tokens_of(replace(view.survey, lines=applied.lines)), 0)
     what = f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
