@@ -12,7 +12,8 @@ from sessioncompress.turns import turns_on
 EVERY = range(1 << 62)
 """The lines of a session, however many there are."""
 
-_MESSAGES = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+"""What the lines of messages are."""
 
 
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
@@ -29,5 +30,5 @@ def turns_of(read: Survey) -> int:
 def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
     """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
     roles, responses = read.lines.roles, read.lines.responses
-    numbers = [number for number in read.shape.live if roles[number] in _MESSAGES and number in among]
+    numbers = [number for number in read.shape.live if roles[number] in SPOKEN and number in among]
     return len({responses[number] or number for number in numbers})

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
+from sessioncompress.measure import SPOKEN
 from sessioncompress.model import Block, Kind, Path, Role, Standing
 from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
 """Characters. What gains fewer tokens is not worth a hole in the session."""
-
-_SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 
 Place = tuple[int, Path]
 """The line of a block, and where it stands in it."""
@@ -55,7 +54,7 @@ def _newest_messages(view: View) -> frozenset[int]:
     names: set[str] = set()
     messages = 0
     for number in reversed(view.survey.shape.live):
-        if lines.roles[number] not in _SPOKEN:
+        if lines.roles[number] not in SPOKEN:
             continue
         name = lines.responses[number]
         if not name or name not in names:
