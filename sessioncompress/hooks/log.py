@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from sessioncompress import state
 from sessioncompress.errors import FileFailed
-from sessioncompress.hooks import state
 from sessioncompress.printable import printable
 from sessioncompress.store import durable
 from sessioncompress.store.append import appending

@@ -10,8 +10,8 @@ from pathlib import Path
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import command
-from sessioncompress.hooks.state import at_home
 from sessioncompress.marker import PREFIX
+from sessioncompress.state import at_home
 from sessioncompress.version import VERSION
 
 _SOURCE = Path(__file__).with_name("pi.ts")

@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sessioncompress import state
 from sessioncompress.errors import FileFailed
-from sessioncompress.hooks import state
 from sessioncompress.store import durable
 from sessioncompress.store.put import put
 

@@ -1,4 +1,4 @@
-"""Where hooks keep what is of no session: their log, and what was put into which file."""
+"""The folder for what belongs to a user and not to a session: a key, the hooks' log, what hooks were put where."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessioncompress.errors import FileFailed
 def folder() -> Path:
     """Return the folder, there or not: in `XDG_STATE_HOME`, which counts only where it is absolute.
 
-    Raises FileFailed where no home is known: hooks start in a project's folder, which is no place for it.
+    Raises FileFailed where no home is known: the working folder may be anyone's project.
     """
     named = os.environ.get("XDG_STATE_HOME", "")
     home = named if os.path.isabs(named) else at_home("~/.local/state")  # noqa: PTH117 - as in the line below
