@@ -19,8 +19,10 @@ from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
+from sessioncompress.store.folder import is_open_to_others
 from sessioncompress.store.intact import refuse_if_changed
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.late import foreign_links
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import check
@@ -56,7 +58,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         lost = sum(record.place is None for record in rewritten.values())
         strangers = strangers_of(session, journal, form) if journal.runs else 0
         return VerifyStats(
-            str(session.path), found, lines, opaque, len(rewritten), lost, checked, journal.counts[1], strangers
+            str(session.path),
+            found,
+            lines,
+            opaque,
+            len(rewritten),
+            lost,
+            checked,
+            journal.counts[1],
+            strangers,
+            open_to_others=is_open_to_others(beside),
+            foreign_files=len(foreign_links(beside.work, session.path)),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,6 +39,12 @@ class Known:
 def size_beside(files: Beside) -> int:
     """Return the bytes of what lies beside a session."""
     return sum(size_of(path) or 0 for path in (files.originals, files.journal))
+
+
+def size_of_names(paths: Iterable[Path]) -> int:
+    """Return the bytes that go with these names: those of a file that has another name stay."""
+    found = [path.lstat() for path in paths]
+    return sum(each.st_size for each in found if each.st_nlink == 1)
 
 
 def format_of(session: OpenSession, form: str | None = None) -> Format:

@@ -13,6 +13,7 @@ from sessioncompress.discover import Found
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, UsageError, failing
 from sessioncompress.holdings import sessions_of
+from sessioncompress.marked import markers_of
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
@@ -32,17 +33,22 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        return forget_open(session, beside_of(session.path, policy), dry_run=dry_run)
+        beside = beside_of(session.path, policy)
+        done = forget_open(session, beside, dry_run=dry_run)
+        nothing = not done.bytes_deleted and not done.links_kept
+        return replace(done, markers=markers_of(session).texts) if nothing else done
 
 
 def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) -> ForgetStats:
     """Do the same for a session that is open, and locked where something is to go."""
     stored = _stored(beside)
     lost = stored - _standing(session, stored)
-    stats = ForgetStats(str(session.path), files.size_beside(beside), len(stored), len(lost))
+    going = recover.removable(session, beside)
+    kept = [each for each in recover.kept_links(session, beside.work) if each not in going]
+    size = files.size_beside(beside) + files.size_of_names(going)
     if not dry_run:
-        recover.forget(session, beside)
-    return stats
+        kept = recover.forget(session, beside)
+    return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept))
 
 
 def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:

@@ -248,8 +248,8 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
 
 
 def links_kept(number: int) -> str:
-    """Return what late links of a session that is gone stay for."""
-    lines = "lines that came late, or may still come"
+    """Return what late links stay for."""
+    lines = "lines that came late, or may still come, or of another machine or user"
     return counted(number, f"late link with {lines}", f"late links with {lines}")
 
 
@@ -270,7 +270,13 @@ def verified(stats: VerifyStats) -> str:
     lost = counted(stats.lines_without_original, "line has", "lines have")
     lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
     unknown = f"; {strangers(stats.unknown_markers)}" if stats.unknown_markers else ""
-    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}{unknown}"
+    line = f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}{unknown}"
+    if stats.open_to_others:
+        line += "; other users may read its store, until the next run that writes there"
+    if stats.foreign_files:
+        foreign = counted(stats.foreign_files, "file that counts", "files that count")
+        line += f"; {foreign} for nothing in its store: no run of this user on this machine made it"
+    return line
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:

@@ -168,6 +168,8 @@ class VerifyStats:
 
     `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
     name what the journal does not know: a tool printed them, or they are of another session, or side of this one.
+    `open_to_others`: the store's modes let other users read it. `foreign_files` are named like late links, but no run
+    of this user on this machine made them: they count for nothing.
     """
 
     path: str
@@ -179,6 +181,8 @@ class VerifyStats:
     originals: int
     blocks: int
     unknown_markers: int = 0
+    open_to_others: bool = False
+    foreign_files: int = 0
 
 
 class Cause(StrEnum):
@@ -223,7 +227,8 @@ class ForgetStats:
     """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
 
     `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
-    writing, or lines came late that stand nowhere else.
+    writing, or lines came late that stand nowhere else, or they are not of this user's runs on this machine. `markers`
+    stand in a session that has no store here: it is elsewhere, or was deleted.
     """
 
     path: str
@@ -232,3 +237,4 @@ class ForgetStats:
     originals_lost: int
     gone: bool = False
     links_kept: int = 0
+    markers: int = 0

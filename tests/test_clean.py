@@ -29,6 +29,7 @@ from sessioncompress.store.beside import FOLDER, beside
 from sessioncompress.store.lock import open_file
 from tests.build import PiSession
 from tests.runs import EAGER, HOMES, compress, days_ago, fixture, snapshot, write
+from tests.store.tools import late_link
 from tests.test_restore import session
 
 NOTHING = Limits()
@@ -247,7 +248,7 @@ def test_what_was_found_nowhere_for_30_days_goes(folder: Path) -> None:
     other = write(folder, session(PiSession(seed="other")), "other.jsonl")
     compress(other)
     lose(folder / "session.jsonl")
-    (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").write_bytes(b"late")
+    late_link(folder / "session.jsonl", b"late", carried=4)
     would = clean(folder, dry_run=True)
     done = clean(folder)
     assert done == would
@@ -368,7 +369,7 @@ def test_what_dead_runs_left_beside_a_session_goes(folder: Path) -> None:
     work = folder / FOLDER
     content = path.read_bytes()
     (work / "session.jsonl.temp-0123abcd").write_bytes(b"dead")
-    (work / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5").write_bytes(content)
+    late_link(path, content, carried=len(content))
     would = clean(folder, dry_run=True)
     assert clean(folder) == would
     found = would["session.jsonl"]
@@ -398,8 +399,7 @@ def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
     path = folder / "session.jsonl"
     content = path.read_bytes()
     late = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
-    link = folder / FOLDER / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5"
-    link.write_bytes(content + late)
+    link = late_link(path, content + late, carried=len(content))
     clean(folder)
     assert path.read_bytes() == content + late
     assert not link.exists()
@@ -408,8 +408,7 @@ def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
 def test_a_link_that_a_writer_holds_stays(folder: Path) -> None:
     """What it writes next belongs to the session."""
     content = (folder / "session.jsonl").read_bytes()
-    link = folder / FOLDER / f"session.jsonl.late-1-2-{len(content)}-{len(content)}-5"
-    link.write_bytes(content)
+    link = late_link(folder / "session.jsonl", content, carried=len(content))
     with link.open("ab"):
         assert clean(folder)["session.jsonl"] is None
         assert link.exists()
@@ -423,7 +422,7 @@ def test_a_temp_file_without_its_session(folder: Path, is_used: str) -> None:
     lose(folder / "session.jsonl", DAY)
     draft = folder / FOLDER / "session.jsonl.temp-0123abcd"
     draft.write_bytes(b"dead")
-    (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").write_bytes(b"late")
+    late = late_link(folder / "session.jsonl", b"late", carried=4)
     if is_used != "young":
         os.utime(draft, (1, 1))
     with _used(draft, is_used):
@@ -431,7 +430,7 @@ def test_a_temp_file_without_its_session(folder: Path, is_used: str) -> None:
     assert found is not None
     assert draft.exists() is (is_used != "not")
     assert found.left_over == (is_used == "not")
-    assert (folder / FOLDER / "session.jsonl.late-1-2-4-4-5").exists()
+    assert late.exists()
 
 
 @contextmanager
@@ -900,8 +899,7 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Li
     """A program writes to it, or lines stand in it that stand nowhere else; that is said, by forget too."""
     path = folder / "session.jsonl"
     lose(path)
-    link = folder / FOLDER / f"session.jsonl.late-1-2-{4 if why == 'open' else 3}-4-5"
-    link.write_bytes(b"late")
+    link = late_link(path, b"late", carried=4 if why == "open" else 3)
     with link.open("ab" if why == "open" else "rb"):
         found = clean(folder, limits=limits)["session.jsonl"]
         assert found is not None
@@ -909,7 +907,7 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Li
         assert not beside(path).originals.exists()
         assert link.read_bytes() == b"late"
         said = run(folder).stdout
-        assert "kept 1 late link with lines that came late, or may still come" in said
+        assert "kept 1 late link with lines that came late, or may still come, or of another machine or user" in said
         forgotten = CliRunner().invoke(main, ["forget", "--yes", str(path)])
         assert "kept 1 late link" in forgotten.stdout
         assert link.exists()

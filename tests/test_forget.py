@@ -13,6 +13,7 @@ from sessioncompress.restore import restore_session
 from sessioncompress.store.beside import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
+from tests.store.tools import late_link
 from tests.test_restore import reserialised, session
 
 
@@ -38,6 +39,7 @@ def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:
     assert forget_session(path, EAGER).originals_lost == number
     assert list(snapshot(path)) == ["session.jsonl"]
     assert costs(path) == (0, 0)
+    assert forget_session(path, EAGER).markers > 0
 
 
 def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
@@ -125,7 +127,8 @@ def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
     work = tmp_path / FOLDER
     work.mkdir()
     kept = work / "session.jsonl2.temp-0123abcd"
-    for each in (work / "session.jsonl.late-1-2-6-4-5", work / "session.jsonl.temp-0123abcd", kept):
+    late_link(path, b"secret", carried=6)
+    for each in (work / "session.jsonl.temp-0123abcd", kept):
         each.write_bytes(b"secret")
     path.unlink()
     assert {each.path.name for each in sessions_gone(tmp_path, lambda _: EAGER)} == {"session.jsonl", "session.jsonl2"}

@@ -28,9 +28,12 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """Delete what lies beside sessions, after saying what can then not be restored."""
     from itertools import chain
 
+    from sessioncompress.archive import worst
     from sessioncompress.discover import discover, is_folder
+    from sessioncompress.errors import Refused
     from sessioncompress.forget import forget_session, sessions_gone
     from sessioncompress.report import at_stake, kb, links_kept
+    from sessioncompress.store.beside import FOLDER
 
     def policy_of(path: Path) -> Policy:
         return policy_for(path, config, None, {"backup_dir": backup_dir})
@@ -40,8 +43,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         would = forget_session(path, policy, dry_run=True)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
-            kept = f"kept {links_kept(would.links_kept)}" if would.links_kept else "nothing lies beside it"
-            click.echo(f"{name}: {kept}")
+            click.echo(f"{name}: {_nothing(would)}")
             return "with nothing beside", would
         if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
             click.echo(f"{name}: kept")
@@ -53,6 +55,22 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
     done = for_all(chain(discover(paths), gone), lambda found: work(found.path))
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
+    elsewhere = any(stats.markers for _, stats in done.results)
+    if kept := sum(stats.links_kept for _, stats in done.results):
+        click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
     echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
-    sys.exit(done.exit_code)
+    sys.exit(worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
+
+
+def _nothing(stats: ForgetStats) -> str:
+    """Tell why nothing was deleted."""
+    from sessioncompress.report import links_kept
+    from sessioncompress.words import counted
+
+    if stats.links_kept:
+        return f"kept {links_kept(stats.links_kept)}"
+    if not stats.markers:
+        return "nothing lies beside it"
+    stand = counted(stats.markers, "marker stands", "markers stand")
+    return f"no store lies here, but {stand} in it: the originals were deleted, or name their folder with --backup-dir"

@@ -18,12 +18,15 @@ from sessioncompress.store.lock import lock, open_file
 class Draft:
     """A new file for a session; on disk from the first MiB, or the first flush, on. `size` counts what was written.
 
+    `inode` is the file's number, from when it is on disk.
+
     Methods raise OSError as the system does.
     """
 
     def __init__(self, work: Path, session: Path, *, commit_originals: bool = False) -> None:
         self.path = draft_path(work, session)
         self.size = 0
+        self.inode = 0
         self._commit_originals = commit_originals
         self._fd = -1
         self._exists = False
@@ -71,13 +74,26 @@ class Draft:
 
     def is_in_place(self) -> bool:
         """Say whether the file has been put in the session's place: only the disk knows it after an interrupt."""
-        return self._exists and not os.path.lexists(self.path)
+        found = self._named()
+        return self._exists and (found is None or found.st_ino != self.inode)
 
     def discard(self) -> None:
-        """Close the file, and remove what has its temporary name still."""
+        """Close the file, and remove what has its temporary name still.
+
+        That is the draft itself or the file that it replaced, which has a late link too. A file with this name alone
+        is one that another program put in the session's place just then.
+        """
         self.close()
-        if os.path.lexists(self.path):
+        found = self._named()
+        if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
             durable.remove(self.path)
+
+    def _named(self) -> os.stat_result | None:
+        """Look what has the temporary name."""
+        try:
+            return self.path.lstat()
+        except FileNotFoundError:
+            return None
 
     def close(self) -> None:
         """Close the file for writing."""
@@ -89,6 +105,7 @@ class Draft:
         if self._fd < 0:
             self._fd = create_in_folder(self.path, exclusive=True, commit_originals=self._commit_originals)
             self._exists = True
+            self.inode = os.fstat(self._fd).st_ino
         data = b"".join(self._pending)
         self._pending.clear()
         self._pending_size = 0

@@ -10,9 +10,10 @@ from pathlib import Path
 from sessioncompress.store import durable
 from sessioncompress.store.draft import Draft
 from sessioncompress.store.holders import Held, wait_until_free
-from sessioncompress.store.late import Late, current, late_links
+from sessioncompress.store.late import NO_DRAFT, Late, current, late_links
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.swap import (
+    exchange,
     forget_links,
     forget_other_links,
     link,
@@ -20,7 +21,7 @@ from sessioncompress.store.swap import (
     put_in_place,
     states_at_the_end,
 )
-from sessioncompress.store.tail import Tail, ends_line, missing, write_with_tail
+from sessioncompress.store.tail import Replaced, Tail, ends_line, is_rewritten, missing, write_with_tail
 
 HOLD_SECONDS = 0.25
 """How long a program may have a file open for an append; one that has it longer keeps it open."""
@@ -29,21 +30,25 @@ UNSEEN_SECONDS = 0.01
 _ROUNDS = 20
 
 
-def settle(session: OpenSession, work: Path, old: int) -> None:
-    """After a commit: drain the file that was replaced (a descriptor), or put it back and raise InUse.
+def settle(session: OpenSession, work: Path, old: Replaced) -> None:
+    """After a commit: drain the file that was replaced, or put it back and raise InUse.
 
-    It is put back if someone keeps it open to write, or it keeps growing: only now, before anything was drained,
-    does the new file differ from it by the rewrite and what was appended, and by nothing else.
+    It is put back if someone keeps it open to write, or it keeps growing, or was changed otherwise than by appending:
+    only now, before anything was drained, does the new file differ from it by the rewrite and what was appended, and
+    by nothing else.
     """
-    if _is_kept_open(old):
-        in_use = session.in_use("a program keeps writing to it", fd=old)
-        put_back(session, work, old)
+    kept_open = _is_kept_open(old.fd)
+    rewritten = is_rewritten(session, state_of(session, work, old.fd), old)
+    if kept_open or rewritten:
+        what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
+        in_use = session.in_use(what, fd=old.fd)
+        put_back(session, work, old.fd, rewritten=rewritten)
         raise in_use
     drain(session, work, old)
 
 
-def drain(session: OpenSession, work: Path, old: int) -> None:
-    """Bring what was still appended to a replaced file (a descriptor), and to those that this replaces, to the session.
+def drain(session: OpenSession, work: Path, old: Replaced) -> None:
+    """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
 
     A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
     the next run.
@@ -52,12 +57,14 @@ def drain(session: OpenSession, work: Path, old: int) -> None:
     for _ in range(_ROUNDS):
         if not waiting:
             return
-        holding = wait_until_free(waiting[0], HOLD_SECONDS)
+        holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
         if holding is Held.UNKNOWN:
             time.sleep(UNSEEN_SECONDS)
         # Looked for only now: if nobody has it open any more, this is all that will ever come.
-        state = state_of(session, work, waiting[0])
-        tail = missing(session, state, waiting[0], whole_lines=holding is not Held.NO)
+        state = state_of(session, work, waiting[0].fd)
+        if is_rewritten(session, state, waiting[0]):
+            return
+        tail = missing(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
         if not tail:
             if holding is Held.NO:
                 forget_links(session, work, state.inode)
@@ -68,38 +75,43 @@ def drain(session: OpenSession, work: Path, old: int) -> None:
             waiting.append(carry(session, work, tail))
 
 
-def carry(session: OpenSession, work: Path, tail: Tail) -> int:
-    """Replace the session by one that has the tail as well; return the descriptor of the file replaced by that."""
+def carry(session: OpenSession, work: Path, tail: Tail) -> Replaced:
+    """Replace the session by one that has the tail as well; return the file replaced by that."""
     late = os.fstat(tail.fd)
     draft = Draft(work, session.path)
     try:
         behind = write_with_tail(draft, session, tail)
         draft.check()
         states = _moved(session, work, tail.at, behind - tail.at)
-        states[late.st_ino] = replace(states[late.st_ino], drained=tail.end, base=behind)
+        states[late.st_ino] = states[late.st_ino].moved(tail.fd, tail.end, behind)
         return put_in_place(session, draft, work, states=states, newest=late.st_mtime_ns)
     finally:
         draft.discard()
 
 
-def put_back(session: OpenSession, work: Path, old: int) -> None:
+def put_back(session: OpenSession, work: Path, old: int, *, rewritten: bool = False) -> None:
     """Put the file that was just replaced (a descriptor) back; lines that reached the new one go to its end.
 
-    The new file keeps a late link until it is certain that nobody appends to it any more.
+    The new file keeps a late link until it is certain that nobody appends to it any more. To a file that was
+    `rewritten` nothing comes that the new one took from it before.
     """
     new, found = session.fd, os.fstat(old)
     links = late_links(work, session.path)[found.st_ino]
-    reached = missing(session, state_of(session, work, old), old, whole_lines=False).at
+    reached = session.size
+    if not rewritten:
+        reached = missing(session, state_of(session, work, old), old, whole_lines=False).at
     states = states_at_the_end(session, work, found.st_size)
     del states[found.st_ino]
     states = {inode: replace(state, successor=found.st_ino) for inode, state in states.items()}
-    back = Late(session.stat.st_ino, int(time.time()), drained=reached, base=found.st_size, successor=found.st_ino)
-    states[back.inode] = back
+    inode, now, prefix = session.stat.st_ino, int(time.time()), session.prefix(reached)
+    back = Late(inode, now, reached, found.st_size, found.st_ino, NO_DRAFT, prefix)
+    states[inode] = back
     # If another program has put its own file there, that one stays, and the old file keeps its link.
     name_links(session, work, states)
-    durable.replace(links[0].path(work, session.path), session.path)
+    exchange(session, links[0].path(work, session.path), (found.st_ino, inode))
     durable.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
+    durable.remove(links[0].path(work, session.path))
     forget_links(session, work, found.st_ino)
     forget_other_links(session, work, states)
     _bring_back(session, work, new, back)
@@ -139,6 +151,8 @@ def _moved(session: OpenSession, work: Path, at: int, size: int) -> dict[int, La
 def _bring_back(session: OpenSession, work: Path, new: int, back: Late) -> None:
     """Append to the session, in place since its writer goes on, the lines that reached the file `new`."""
     holding = wait_until_free(new, HOLD_SECONDS)
+    if is_rewritten(session, back, Replaced(new)):
+        return
     tail = missing(session, back, new, whole_lines=holding is not Held.NO)
     if tail and ends_line(session):
         data = os.pread(tail.fd, tail.end - tail.start, tail.start)
@@ -149,7 +163,7 @@ def _bring_back(session: OpenSession, work: Path, new: int, back: Late) -> None:
             behind = os.lseek(fd, 0, os.SEEK_CUR)
         finally:
             os.close(fd)
-        done = replace(back, drained=tail.end, base=behind)
+        done = back.moved(new, tail.end, behind)
         link(back.path(work, session.path), done.path(work, session.path))
         durable.remove(back.path(work, session.path))
     elif tail:

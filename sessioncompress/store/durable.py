@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,12 @@ from typing import Final
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
+_OTHERS: Final = 0o077
+_SWAP: Final = 2
+"""RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value."""
+_HERE: Final = -100
+"""AT_FDCWD of Linux: a relative name counts from the working folder."""
+_NO_EXCHANGE: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def _to_the_disk(fd: int) -> None:
@@ -29,6 +36,25 @@ def _to_the_disk(fd: int) -> None:
     os.fsync(fd)
 
 
+def _exchange(one: Path, other: Path) -> None:
+    """Let two names change files in one step. Raises OSError; ENOSYS where the system has no such call."""
+    # Imported here: only a commit needs it.
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    try:
+        if sys.platform == "darwin":
+            failed = library.renamex_np(*names, _SWAP)
+        else:
+            failed = library.renameat2(_HERE, names[0], _HERE, names[1], _SWAP)
+    except AttributeError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+    if failed:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), os.fspath(one), None, os.fspath(other))
+
+
 class System:
     """The calls that change the disk. Tests put another one in `durable.system`, to fail or die at any."""
 
@@ -40,6 +66,7 @@ class System:
     rmdir = staticmethod(os.rmdir)
     link = staticmethod(os.link)
     replace = staticmethod(os.replace)
+    exchange = staticmethod(_exchange)
     unlink = staticmethod(os.unlink)
     chmod = staticmethod(os.fchmod)
     chown = staticmethod(os.fchown)
@@ -88,9 +115,14 @@ def flush(fd: int) -> None:
     system.fsync(fd)
 
 
+def open_folder(folder: Path) -> int:
+    """Open a folder, to flush it or to set its mode; return its descriptor."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def flush_folder(folder: Path) -> None:
     """Bring a folder's names to the disk: until then a created, replaced or removed one may come back."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_folder(folder)
     try:
         system.fsync(fd)
     except OSError as error:
@@ -134,6 +166,29 @@ def link(path: Path, name: Path) -> None:
 def replace(source: Path, target: Path) -> None:
     """Put a file in another's place in one step: who opens `target` gets the one or the other."""
     system.replace(source, target)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two names change files in one step; return False where the file system cannot."""
+    try:
+        system.exchange(one, other)
+    except OSError as error:
+        if error.errno not in _NO_EXCHANGE:
+            raise
+        return False
+    return True
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Tell whether only its owner may do anything with a file or folder."""
+    return not status.st_mode & _OTHERS
+
+
+def make_private(fd: int) -> None:
+    """Keep everybody else out of a file or folder of ours, where this user may say so."""
+    found = os.fstat(fd)
+    if not is_private(found) and os.geteuid() in (0, found.st_uid):
+        system.chmod(fd, stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
 def remove(path: Path) -> None:

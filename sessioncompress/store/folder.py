@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import durable
-from sessioncompress.store.beside import FOLDER
+from sessioncompress.store.beside import FOLDER, Beside
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -60,6 +60,14 @@ def refuse_linked(file: Path) -> None:
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
 
 
+def is_open_to_others(files: Beside) -> bool:
+    """Tell whether the modes of a store let other users read originals, or the journal, as those of a clone do."""
+    if files.folder.name == FOLDER and files.folder.is_dir() and durable.is_private(files.folder.stat()):
+        return False
+    found = (path.stat() for path in (files.originals, files.journal) if path.exists())
+    return not all(map(durable.is_private, found))
+
+
 def tidy(folder: Path) -> None:
     """Remove our folder if nothing but our own .gitignore is left in it."""
     try:
@@ -79,6 +87,8 @@ def _prepare(folder: Path, *, commit_originals: bool) -> None:
     if ours:
         refuse_linked_folder(folder)
     durable.make_folder(folder)
+    if ours and not durable.is_private(folder.stat()):
+        _make_private(folder)
     wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
     present = _read_ignore(folder)
     if present == wanted or (present and not commit_originals) or not _in_work_tree(folder):
@@ -88,6 +98,15 @@ def _prepare(folder: Path, *, commit_originals: bool) -> None:
     elif present in _OURS:
         durable.remove(folder / _IGNORE)
         _write_ignore(folder, wanted)
+
+
+def _make_private(folder: Path) -> None:
+    """Close a folder that a clone or an archive brought with a mode that lets others in."""
+    fd = durable.open_folder(folder)
+    try:
+        durable.make_private(fd)
+    finally:
+        os.close(fd)
 
 
 def _in_work_tree(folder: Path) -> bool:

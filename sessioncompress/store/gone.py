@@ -11,7 +11,7 @@ from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import late_links, stale_drafts
+from sessioncompress.store.late import foreign_links, late_links, stale_drafts
 from sessioncompress.store.lock import lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
 
@@ -42,9 +42,10 @@ def remains(session: Path, files: Beside) -> list[Path]:
 def needed_links(session: Path, files: Beside) -> list[Path]:
     """Return the late links with lines that may stand nowhere else: open for writing, or with a tail not carried over.
 
-    There is no session to carry them over into, nor to tell whether it has them.
+    There is no session to carry them over into, nor to tell whether it has them. Of files that are only named like
+    late links nothing is known: they stay too.
     """
-    return [
+    return foreign_links(files.work, session) + [
         state.path(files.work, session)
         for states in late_links(files.work, session).values()
         if _is_needed(states[0].path(files.work, session), min(state.drained for state in states))

@@ -40,6 +40,8 @@ class GrowingFile:
             os.close(fd)
             raise too_short(self._path, found.st_size, self._committed)
         self._fd = fd
+        # A clone or an archive may have brought it with a mode that lets others read it.
+        durable.make_private(fd)
         durable.cut(self._fd, self._committed)
 
     def append(self, data: bytes | bytearray) -> None:

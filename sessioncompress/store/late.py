@@ -1,29 +1,49 @@
-"""The names of late links: second names of replaced files, kept while someone may still append to them."""
+"""The names of late links: second names of replaced files, kept while someone may still append to them.
+
+A name says what the next run is to do with the file, and whoever gave us the folder may have put any name there: a
+cloned repository, an unpacked archive. So each name ends with a seal, made with a key that never leaves this machine,
+and a name counts only with its seal and on the very file that it was given to.
+"""
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
+import secrets
+import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
+from sessioncompress.errors import FileFailed
+from sessioncompress.state import folder as state_folder
+from sessioncompress.store import durable, reading
 from sessioncompress.store.beside import ENDINGS
 
-_INODE = r"(\d{1,20})"
-_SIZE = r"(\d{1,18})"
-"""No file has more bytes; a longer number is no position that the system takes, and the name none of ours."""
-_LEFT_OVER = r"(.+)\.(?:late-\d+-\d+-\d+-\d+-\d+|temp-[0-9a-f]{8})"
+_FIELDS = r"(\d{1,20})-(\d{1,18})-(\d{1,18})-(\d{1,18})-(\d{1,20})-([0-9a-f]{8})-([0-9a-f]{16})"
+NO_DRAFT = "0" * 8
+"""Stands in the state of a file that was put aside by another one's return."""
+_DRAFT = r"temp-([0-9a-f]{8})"
+_LEFT_OVER = rf"(.+)\.(?:late-[0-9a-f-]+|{_DRAFT})"
+_KEY = "late-links.key"
+_KEY_BYTES = 32
+_SEAL_BYTES = 6
+_PREFIX_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
     """A late link and the state that its name keeps, so that no crash can part the two.
 
-    A session that was replaced stays under this name. Its first `drained` bytes live on in the file with inode
-    number `successor`; what comes behind them belongs there at byte `base`. `since` is when it was replaced, in
-    seconds since 1970. While a successor is being put in place both states have a name, and the inode at the
-    session's path tells which of them holds. `inode` is the file's own number, so that no two names are the same.
+    A session that was replaced stays under this name. Its first `drained` bytes, whose digest is `prefix`, live on in
+    the file with inode number `successor`; what comes behind them belongs there at byte `base`. `since` is when it was
+    replaced, in seconds since 1970, and `draft` what ended the name of the successor's temp file. While a successor is
+    being put in place both states have a name, and the inode at the session's path tells which of them holds. `inode`
+    is the file's own number, so that no two names are the same.
     """
 
     inode: int
@@ -31,24 +51,80 @@ class Late:
     drained: int
     base: int
     successor: int
+    draft: str
+    prefix: str
+
+    def moved(self, fd: int, drained: int, base: int) -> Late:
+        """Return the state after more of the file, which has this descriptor, was carried over."""
+        prefix = self.prefix if drained == self.drained else prefix_of(fd, drained)
+        return replace(self, drained=drained, base=base, prefix=prefix)
 
     def path(self, work: Path, session: Path) -> Path:
         """Name the link, in the folder for such links."""
-        return work / f"{session.name}.late-{self.inode}-{self.since}-{self.drained}-{self.base}-{self.successor}"
+        fields = self._fields()
+        return work / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
+
+    def length(self, session: Path) -> int:
+        """Return the bytes of the link's name."""
+        return len(os.fsencode(f"{session.name}.late-{self._fields()}-")) + 2 * _SEAL_BYTES
+
+    def _fields(self) -> str:
+        numbers = (self.inode, self.since, self.drained, self.base, self.successor)
+        return "-".join([*map(str, numbers), self.draft, self.prefix])
 
 
-def longest_name(session: Path, inode: int, size: int) -> str:
-    """Return a name as long as any that a run needs for a session of so many bytes: that of its late link."""
-    return Late(inode, int(time.time()), size, size, inode).path(session.parent, session).name
+def prefix_of(fd: int, size: int) -> str:
+    """Return what tells the first `size` bytes of a file from others; of a shorter file nothing does."""
+    return short(reading.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
+
+
+def short(digest: bytes) -> str:
+    """Return as much of a digest as a name holds."""
+    return digest[:_PREFIX_BYTES].hex()
+
+
+def longest_name(session: Path, inode: int, size: int) -> int:
+    """Return the bytes of the longest name that a run needs for a session of so many bytes: that of its late link."""
+    return Late(inode, int(time.time()), size, size, inode, NO_DRAFT, "0" * 16).length(session)
 
 
 def late_links(work: Path, session: Path) -> dict[int, list[Late]]:
     """Find a session's late links: the states of each replaced file, by its inode number."""
     found: dict[int, list[Late]] = {}
-    for name in _matching(work, rf"{re.escape(session.name)}\.late-{_INODE}-{_SIZE}-{_SIZE}-{_SIZE}-{_INODE}"):
-        inode = (work / name[0]).lstat().st_ino
-        found.setdefault(inode, []).append(Late(*map(int, name.groups())))
+    for name in _matching(work, rf"{re.escape(session.name)}\.late-({_FIELDS})-([0-9a-f]+)"):
+        fields, *numbers, draft, prefix, seal = name.groups()
+        inode, since, drained, base, successor = map(int, numbers)
+        late = Late(inode, since, drained, base, successor, draft, prefix)
+        if hmac.compare_digest(seal, _seal(session.name, fields)) and _is_whose(work / name[0], session, inode):
+            found.setdefault(inode, []).append(late)
     return found
+
+
+def foreign_links(work: Path, session: Path) -> list[Path]:
+    """Find the files that are named like late links of a session and are none that this user's runs made here."""
+    known = {each.path(work, session) for states in late_links(work, session).values() for each in states}
+    return [path for path in _named_late(work, session) if path not in known]
+
+
+def own_links(work: Path, session: Path, inode: int) -> list[Path]:
+    """Find the names of the session itself, which has that inode number, among those of late links.
+
+    A run that is killed before its swap leaves one. Whoever named it, it keeps nothing that the session has not.
+    """
+    return [path for path in _named_late(work, session) if path.lstat().st_ino == inode]
+
+
+def _named_late(work: Path, session: Path) -> list[Path]:
+    return [work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.late-[0-9a-f-]+")]
+
+
+def _is_whose(link: Path, session: Path, inode: int) -> bool:
+    """Check that a name still stands for the file that it was given to, and that its owner may write the session."""
+    found = link.lstat()
+    owners = {0, os.geteuid()}
+    with suppress(FileNotFoundError):
+        owners.add(session.lstat().st_uid)
+    return stat.S_ISREG(found.st_mode) and found.st_ino == inode and found.st_uid in owners
 
 
 def holding_state(states: list[Late], inode: int) -> Late:
@@ -68,7 +144,8 @@ def current(states: list[Late], inode: int, size: int) -> Late:
 
 def stale_drafts(work: Path, session: Path) -> list[Path]:
     """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
-    return [work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.temp-[0-9a-f]{{8}}")]
+    named = (work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.{_DRAFT}"))
+    return [path for path in named if stat.S_ISREG(path.lstat().st_mode)]
 
 
 def sessions_named(work: Path) -> set[str]:
@@ -86,6 +163,11 @@ def draft_path(work: Path, session: Path) -> Path:
     return work / f"{session.name}.temp-{os.urandom(4).hex()}"
 
 
+def draft_of(path: Path) -> str:
+    """Return what ends the name of a temp file."""
+    return path.name[-8:]
+
+
 def _matching(folder: Path, pattern: str) -> list[re.Match[str]]:
     """Match the names in a folder, in order; none if there is no such folder."""
     try:
@@ -93,3 +175,54 @@ def _matching(folder: Path, pattern: str) -> list[re.Match[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [match for name in names if (match := re.fullmatch(pattern, name, re.DOTALL))]
+
+
+def _seal(session: str, fields: str) -> str:
+    """Return the seal of a late link's name."""
+    return blake2b(os.fsencode(f"{session}/{fields}"), key=_key(), digest_size=_SEAL_BYTES).hexdigest()
+
+
+@cache
+def _key() -> bytes:
+    """Return this user's key on this machine, made when it is first needed.
+
+    Where it cannot be kept, this process has one of its own: the links that it leaves when it is killed count for no
+    later run, and stay where they are.
+    """
+    try:
+        path = state_folder() / _KEY
+        return _read(path) or _make(path)
+    except (OSError, FileFailed):
+        return secrets.token_bytes(_KEY_BYTES)
+
+
+def _read(path: Path) -> bytes:
+    """Return the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        found, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(key) != _KEY_BYTES:
+            raise PermissionError
+        return key
+    finally:
+        os.close(fd)
+
+
+def _make(path: Path) -> bytes:
+    """Put a new key there, whole and on the disk, unless another process was first; return the one that is there."""
+    durable.make_folder(path.parent)
+    draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
+    fd = durable.create(draft)
+    try:
+        durable.write_all(fd, secrets.token_bytes(_KEY_BYTES))
+        durable.flush(fd)
+        with suppress(FileExistsError):
+            durable.link(draft, path)
+        durable.flush_folder(path.parent)
+    finally:
+        os.close(fd)
+        durable.remove(draft)
+    return _read(path)

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from sessioncompress.documents import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import reading
 from sessioncompress.store.beside import work_folder
 from sessioncompress.store.holders import Held, holders, wait_until_free
-from sessioncompress.store.late import late_links, longest_name
+from sessioncompress.store.late import longest_name, own_links, prefix_of, short
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
@@ -56,6 +57,10 @@ class OpenSession:
             return reading.reader(self.fd, start, self.size)
         return reading.reader(self.fd, 0, self.size, self._digests.add)
 
+    def is_document(self) -> bool:
+        """Tell a session that is one JSON document, to which nobody appends, from one of lines."""
+        return document_of(self.reader, self.size) is not None
+
     def appended(self) -> int:
         """Return how many bytes were appended since the opening. Raises InUse if anything else happened to the file."""
         now = os.fstat(self.fd)
@@ -64,9 +69,16 @@ class OpenSession:
         if len(self._digests) <= 1:
             if _state(now) == _state(self.stat):
                 return 0
-            if now.st_size >= self.size and reading.digest(self.fd, 0, self.size) in self._digests:
+            same = now.st_size >= self.size and reading.digest(self.fd, 0, self.size) in self._digests
+            if same and (now.st_size == self.size or not self.is_document()):
                 return now.st_size - self.size
         raise self.in_use("another program has changed it, not only appended to it")
+
+    def prefix(self, size: int) -> str:
+        """Return what tells the session's first `size` bytes from others, see late.Late."""
+        if size == self.size and len(self._digests) == 1:
+            return short(next(iter(self._digests)))
+        return prefix_of(self.fd, size)
 
     def was_linked(self) -> None:
         """Take note that a link of ours has changed the file's ctime, which is no change of the session."""
@@ -159,7 +171,7 @@ def _open_locked(path: Path) -> OpenSession:
 
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
-    ours = len(late_links(work_folder(session.path), session.path).get(session.stat.st_ino, []))
+    ours = len(own_links(work_folder(session.path), session.path, session.stat.st_ino))
     if session.stat.st_nlink - ours > 1:
         raise IsALink(
             "it has other hard links, which would keep the old text",
@@ -183,8 +195,8 @@ def _changed_ago(age: float) -> str:
 
 def _refuse_long_name(session: OpenSession) -> None:
     """What lies beside a session while it is replaced has a longer name; better told before the work than after it."""
-    name = longest_name(session.path, session.stat.st_ino, session.size)
-    over = len(os.fsencode(name)) - os.pathconf(session.path.parent, "PC_NAME_MAX")
+    longest = longest_name(session.path, session.stat.st_ino, session.size)
+    over = longest - os.pathconf(session.path.parent, "PC_NAME_MAX")
     if over > 0:
         raise Unsupported(
             f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one",

@@ -5,20 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import time
+from itertools import chain
 from pathlib import Path
 
-from sessioncompress.errors import failing
+from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths, size_of
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import Late, holding_state, late_links, stale_drafts
+from sessioncompress.store.late import Late, draft_of, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.missing import forget_note
 from sessioncompress.store.swap import forget_links
-from sessioncompress.store.tail import missing
+from sessioncompress.store.tail import Replaced, is_rewritten, missing
 
 LINK_SECONDS = 3600
 """How long a late link stays after the last append, where the system does not tell who has a file open."""
@@ -34,10 +35,7 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
     check(session, files, lengths)
     with failing(session.path):
         _cut_back(files, lengths)
-        _forget_stale_states(session, files.work)
-        for path in stale_drafts(files.work, session.path):
-            durable.remove(path)
-        carried = sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
+        carried = _carry_over_all(session, files.work)
         forget_note(files)
         tidy(files.work)
     return carried
@@ -49,6 +47,35 @@ def check(session: OpenSession, files: Beside, lengths: Lengths) -> None:
         refuse_linked_folder(files.work)
         refuse_linked(files.originals)
         refuse_if_needed(session, files, lengths)
+        _refuse_what_others_wrote(session, files.work)
+
+
+def _refuse_what_others_wrote(session: OpenSession, work: Path) -> None:
+    """Raise Refused where another program's newest text may lie in our folder, by an accident of time.
+
+    Either it rewrote the file that a run of ours had just replaced, or it put a new file in the session's place in the
+    very instant before a run of ours was killed. Only the user can tell which one is to count.
+    """
+    links = late_links(work, session.path)
+    # Of a run that was killed before its swap the file is still the session.
+    links.pop(session.stat.st_ino, None)
+    drafts = {path: path.lstat().st_ino for path in stale_drafts(work, session.path)}
+    for state in chain.from_iterable(links.values()):
+        path = state.path(work, session.path)
+        late = open_file(path)
+        try:
+            if is_rewritten(session, state, Replaced(late)):
+                raise _of_others(session, path, "another program has rewritten this file, which a run replaced")
+        finally:
+            os.close(late)
+        for draft, inode in drafts.items():
+            if draft_of(draft) == state.draft and inode not in (state.inode, state.successor):
+                raise _of_others(session, draft, "another program put this file in the session's place as a run ended")
+
+
+def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
+    remedy = f"Compare the two, move the one that is right to {session.path}, remove the other, and run again."
+    return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def removable(session: OpenSession, files: Beside) -> list[Path]:
@@ -66,18 +93,21 @@ def _kept_state(session: OpenSession, work: Path, states: list[Late]) -> Late | 
     late = open_file(states[0].path(work, session.path))
     try:
         holds = holding_state(states, session.stat.st_ino)
-        return None if _is_done(late, held(late), holds) else holds
+        done = _is_done(late, held(late), holds) and not is_rewritten(session, holds, Replaced(late))
+        return None if done else holds
     finally:
         os.close(late)
 
 
-def forget(session: OpenSession, files: Beside) -> None:
-    """Remove everything beside a session, after recover(); late links that may still be needed stay.
+def forget(session: OpenSession, files: Beside) -> list[Path]:
+    """Remove everything beside a session; return the late links that must stay.
 
+    What came late is carried over first. A link stays where lines may still come, or where its file was rewritten.
     The journal is cut to a stub first and removed last, so that a crash in between is tidied up by the next run.
     """
     with failing(session.path):
         _refuse_unless_removable(files)
+        _carry_over_all(session, files.work)
         if (size_of(files.journal) or 0) > FORGOTTEN:
             _shorten(files.journal, FORGOTTEN)
         for path in (files.originals, files.journal, files.missing):
@@ -86,6 +116,13 @@ def forget(session: OpenSession, files: Beside) -> None:
             # What was a secret must not come back when the power fails.
             durable.flush_folder(files.folder)
         tidy(files.work)
+        return kept_links(session, files.work)
+
+
+def kept_links(session: OpenSession, work: Path) -> list[Path]:
+    """Return the late links of a session, and the files that are only named like some."""
+    links = chain.from_iterable(late_links(work, session.path).values())
+    return [*(each.path(work, session.path) for each in links), *foreign_links(work, session.path)]
 
 
 def _refuse_unless_removable(files: Beside) -> None:
@@ -118,12 +155,20 @@ def _forget_stale_states(session: OpenSession, work: Path) -> None:
     Before any temp file is removed: until then no other file can have the inode number of a successor that was not
     put in place.
     """
+    # Killed before the swap, or after the old file was put back.
+    for path in own_links(work, session.path, session.stat.st_ino):
+        durable.remove(path)
     for inode, states in late_links(work, session.path).items():
-        if inode == session.stat.st_ino:
-            # Killed before the swap, or after the old file was put back.
-            forget_links(session, work, inode)
-        elif len(states) > 1:
+        if len(states) > 1:
             forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
+
+
+def _carry_over_all(session: OpenSession, work: Path) -> int:
+    """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
+    _forget_stale_states(session, work)
+    for path in stale_drafts(work, session.path):
+        durable.remove(path)
+    return sum(_carry_over(session, work, inode) for inode in late_links(work, session.path))
 
 
 def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
@@ -136,6 +181,8 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
         # Asked before the size is looked at: an answer NO means that nothing will come any more.
         holding = held(late)
         state = state_of(session, work, late)
+        if is_rewritten(session, state, Replaced(late)):
+            return 0
         tail = missing(session, state, late, whole_lines=holding is not Held.NO)
         if tail:
             drain(session, work, carry(session, work, tail))

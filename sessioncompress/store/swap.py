@@ -11,10 +11,10 @@ from pathlib import Path
 from sessioncompress.errors import NOT_CHANGED, Unsupported
 from sessioncompress.store import durable, reading
 from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import Late, current, late_links
+from sessioncompress.store.late import Late, current, draft_of, late_links
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.metadata import copy_metadata
-from sessioncompress.store.tail import missing
+from sessioncompress.store.tail import Replaced, missing
 
 _TRIES = 3
 """How often to take and flush what was appended before the swap; what comes later is drained after it."""
@@ -23,26 +23,26 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 def put_in_place(
     session: OpenSession, draft: Draft, work: Path, *, states: dict[int, Late] | None = None, newest: int = 0
-) -> int:
-    """Put a checked draft in the session's place; return the descriptor of the old file, which the session keeps.
+) -> Replaced:
+    """Put a checked draft in the session's place; return the old file, whose descriptor the session keeps.
 
     Bytes appended since the session was opened go to the draft's end. `states` are those of earlier late links, by
     inode number, with the draft in place; without them what comes late there goes to its end. `newest`
     (nanoseconds) is a time of change that the new file is to have at least. Raises InUse if the session was changed
     otherwise; then, and with every OSError before the swap, it is not changed.
     """
-    old, inode = session.fd, session.stat.st_ino
+    old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size)
     states = states or states_at_the_end(session, work, draft.size)
-    states[inode] = Late(inode, int(time.time()), taken, draft.size, 0)
-    states = {number: replace(state, successor=os.fstat(draft.fd).st_ino) for number, state in states.items()}
+    states[inode] = Late(inode, int(time.time()), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
+    states = {number: replace(state, successor=draft.inode) for number, state in states.items()}
     new = draft.open_locked()
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.
         # What is taken in between is found in its place by whoever drains the link.
         name_links(session, work, states)
         _take_the_last(session, draft, taken, newest)
-        durable.replace(draft.path, session.path)
+        exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
         # Only the disk tells whether an interrupt came before or after the swap.
         if not draft.is_in_place():
@@ -53,10 +53,29 @@ def put_in_place(
         session.adopt(new)
         raise
     session.adopt(new)
-    draft.close()
+    draft.discard()
     durable.flush_folder(session.path.parent)
     forget_other_links(session, work, states)
     return old
+
+
+def exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
+    """Put the file at `source` in the session's place; `inodes` are its own and that of the file that is there.
+
+    Between the last look at a path and any call that replaces what lies there, another program may put a file of its
+    own there. So the two files change places, and what came out is looked at: a file that nobody expected goes back,
+    and InUse is raised. `source` is then what it was, or what that program has itself replaced since. Where the file
+    system knows no exchange, `source` is gone afterwards, and such a file with it.
+    """
+    inside, expected = inodes
+    while durable.exchange(source, session.path):
+        if (found := source.lstat().st_ino) != expected:
+            inside, expected = found, inside
+        elif inside == inodes[0]:
+            return
+        else:
+            raise session.in_use("another program has put a new file in its place")
+    durable.replace(source, session.path)
 
 
 def link(path: Path, name: Path) -> None:
@@ -111,9 +130,9 @@ def states_at_the_end(session: OpenSession, work: Path, end: int) -> dict[int, L
             try:
                 state = current(found, session.stat.st_ino, session.size)
                 drained = missing(session, state, file, whole_lines=False).start
+                states[inode] = state.moved(file, drained, end)
             finally:
                 os.close(file)
-            states[inode] = replace(state, drained=drained, base=end)
     return states
 
 

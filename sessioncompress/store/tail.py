@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from sessioncompress.store import reading
 from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import Late
+from sessioncompress.store.late import Late, prefix_of
 from sessioncompress.store.lock import OpenSession
+
+
+class Replaced(NamedTuple):
+    """A file that was replaced: a descriptor, and what was known of it when it was last looked at whole."""
+
+    fd: int
+    seen: os.stat_result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +32,24 @@ class Tail:
         return self.end > self.start
 
 
+def is_rewritten(session: OpenSession, state: Late, replaced: Replaced) -> bool:
+    """Tell whether a replaced file was changed otherwise than by lines appended: then none of it is carried over."""
+    found = os.fstat(replaced.fd)
+    if replaced.seen and (found.st_size, found.st_mtime_ns) == (replaced.seen.st_size, replaced.seen.st_mtime_ns):
+        return False
+    if found.st_size < state.drained or prefix_of(replaced.fd, state.drained) != state.prefix:
+        return True
+    return found.st_size > state.drained and session.is_document()
+
+
 def missing(session: OpenSession, state: Late, fd: int, *, whole_lines: bool) -> Tail:
     """Return what came late to a replaced file and is not in the session yet.
 
     Some may be there already, taken after the link was named or by a run that was killed: what the session has at
-    that place counts. `whole_lines` leaves out a last line that may still be being written.
+    that place counts. `whole_lines` leaves out a last line that may still be being written. The file must be one to
+    which lines were appended, see is_rewritten().
     """
-    end = os.fstat(fd).st_size
+    end = max(os.fstat(fd).st_size, state.drained)
     if whole_lines:
         end = _last_line_end(fd, state.drained, end)
     there = _common(fd, state.drained, end, session, state.base)

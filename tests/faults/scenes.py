@@ -26,7 +26,7 @@ from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession
 from tests.runs import EAGER, days_ago, reading_again, turn, write
-from tests.store.tools import disk, in_a_child, left_over
+from tests.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
 NAME = "session.jsonl"
 Fault = Callable[[int, str, tuple[Any, ...]], None]
@@ -104,8 +104,8 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
     missing.note(beside(lost), session_id, time.time() - (MISSING_DAYS + 1) * DAY)
     content = path.read_bytes()
     for gone in (path, lost):
-        for name in ("temp-0123abcd", f"late-1-2-{len(content)}-{len(content)}-5"):
-            (beside(path).work / f"{gone.name}.{name}").write_bytes(content)
+        (beside(path).work / f"{gone.name}.temp-0123abcd").write_bytes(content)
+        late_link(gone, content, carried=len(content))
     lost.unlink()
     return path
 
@@ -148,7 +148,7 @@ class Stage:
     @contextmanager
     def played(self, at: Path) -> Iterator[Path]:
         """Return the session in a fresh copy of the folder, which goes again."""
-        shutil.copytree(self.folder, at)
+        copy_folder(self.folder, at)
         yield at / NAME
         shutil.rmtree(at)
 

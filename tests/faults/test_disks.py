@@ -28,7 +28,7 @@ from tests.faults.scenes import (
     stage,
 )
 from tests.faults.tools import command, run
-from tests.store.tools import disk, everything, in_a_child, left_over
+from tests.store.tools import copy_folder, disk, everything, in_a_child, left_over
 
 _LARGE = Size("larger than the disk", 40, 300)
 _MIB = 1 << 20
@@ -104,7 +104,7 @@ def _image(play: Stage, folder: Path, options: str) -> Iterator[tuple[Path, Path
     subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", image], check=True, capture_output=True)
     _mounted(image, at, options)
     try:
-        shutil.copytree(play.folder, at / "work")
+        copy_folder(play.folder, at / "work")
         subprocess.run(["sync", "-f", at], check=True)
         yield image, at / "work" / NAME
     finally:

@@ -22,6 +22,8 @@ _COMMIT = ("tests/store/test_commit.py",)
 _DRAIN = ("tests/store/test_drain.py",)
 _RECOVER = ("tests/store/test_recover.py",)
 _LOCK = ("tests/store/test_lock.py",)
+_SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
+_PLANTED = ("tests/attacks/test_planted_files.py",)
 _PUT = ("tests/store/test_put.py",)
 
 MUTANTS = (
@@ -262,15 +264,64 @@ MUTANTS = (
         "what comes late is not brought over",
         "store/commit.py",
         "            settle(self._session, self._work, old)\n",
-        "            os.close(os.dup(old))\n",
+        "            os.close(os.dup(old.fd))\n",
         _DRAIN,
     ),
     Mutant(
         "a late link of a killed run is not looked at",
         "store/recover.py",
-        "sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))",
+        "sum(_carry_over(session, work, inode) for inode in late_links(work, session.path))",
         "0",
         _RECOVER,
+    ),
+    Mutant(
+        "a file that comes out in place of the session is not looked at",
+        "store/swap.py",
+        "if (found := source.lstat().st_ino) != expected:",
+        "if (found := expected) != expected:",
+        _SWAP,
+    ),
+    Mutant(
+        "a file that was rewritten as it was replaced is not put back",
+        "store/drain.py",
+        "    if kept_open or rewritten:\n",
+        "    if kept_open:\n",
+        _SWAP,
+    ),
+    Mutant(
+        "lines are added to a document",
+        "store/lock.py",
+        "same and (now.st_size == self.size or not self.is_document())",
+        "same",
+        _SWAP,
+    ),
+    Mutant(
+        "a late link is believed without its seal",
+        "store/late.py",
+        "hmac.compare_digest(seal, _seal(session.name, fields)) and ",
+        "",
+        _PLANTED,
+    ),
+    Mutant(
+        "a late link is believed whatever file it is on",
+        "store/late.py",
+        " and found.st_ino == inode",
+        "",
+        _RECOVER,
+    ),
+    Mutant(
+        "a store from a clone stays open to others",
+        "store/growing.py",
+        "        durable.make_private(fd)\n",
+        "",
+        _PLANTED,
+    ),
+    Mutant(
+        "forget does not finish the run that was killed before",
+        "store/recover.py",
+        "        _refuse_unless_removable(files)\n        _carry_over_all(session, files.work)\n",
+        "        _refuse_unless_removable(files)\n",
+        ("tests/attacks/test_forget_leaves_nothing.py",),
     ),
     Mutant(
         "a session that another program replaced is replaced",

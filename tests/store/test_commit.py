@@ -109,7 +109,7 @@ def test_modes_under_an_open_umask(tmp_path: Path) -> None:
 def test_the_order_of_writes(tmp_path: Path) -> None:
     """Originals and journal are flushed before the swap, links before and after it; this order is the argument."""
     path = make_session(tmp_path)
-    with steps_of(("write", "fsync", "utime", "link", "replace", "unlink")) as steps:
+    with steps_of(("write", "fsync", "utime", "link", "exchange", "replace", "unlink")) as steps:
         compress(path)
     assert steps == [
         f"fsync {tmp_path.name}",
@@ -117,7 +117,7 @@ def test_the_order_of_writes(tmp_path: Path) -> None:
         "fsync .zst", "fsync .sessioncompress",
         "write .refs", "fsync .refs", "fsync .sessioncompress",
         "link session.jsonl", "fsync .sessioncompress",
-        "utime .temp-", "fsync .temp-", "replace .temp-", f"fsync {tmp_path.name}",
+        "utime .temp-", "fsync .temp-", "exchange .temp-", "unlink .temp-", f"fsync {tmp_path.name}",
         "unlink .late-",
     ]  # fmt: skip
 
@@ -130,12 +130,12 @@ def test_the_order_of_taking_back(tmp_path: Path) -> None:
     append(path, SECOND)
 
     def fail(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name == "replace":
+        if name == "exchange":
             raise OSError(errno.EIO, "Input/output error")
 
-    with steps_of(("replace", "truncate"), fail) as steps, pytest.raises(FileFailed):
+    with steps_of(("exchange", "truncate"), fail) as steps, pytest.raises(FileFailed):
         compress(path)
-    assert steps[steps.index("replace .temp-") + 1 :] == ["truncate .refs", "truncate .zst"]
+    assert steps[steps.index("exchange .temp-") + 1 :] == ["truncate .refs", "truncate .zst"]
 
 
 def test_leaving_without_commit(tmp_path: Path) -> None:
@@ -273,10 +273,8 @@ def test_an_interrupt_at_any_call(tmp_path: Path, after: bool) -> None:
 
         def interrupt(found: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
             if found == number:
-                if after and name in ("link", "unlink"):
+                if after and name in ("link", "unlink", "exchange"):
                     getattr(durable.System, name)(*arguments)
-                elif after and name == "replace":
-                    arguments[0].replace(arguments[1])
                 raise KeyboardInterrupt
 
         with disk(interrupt), pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import InUse, SessionCompressError
-from sessioncompress.store import drain, holders
+from sessioncompress.store import drain, durable, holders
 from sessioncompress.store.holders import Held
 from tests.store.test_holders import linux
 from tests.store.tools import (
@@ -29,6 +29,8 @@ from tests.store.tools import (
     make_session,
     restore,
     shortened,
+    swap,
+    without_exchange,
 )
 
 NEW = shortened(OLD)
@@ -42,12 +44,19 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
 
 
+@pytest.fixture(autouse=True, params=["exchange", "replace"])
+def _swapped_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put files in place by an exchange, and as where a file system knows none."""
+    if request.param == "replace":
+        monkeypatch.setattr(durable.System, "exchange", staticmethod(without_exchange))
+
+
 def at_swaps(*actions: Callable[[], object]) -> Callable[[int, str, tuple[Any, ...]], None]:
     """Make a `before` that does something before the first swap, something else before the second, and so on."""
     left = list(actions)
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name == "replace" and left:
+        if name == swap() and left:
             left.pop(0)()
 
     return before
@@ -61,7 +70,7 @@ def after_swap(action: Callable[[], object]) -> Callable[[int, str, tuple[Any, .
         if swapped == [True]:
             swapped.append(True)
             action()
-        if name == "replace" and not swapped:
+        if name == swap() and not swapped:
             swapped.append(True)
 
     return before
@@ -97,12 +106,12 @@ def test_a_writer_that_opened_before_and_writes_after_the_swap(tmp_path: Path) -
     def slowly() -> None:
         opened.append(os.open(path, os.O_WRONLY | os.O_APPEND))
 
-    swap = at_swaps(slowly)
+    swapping = at_swaps(slowly)
     late = after_swap(write)
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         late(number, name, arguments)
-        swap(number, name, arguments)
+        swapping(number, name, arguments)
 
     with disk(before):
         compress(path)
@@ -113,12 +122,12 @@ def test_a_writer_that_opened_before_and_writes_after_the_swap(tmp_path: Path) -
 def test_both_files_grew(tmp_path: Path) -> None:
     """What reached the old file comes before what reached the new one: pi takes the last line for the leaf."""
     path = make_session(tmp_path)
-    swap = at_swaps(lambda: append(path, APPENDED))
+    swapping = at_swaps(lambda: append(path, APPENDED))
     late = after_swap(lambda: append(path, LATER))
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         late(number, name, arguments)
-        swap(number, name, arguments)
+        swapping(number, name, arguments)
 
     with disk(before):
         compress(path)
@@ -153,7 +162,7 @@ def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.M
     path = make_session(tmp_path)
     held: list[int] = []
     inode = path.stat().st_ino
-    swap = at_swaps(lambda: held.append(os.open(path, os.O_WRONLY | os.O_APPEND)))
+    swapping = at_swaps(lambda: held.append(os.open(path, os.O_WRONLY | os.O_APPEND)))
 
     def after() -> None:
         append(path, LATER)
@@ -163,7 +172,7 @@ def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.M
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         late(number, name, arguments)
-        swap(number, name, arguments)
+        swapping(number, name, arguments)
 
     with disk(before), pytest.raises(InUse, match=rf"process {os.getpid()}.*not changed"):
         compress(path)
@@ -236,7 +245,7 @@ def test_errors_while_draining(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     with disk(at_swaps(lambda: append(path, APPENDED))) as seam:
         compress(path)
-    first_swap = seam.calls.index("replace")
+    first_swap = seam.calls.index(swap())
     for number in range(first_swap + 1, len(seam.calls)):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -263,7 +272,7 @@ def test_kills_while_draining(tmp_path: Path) -> None:
     lines = [APPENDED, LATER]
     with disk(at_swaps(*(lambda line=line: append(path, line) for line in lines))) as seam:
         compress(path)
-    first_swap = seam.calls.index("replace")
+    first_swap = seam.calls.index(swap())
     for number in range(first_swap, len(seam.calls)):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -14,7 +14,7 @@ from tests.store.tools import CALLS, disk, failing_at
 
 def test_the_seam_has_every_call() -> None:
     """What a test can make fail is every call that changes the disk."""
-    assert {"open", "write", "truncate", "fsync", "mkdir", "rmdir", "link", "replace", "unlink"} < set(CALLS)
+    assert {"open", "write", "truncate", "fsync", "mkdir", "rmdir", "link", "replace", "exchange", "unlink"} < set(CALLS)
 
 
 def test_create_refuses_what_is_there(tmp_path: Path) -> None:

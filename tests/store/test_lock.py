@@ -18,7 +18,7 @@ from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, Sess
 from sessioncompress.store import lock
 from sessioncompress.store.lock import open_session
 from tests.store.test_holders import holding, linux
-from tests.store.tools import APPENDED, OLD, compress, disk, everything, make_session, shortened
+from tests.store.tools import APPENDED, OLD, compress, disk, everything, late_state, make_session, shortened
 
 
 def refused(path: Path, kind: type[SessionCompressError], *, writing: bool = True, quiet_seconds: float = 0) -> str:
@@ -87,10 +87,10 @@ def test_our_own_late_link_does_not_count(tmp_path: Path) -> None:
     """A run killed just before the swap does not make the session a linked file."""
     path = make_session(tmp_path)
     (tmp_path / ".sessioncompress").mkdir()
-    os.link(path, tmp_path / ".sessioncompress" / "session.jsonl.late-1-2-3-4-5")
+    os.link(path, late_state(path, 3, 4, 5).path(tmp_path / ".sessioncompress", path))
     with open_session(path, writing=True):
         pass
-    os.link(path, tmp_path / ".sessioncompress" / "other.jsonl.late-1-2-3-4-5")
+    os.link(path, late_state(path, 3, 4, 5).path(tmp_path / ".sessioncompress", path.with_name("other.jsonl")))
     refused(path, IsALink)
 
 

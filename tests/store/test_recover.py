@@ -22,6 +22,8 @@ from tests.store.tools import (
     disk,
     everything,
     failing_at,
+    late_link,
+    late_state,
     left_over,
     make_session,
     names_of_descriptors,
@@ -243,13 +245,25 @@ def test_a_killed_drain_is_finished(tmp_path: Path) -> None:
         file.write(APPENDED + b"later\n")
     work = beside(path).work
     work.mkdir()
-    inode, successor = old.stat().st_ino, path.stat().st_ino
-    old.rename(work / f"session.jsonl.late-{inode}-1-{len(OLD)}-{len(NEW)}-{successor}")
-    os.link(next(work.iterdir()), work / f"session.jsonl.late-{inode}-1-{len(OLD + APPENDED)}-{len(NEW)}-1")
+    successor = path.stat().st_ino
+    states = late_state(old, len(OLD), len(NEW), successor), late_state(old, len(OLD + APPENDED), len(NEW), 1)
+    link = old.rename(states[0].path(work, path))
+    os.link(link, states[1].path(work, path))
     assert recovered(path) == len(APPENDED)
     assert path.read_bytes() == NEW + APPENDED + APPENDED + b"later\n"
     assert not work.exists()
     assert recovered(path) == 0
+
+
+def test_a_link_that_names_another_file_now(tmp_path: Path) -> None:
+    """A copy of the folder, or a file put under the name: its lines are not the session's."""
+    path = make_session(tmp_path, NEW)
+    link = late_link(path, OLD + APPENDED, carried=len(OLD))
+    (tmp_path / "copy").write_bytes(link.read_bytes())
+    (tmp_path / "copy").replace(link)
+    assert recovered(path) == 0
+    assert path.read_bytes() == NEW
+    assert link.exists()
 
 
 def test_forget(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import Late, current, late_links
+from sessioncompress.store.late import current, late_links
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.tail import missing, write_with_tail
+from tests.store.tools import late_state
 
 CASES = {
     "nothing came": (b"old\n", b"", b"new\n", b"", b"new\n"),
@@ -35,7 +36,7 @@ def test_cases(tmp_path: Path, old: bytes, late: bytes, new: bytes, reached: byt
     (tmp_path / "late").write_bytes(old + late)
     fd = os.open(tmp_path / "late", os.O_RDONLY)
     with open_session(path, writing=True) as session:
-        tail = missing(session, Late(0, 0, len(old), len(new), 0), fd, whole_lines=False)
+        tail = missing(session, late_state(tmp_path / "late", len(old), len(new), 0), fd, whole_lines=False)
         draft = Draft(tmp_path, path)
         behind = write_with_tail(draft, session, tail)
         draft.check()
@@ -52,18 +53,18 @@ def test_a_line_that_may_still_be_written_waits(tmp_path: Path) -> None:
     (tmp_path / "late").write_bytes(b"old\nwhole\nha")
     fd = os.open(tmp_path / "late", os.O_RDONLY)
     with open_session(path, writing=True) as session:
-        tail = missing(session, Late(0, 0, 4, 4, 0), fd, whole_lines=True)
+        tail = missing(session, late_state(tmp_path / "late", 4, 4, 0), fd, whole_lines=True)
         assert (tail.start, tail.end) == (4, 10)
-        assert not missing(session, Late(0, 0, 10, 4, 0), fd, whole_lines=True)
+        assert not missing(session, late_state(tmp_path / "late", 10, 4, 0), fd, whole_lines=True)
     os.close(fd)
 
 
 def test_names_keep_states(tmp_path: Path) -> None:
     """A state survives in the name of its link; the one for the session's inode holds, at most to its end."""
     path = tmp_path / "s[1].jsonl"
-    path.write_bytes(b"")
+    path.write_bytes(b"x" * 20)
     inode = path.stat().st_ino
-    states = [Late(inode, 1, 10, 20, 77), Late(inode, 1, 15, 30, 88)]
+    states = sorted([late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(tmp_path, path))
     for state in states:
         os.link(path, state.path(tmp_path, path))
     (tmp_path / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")

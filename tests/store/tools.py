@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import pytest
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths, beside
 from sessioncompress.store.commit import Committed, Rewrite
+from sessioncompress.store.late import NO_DRAFT, Late, prefix_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.recover import recover
@@ -111,6 +113,47 @@ def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
             else line
             for line in lines
         ]
+
+
+def late_state(path: Path, drained: int, base: int, successor: int, *, since: int = 1, draft: str = NO_DRAFT) -> Late:
+    """Return the state of a file as a late link."""
+    with path.open("rb") as file:
+        return Late(path.stat().st_ino, since, drained, base, successor, draft, prefix_of(file.fileno(), drained))
+
+
+def late_link(session: Path, content: bytes, *, carried: int, successor: int | None = None) -> Path:
+    """Put a file where a killed run left one that it had replaced; so many bytes of it the session has."""
+    work = beside(session).work
+    work.mkdir(mode=0o700, exist_ok=True)
+    file = work / "replaced"
+    file.write_bytes(content)
+    there = path_inode(session) if successor is None else successor
+    size = session.stat().st_size if session.exists() else carried
+    return file.rename(late_state(file, carried, size, there).path(work, session))
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder as it would be had all of it happened there: late links are named for the copies."""
+    shutil.copytree(source, target)
+    for link in target.rglob("*.late-*"):
+        name, _, fields = link.name.partition(".late-")
+        late_link(link.parent.parent / name, link.read_bytes(), carried=int(fields.split("-")[2]))
+        link.unlink()
+
+
+def path_inode(path: Path) -> int:
+    """Return a file's inode number; 0 where there is none."""
+    return path.stat().st_ino if path.exists() else 0
+
+
+def without_exchange(one: object, other: object) -> None:
+    """Stand in for the exchange of two files where there is none."""
+    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
+def swap() -> str:
+    """Return the call that puts a new file in a session's place."""
+    return "replace" if durable.System.exchange is without_exchange else "exchange"
 
 
 @contextmanager

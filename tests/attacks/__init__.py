@@ -1,0 +1,1 @@
+"""Attacks that once worked, each as a user would meet it."""

@@ -1,0 +1,92 @@
+"""A secret that is forgotten is gone: whatever killed the run before, and wherever the store was put."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress.cli import main
+from sessioncompress.compress import compress_session
+from sessioncompress.policy import PRESETS
+from tests.runs import fixture
+from tests.store.tools import disk, in_a_child
+
+SECRET = b"SECRETZZ"
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    """Run a command as a user does; return its exit code and all it printed."""
+    done = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def session_with_a_secret(folder: Path) -> Path:
+    """Write a session in whose results a secret stands."""
+    path = folder / "s.jsonl"
+    path.write_bytes(fixture("pi-anthropic.jsonl").replace(b"tidewatch", SECRET))
+    path.chmod(0o644)
+    return path
+
+
+def killed_at_its_first(call: str, path: Path) -> None:
+    """Compress a session in a child that is killed before it makes a call of that name."""
+
+    def kill(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del number, arguments
+        if name == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def work() -> None:
+        with disk(kill):
+            compress_session(path, PRESETS["archive"])
+
+    assert in_a_child(work) == signal.SIGKILL
+
+
+@pytest.mark.parametrize("call", ["unlink", "chmod", "utime", "link", "fsync"])
+def test_after_a_killed_run(tmp_path: Path, call: str) -> None:
+    """The replaced file has a name of its own until the run ends: forget finishes that run first."""
+    path = session_with_a_secret(tmp_path)
+    killed_at_its_first(call, path)
+    code, said = run("forget", "--yes", path)
+    assert code == 0, said
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file() and each != path] == []
+
+
+def test_a_link_that_must_stay_is_named(tmp_path: Path) -> None:
+    """A program still writes to the replaced file: its lines must not go, and the user must not think that they did."""
+    path = session_with_a_secret(tmp_path)
+    killed_at_its_first("unlink", path)
+    (link,) = tmp_path.rglob("*.late-*")
+    with link.open("ab"):
+        code, said = run("forget", "--yes", path)
+        assert code == 4
+        assert "kept 1 late link" in said
+        assert link.exists()
+    assert run("forget", "--yes", path)[0] == 0
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file() and each != path] == []
+
+
+def test_without_the_folder_that_the_store_is_in(tmp_path: Path) -> None:
+    """The session's markers tell that there is a store: forget does not say that nothing lies there."""
+    path = session_with_a_secret(tmp_path)
+    run("compress", "--preset", "archive", "--backup-dir", tmp_path / "backup", path)
+    code, said = run("forget", "--yes", path)
+    assert code == 4
+    assert "--backup-dir" in said
+    assert "nothing lies beside it" not in said
+    assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
+    assert not list((tmp_path / "backup").glob("*.zst"))
+
+
+def test_a_session_without_markers(tmp_path: Path) -> None:
+    """Where nothing was ever compressed there is nothing to forget."""
+    path = session_with_a_secret(tmp_path)
+    code, said = run("forget", "--yes", path)
+    assert code == 0
+    assert "nothing lies beside it" in said
