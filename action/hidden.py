@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sessioncompress.config import policy_for
 from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed
+from sessioncompress.sources import Policies
 from sessioncompress.staging import altered
 from sessioncompress.store.beside import FOLDER, JOURNAL, beside
 
@@ -60,8 +60,10 @@ def _altered_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
 def _beside_sessions(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, list[str]]:
     """Return by their folders where a run puts the originals of each session, and the journal that tells of them."""
     found: defaultdict[Path, list[str]] = defaultdict(list)
+    # What is ignored the command says.
+    policies = Policies(Path(config) if config else None, preset or None, warn=lambda _: None)
     for path in (each.path for each in discover(map(Path, paths))):
-        if not policy_for(path, Path(config) if config else None, preset or None).backup_dir:
+        if not policies.of(path).backup_dir:
             files = beside(path)
             found[path.parent] += [f"{FOLDER}/{file.name}" for file in (files.originals, files.journal)]
     return found

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sessioncompress.audit import verify_session
     from sessioncompress.budget import budget_session
     from sessioncompress.compress import compress_session
-    from sessioncompress.config import policy_for
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.forget import forget_session
     from sessioncompress.inspect import inspect_session
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from sessioncompress.policy import PRESETS, Policy, ProtectMode
     from sessioncompress.restore import restore_session
     from sessioncompress.sections import Budget, Limits, Placeholder, Prune, Rule
+    from sessioncompress.sources import policy_for
     from sessioncompress.stats import (
         BudgetStats,
         CompressionStats,
@@ -54,7 +54,7 @@ _HOMES = {
     "compress_session": "compress",
     "forget_session": "forget",
     "inspect_session": "inspect",
-    "policy_for": "config",
+    "policy_for": "sources",
     "restore_session": "restore",
     "show": "lookup",
     "verify_session": "audit",

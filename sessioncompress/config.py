@@ -1,8 +1,8 @@
-"""compression.json to a Policy: where it is looked for, what it may say, and errors that name the nearest key."""
+"""What a policy file says, as a Policy: its section, its keys, and errors that name the nearest key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,68 +11,77 @@ from typing import Any, TypeVar
 import orjson
 
 from sessioncompress.errors import UsageError
-from sessioncompress.find import SECTION, policy_file
-from sessioncompress.keys import ALL, KEYS, OF_PRESETS, Keys
-from sessioncompress.policy import BALANCED, Policy, preset_of
+from sessioncompress.keys import ALL, KEYS, OF_PRESETS, SECTION, Key, Keys
+from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.printable import utf8
 from sessioncompress.sections import MODEL_KEYS, Budget, Limits, Prune
 
 Held = TypeVar("Held", Policy, Prune, Budget)
 
+Counts = Callable[[str, Key, Any], bool]
+"""Says of a key, by its dotted name, whether a value counts; raises UsageError where it must not be there."""
+
 _LONGEST_SHOWN = 80
+_NO_PRESET = "; a preset is chosen with --preset"
 
 
-def policy_for(session: Path, config: Path | None, preset: str | None) -> Policy:
-    """Return the policy for a session: the named file, else the nearest one above the session, else the preset.
-
-    A preset is the base that the file's keys change. Raises UsageError.
-    """
-    base = preset_of(preset)
-    file = config or policy_file(session)
-    return load(file, base) if file else base
-
-
-def load(file: Path, base: Policy = BALANCED) -> Policy:
-    """Return the base with what the file's section `session` says. Raises UsageError."""
+def parsed(data: bytes, file: Path) -> Any:
+    """Return what a policy file holds. Raises UsageError."""
     try:
-        document = orjson.loads(file.read_bytes())
-    except OSError as error:
-        raise _error(f"the policy cannot be read: {error.strerror}", file) from error
+        return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise _error(f"the policy is no JSON: {error}", file) from error
-    if not isinstance(document, dict) or not isinstance(document.get(SECTION), dict):
-        raise _error(f'the policy has no object "{SECTION}"', file)
-    return from_mapping(document[SECTION], base, file)
 
 
-def from_mapping(section: Mapping[str, Any], base: Policy, file: Path) -> Policy:
+def section_of(document: Any, file: Path) -> Mapping[str, Any] | None:
+    """Return our section of a document, None where it has none. Raises UsageError."""
+    if not isinstance(document, dict):
+        return None
+    if any(key.lower() == "preset" for key in document):
+        raise _error(f'the policy has a key "preset"{_NO_PRESET}', file)
+    if SECTION not in document:
+        return None
+    if not isinstance(document[SECTION], dict):
+        raise no_section(file)
+    section: dict[str, Any] = document[SECTION]
+    return section
+
+
+def no_section(file: Path, beside: str = "") -> UsageError:
+    """Make the error for a file that is ours and has no section; `beside` says what else is wrong there."""
+    return _error(f'the policy has no object "{SECTION}"' + (f"; {beside}" if beside else ""), file)
+
+
+def from_mapping(section: Mapping[str, Any], base: Policy, file: Path, counts: Counts) -> Policy:
     """Return the base with the section's keys. Raises UsageError, naming the file, the key and the nearest one."""
-    return _with(base, section, ALL, file)
+    return _with(base, section, ALL, file, counts)
 
 
-def _with(base: Held, section: Any, keys: Keys, file: Path) -> Held:
-    """Return the policy, or a section of it, with what a file says."""
+def _with(base: Held, section: Any, keys: Keys, file: Path, counts: Counts) -> Held:
+    """Return the policy, or a section of it, with what counts of what a file says."""
     if not isinstance(section, dict):
         raise _error(f'the policy\'s "{keys.name}" is {_written(section)}, but must be an object', file)
     changes: dict[str, Any] = {}
     for key, value in section.items():
         if key not in keys.fields:
-            raise _error(f'the policy has an unknown key "{keys.name}.{key}"{_hint(key, keys)}', file)
-        name = keys.fields[key]
+            shown = key[:_LONGEST_SHOWN]
+            raise _error(f'the policy has an unknown key "{keys.name}.{shown}"{_hint(shown, keys)}', file)
+        name, field = f"{keys.name}.{key}", keys.fields[key].field
         try:
             inner = keys.inner.get(key)
-            changes[name] = keys.checks[name](
-                value if inner is None else _with(getattr(base, name), value, inner, file)
+            held = keys.checks[field](
+                value if inner is None else _with(getattr(base, field), value, inner, file, counts)
             )
         except ValueError as error:
-            what = f'the policy\'s "{keys.name}.{key}" is {_written(value)}, but must be {error}'
-            raise _error(what, file) from None
+            raise _error(f'the policy\'s "{name}" is {_written(value)}, but must be {error}', file) from None
+        if counts(name, keys.fields[key], held):
+            changes[field] = held
     return replace(base, **changes)
 
 
 def _hint(key: str, keys: Keys) -> str:
     if key.lower() == "preset":
-        return "; a preset is chosen with --preset"
+        return _NO_PRESET
     section, dot, inner = key.partition(".")
     if dot and section in keys.inner:
         return f'; write "{section}": {{"{inner}": ...}}'
@@ -89,14 +98,8 @@ def _hint(key: str, keys: Keys) -> str:
     return f'; did you mean "{places[near[0]]}"?' if near else ""
 
 
-def misplaced(file: Path) -> str:
+def misplaced(document: Any) -> str:
     """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
-    try:
-        document = orjson.loads(file.read_bytes())
-    except OSError:
-        return ""
-    except orjson.JSONDecodeError as error:
-        return f"nothing of it is heeded, since it is no JSON: {error}"
     keys = [key for key in document if key in KEYS or _is_meant(key)] if isinstance(document, dict) else []
     named = ", ".join(f'"{key}"' for key in keys)
     return (
@@ -114,7 +117,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 
 def _mapping(held: Any, keys: Keys) -> dict[str, Any]:
-    values = {key: getattr(held, name) for key, name in keys.fields.items()}
+    values = {key: getattr(held, each.field) for key, each in keys.fields.items()}
     return {
         key: _mapping(value, keys.inner[key]) if key in keys.inner else _plain(value) for key, value in values.items()
     }

@@ -1,61 +1,88 @@
-"""The keys of compression.json: which field of the policy each sets, and how its value is checked."""
+"""The keys of compression.json: which field each sets, how its value is checked, and who may set it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
 
 from sessioncompress.checks import Checks
-from sessioncompress.find import SECTION
 from sessioncompress.policy import CHECKS
 from sessioncompress.sections import BUDGET_CHECKS, PRUNE_CHECKS
 
-KEYS: Mapping[str, str] = {
-    "enabled": "enabled",
-    "sizeThresholdKB": "size_threshold_kb",
-    "everyTurns": "every_turns",
-    "turnThresholdBeforeCompress": "turn_threshold_before_compress",
-    "protectMode": "protect_mode",
-    "protectTokens": "protect_tokens",
-    "protectTools": "protect_tools",
-    "toolCallMaxBytes": "tool_call_max_bytes",
-    "toolResultMaxBytes": "tool_result_max_bytes",
-    "minSavedKB": "min_saved_kb",
-    "stripThinking": "strip_thinking",
-    "eliminateRedundancy": "eliminate_redundancy",
-    "keepBackup": "keep_backup",
-    "backupDir": "backup_dir",
-    "commitOriginals": "commit_originals",
-    "quietSeconds": "quiet_seconds",
-    "idleSeconds": "idle_seconds",
-    "logFile": "log_file",
-    "prune": "prune",
-    "budget": "budget",
-}
-"""Every key of the section, and the field of the policy that it sets."""
+SECTION = "session"
 
-PRUNE_KEYS: Mapping[str, str] = {
-    "enabled": "enabled",
-    "pruneMinimum": "prune_minimum",
-    "pruneProtect": "prune_protect",
-    "protectTools": "protect_tools",
-    "preserveRecentMessages": "preserve_recent_messages",
-    "placeholder": "placeholder",
+
+class Near(Enum):
+    """What a key may say in a file found near a session, which is data from whoever made that folder."""
+
+    FREE = auto()
+    """Anything: it chooses how much is compressed, and writes, runs and throws away nothing."""
+    INSIDE = auto()
+    """A folder inside the one that the file governs; of others as NEVER."""
+    NEVER = auto()
+    """Nothing but the default, which then changes nothing."""
+
+
+class Key(NamedTuple):
+    """The field of the policy that a key sets, and what it may say near a session.
+
+    Where that is not anything: the option that says the same, and what the key would do, as an error words it.
+    """
+
+    field: str
+    near: Near
+    option: str = ""
+    harm: str = ""
+
+
+KEYS: Mapping[str, Key] = {
+    "enabled": Key("enabled", Near.FREE),
+    "sizeThresholdKB": Key("size_threshold_kb", Near.FREE),
+    "everyTurns": Key("every_turns", Near.FREE),
+    "turnThresholdBeforeCompress": Key("turn_threshold_before_compress", Near.FREE),
+    "protectMode": Key("protect_mode", Near.FREE),
+    "protectTokens": Key("protect_tokens", Near.FREE),
+    "protectTools": Key("protect_tools", Near.FREE),
+    "toolCallMaxBytes": Key("tool_call_max_bytes", Near.FREE),
+    "toolResultMaxBytes": Key("tool_result_max_bytes", Near.FREE),
+    "minSavedKB": Key("min_saved_kb", Near.FREE),
+    "stripThinking": Key("strip_thinking", Near.FREE),
+    "eliminateRedundancy": Key("eliminate_redundancy", Near.FREE),
+    "keepBackup": Key("keep_backup", Near.NEVER, "--no-backup", "throws originals away"),
+    "backupDir": Key("backup_dir", Near.INSIDE, "--backup-dir", "puts originals outside that file's folder"),
+    "commitOriginals": Key("commit_originals", Near.FREE),
+    "quietSeconds": Key("quiet_seconds", Near.FREE),
+    "idleSeconds": Key("idle_seconds", Near.FREE),
+    "logFile": Key("log_file", Near.NEVER, "--log", "names a file that is written to"),
+    "prune": Key("prune", Near.FREE),
+    "budget": Key("budget", Near.FREE),
+}
+"""Every key of the section. `commitOriginals` lets git see no more than the session said in the same folder."""
+
+PRUNE_KEYS: Mapping[str, Key] = {
+    "enabled": Key("enabled", Near.FREE),
+    "pruneMinimum": Key("prune_minimum", Near.FREE),
+    "pruneProtect": Key("prune_protect", Near.FREE),
+    "protectTools": Key("protect_tools", Near.FREE),
+    "preserveRecentMessages": Key("preserve_recent_messages", Near.FREE),
+    "placeholder": Key("placeholder", Near.FREE),
 }
 
-BUDGET_KEYS: Mapping[str, str] = {
-    "rule": "rule",
-    "reservedOutputTokens": "reserved_output_tokens",
-    "reservePercent": "reserve_percent",
-    "reserveTokens": "reserve_tokens",
-    "thresholdPercent": "threshold_percent",
-    "thresholdTokens": "threshold_tokens",
-    "targetTokens": "target_tokens",
-    "actTokens": "act_tokens",
-    "actMessages": "act_messages",
-    "actSeconds": "act_seconds",
-    "safetyPercent": "safety_percent",
-    "models": "models",
+BUDGET_KEYS: Mapping[str, Key] = {
+    "rule": Key("rule", Near.FREE),
+    "reservedOutputTokens": Key("reserved_output_tokens", Near.FREE),
+    "reservePercent": Key("reserve_percent", Near.FREE),
+    "reserveTokens": Key("reserve_tokens", Near.FREE),
+    "thresholdPercent": Key("threshold_percent", Near.FREE),
+    "thresholdTokens": Key("threshold_tokens", Near.FREE),
+    "targetTokens": Key("target_tokens", Near.FREE),
+    "actTokens": Key("act_tokens", Near.FREE),
+    "actMessages": Key("act_messages", Near.FREE),
+    "actSeconds": Key("act_seconds", Near.FREE),
+    "safetyPercent": Key("safety_percent", Near.FREE),
+    "models": Key("models", Near.FREE),
 }
 
 
@@ -64,7 +91,7 @@ class Keys:
     """The keys of one section: the field that each sets, and how its value is checked; `name` is the section's."""
 
     name: str
-    fields: Mapping[str, str]
+    fields: Mapping[str, Key]
     checks: Checks
     inner: Mapping[str, Keys]
 

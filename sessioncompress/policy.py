@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from reprlib import repr as shortened
@@ -167,7 +168,7 @@ _OPTIONS = {
 }
 
 
-def with_options(policy: Policy, options: dict[str, Any]) -> Policy:
+def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     """Return the policy with what the command line says; options that were not given (None) change nothing.
 
     A folder on the command line counts from the working folder, one in a policy from the session's.

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.find import policy_files
 from sessioncompress.gate import not_due
-from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.printable import printable
+from sessioncompress.sources import Policies
 from sessioncompress.words import file_line, files_line
 
 
@@ -25,31 +24,19 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     if sys.stdout is None:
         # Whoever began us closed it, and click knows what to do then.
         return False
+    warnings: list[str] = []
+    policies = Policies(warn=warnings.append)
     lines = []
     statuses: dict[str, int] = {}
     for path in dict.fromkeys(map(Path, names)):
         try:
-            policy = _policy(path)
-            said = None if policy is None else not_due(path, policy, force=False)
+            said = not_due(path, policies.of(path), force=False)
         except (SessionCompressError, OSError, ValueError):
             return False
-        if said is None:
+        if said is None or warnings:
             return False
         status, reason = said
         statuses[status] = statuses.get(status, 0) + 1
         lines.append(file_line(printable(str(path)), status, reason))
     sys.stdout.write("\n".join([*lines, files_line(len(lines), statuses), ""]))
     return True
-
-
-def _policy(session: Path) -> Policy | None:
-    """Return the policy of a session; None where something in its files is to be warned of."""
-    for file, ours in policy_files(session):
-        # Imported here because most sessions have no such file above them.
-        from sessioncompress.config import load, misplaced
-
-        if misplaced(file):
-            return None
-        if ours:
-            return load(file)
-    return BALANCED

@@ -1027,8 +1027,8 @@ def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
     file.write_text('{"Session": {}}')
     result = run("stats", "--config", file, session)
     assert result.exit_code == 2
-    assert 'p.json: "Session" is not heeded' in result.stderr
-    assert 'p.json: the policy has no object "session". No session is changed.' in result.stderr
+    assert 'p.json: the policy has no object "session"; "Session" is not heeded: ' in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", '{"sessions": {}}', "[1]"])
@@ -1040,13 +1040,16 @@ def test_a_file_without_misplaced_keys_is_not_warned_of(session: Path, text: str
 
 
 @pytest.mark.parametrize("text", ["", "{", "{'enabled': false}"])
-def test_a_file_that_is_no_json_is_warned_of(session: Path, text: str) -> None:
-    """It may be another tool's, but somebody may rely on it."""
+def test_a_file_that_is_no_json_is_an_error(session: Path, text: str) -> None:
+    """It may be another tool's, but somebody may rely on it; one line says so, and nothing is done."""
     file = session.parent / "compression.json"
     file.write_text(text)
+    before = snapshot(session)
     result = run("compress", session)
-    assert result.exit_code == 0
-    assert result.stderr.startswith(f"warning: {file}: nothing of it is heeded, since it is no JSON: ")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{file}: the policy is no JSON: ")
+    assert result.stderr.count("\n") == 1
+    assert snapshot(session) == before
 
 
 # Names

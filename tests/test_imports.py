@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         "one reading, one writing",
         frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "staging", "whole"}),
     ),
+    ("which policy counts", frozenset({"sources"})),
     ("the policy from its file, and where it puts things", frozenset({"config", "places"})),
     ("the keys of that file", frozenset({"keys"})),
     (
@@ -56,7 +57,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("one document's messages", frozenset({"documents"})),
     ("bytes and texts", frozenset({"splice", "marker", "jsonl", "references", "pairs", "turns", "spans"})),
     ("a session's lines, and what in them is ours", frozenset({"lines", "ours"})),
-    ("values and words", frozenset({"model", "models", "policy", "stats", "find", "homes", "usage"})),
+    ("values and words", frozenset({"model", "models", "policy", "stats", "homes", "usage"})),
     ("the policy's sections", frozenset({"sections"})),
     ("what a value of the policy may be", frozenset({"checks"})),
     ("the folder for what belongs to a user", frozenset({"state"})),

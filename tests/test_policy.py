@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import config
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import KEYS
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
+from sessioncompress.sources import policy_for
 from tests.test_config import BAD, GOOD
 
 FIELDS = [each.name for each in fields(Policy)]
@@ -20,7 +20,7 @@ FIELDS = [each.name for each in fields(Policy)]
 @pytest.mark.parametrize(("key", "value", "expected"), GOOD)
 def test_what_a_file_may_say_a_program_may_say(key: str, value: Any, expected: Any) -> None:
     """It is held in the type of the field."""
-    held = getattr(Policy(**{KEYS[key]: value}), KEYS[key])
+    held = getattr(Policy(**{KEYS[key].field: value}), KEYS[key].field)
     assert held == expected
     assert type(held) is type(expected)
 
@@ -29,13 +29,13 @@ def test_what_a_file_may_say_a_program_may_say(key: str, value: Any, expected: A
 def test_what_a_file_may_not_say_a_program_may_not_say(key: str, value: Any, must_be: str) -> None:
     """The error is ours, and names the field, the value and what it must be."""
     with pytest.raises(UsageError) as caught:
-        Policy(**{KEYS[key]: value})
+        Policy(**{KEYS[key].field: value})
     said = str(caught.value)
-    assert said.startswith(f"the policy's {KEYS[key]} is ")
+    assert said.startswith(f"the policy's {KEYS[key].field} is ")
     assert must_be in said
     assert said.endswith("No session is changed. Correct the policy.")
     with pytest.raises(UsageError):
-        replace(BALANCED, **{KEYS[key]: value})
+        replace(BALANCED, **{KEYS[key].field: value})
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -64,8 +64,8 @@ def test_a_mode_and_a_folder_as_programs_write_them() -> None:
 def test_a_preset_that_there_is_not(tmp_path: Path) -> None:
     """The error is ours, and names those that there are."""
     with pytest.raises(UsageError) as caught:
-        config.policy_for(tmp_path / "s.jsonl", None, "cheap")
+        policy_for(tmp_path / "s.jsonl", None, "cheap")
     said = "there is no preset 'cheap'. No session is changed. Presets are balanced, low-cost, high-quality, archive."
     assert str(caught.value) == said
     for name, preset in PRESETS.items():
-        assert config.policy_for(tmp_path / "s.jsonl", None, name) == preset
+        assert policy_for(tmp_path / "s.jsonl", None, name) == preset

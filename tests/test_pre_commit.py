@@ -161,8 +161,8 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     done = run(*check, NAME)
     assert done.exit_code == 5
     assert "bytes are missing" in done.stderr
-    (repository.folder / "compression.json").write_text('{"session": {"keepBackup": false}}')
-    assert run(*check, NAME).exit_code == 5
+    (repository.folder / "mine.json").write_text('{"session": {"keepBackup": false}}')
+    assert run(*check, "--config", "mine.json", NAME).exit_code == 5
 
 
 def test_originals_are_staged_where_the_policy_says_so(repository: Repository) -> None:

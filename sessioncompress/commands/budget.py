@@ -18,7 +18,7 @@ from sessioncompress.commands.options import (
     PRESET,
     RULE,
     errors_end_it,
-    policy_for,
+    policies_of,
 )
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
@@ -50,9 +50,10 @@ def budget(
     from sessioncompress import archive, budget_report
     from sessioncompress.budget import budget_session
 
+    policies = policies_of(config, preset, {"backup_dir": backup_dir, "rule": rule})
+
     def work(path: Path) -> BudgetStats:
-        policy = policy_for(path, config, preset, {"backup_dir": backup_dir, "rule": rule})
-        return replace(budget_session(path, policy, form=form), path=str(path))
+        return replace(budget_session(path, policies.of(path), form=form), path=str(path))
 
     done = for_each(paths, work)
     if as_json:

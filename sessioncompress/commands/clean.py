@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, DAYS, JSON, THEIR_FOLDER, amount, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, DAYS, JSON, THEIR_FOLDER, amount, errors_end_it, policies_of
 from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
@@ -53,9 +53,8 @@ def clean(
     from sessioncompress.decide import Limits
     from sessioncompress.discover import Found
 
-    planned = plan_clean(
-        paths, lambda path: policy_for(path, config, None, {"backup_dir": backup_dir}), Limits(older_than, max_size)
-    )
+    policies = policies_of(config, None, {"backup_dir": backup_dir})
+    planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
     decisions = {each.holding.session: each for each in planned.decisions}
     found = chain(planned.unread, (Found(path, named=True) for path in decisions))
     done: list[CleanStats] = []

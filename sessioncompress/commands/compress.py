@@ -23,8 +23,9 @@ from sessioncompress.commands.options import (
     PRESET,
     PROJECT,
     RULE,
-    Policies,
+    all_governed,
     errors_end_it,
+    policies_of,
     show_originals,
 )
 from sessioncompress.commands.output import cut_short, echo_json, tell_of_opencode
@@ -106,7 +107,7 @@ def compress(
 
     selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
-    policies = Policies(config, preset, overrides)
+    policies = policies_of(config, preset, overrides)
 
     def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
@@ -121,7 +122,7 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = archive.Archive(selected, prepare, jobs)
+    run = archive.Archive(all_governed(selected, policies), prepare, jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, all_governed, errors_end_it, policies_of
 from sessioncompress.commands.output import confirmed, echo_total, for_all
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.policy import Policy
     from sessioncompress.stats import ForgetStats
 
 
@@ -35,11 +34,10 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     from sessioncompress.report import at_stake, kb, links_kept
     from sessioncompress.store.beside import FOLDER
 
-    def policy_of(path: Path) -> Policy:
-        return policy_for(path, config, None, {"backup_dir": backup_dir})
+    policies = policies_of(config, None, {"backup_dir": backup_dir})
 
     def work(path: Path) -> tuple[str, ForgetStats]:
-        policy = policy_of(path)
+        policy = policies.of(path)
         would = forget_session(path, policy, dry_run=True)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
@@ -52,8 +50,8 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         click.echo(f"{name}: deleted {at_stake(done, done=True)}")
         return "deleted", done
 
-    gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policy_of))
-    done = for_all(chain(discover(paths), gone), lambda found: work(found.path))
+    gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policies.of))
+    done = for_all(all_governed(chain(discover(paths), gone), policies), lambda found: work(found.path))
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
     elsewhere = any(stats.markers for _, stats in done.results)
     if kept := sum(stats.links_kept for _, stats in done.results):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
@@ -13,10 +13,11 @@ import click
 
 from sessioncompress import interrupt
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.find import policy_files
 from sessioncompress.printable import printable
+from sessioncompress.sources import Policies
 
 if TYPE_CHECKING:
+    from sessioncompress.discover import Found
     from sessioncompress.policy import Policy
 
 P = ParamSpec("P")
@@ -69,7 +70,7 @@ FILES = click.argument("files", nargs=-1, type=_Existing(path_type=Path, exists=
 CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Policy file; else the nearest compression.json beside or above the session.",
+    help="Policy file of yours, which may say anything; else the nearest compression.json beside or above the session.",
 )
 PRESET = click.option(
     "--preset",
@@ -143,34 +144,24 @@ def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def policy_for(path: Path, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> Policy:
-    """Return the policy for a session: file and preset, then what the command line says."""
-    from sessioncompress.policy import preset_of, with_options
+def policies_of(config: Path | None, preset: str | None, overrides: Mapping[str, Any]) -> Policies:
+    """Return the policies of a command's sessions; what is ignored of their files is said on stderr."""
 
-    base = preset_of(preset)
-    for file, ours in [(config, True)] if config else policy_files(path):
-        _warn_of(file)
-        if ours:
-            from sessioncompress.config import load
+    def warn(said: str) -> None:
+        click.echo(printable(f"warning: {said}"), err=True)
 
-            base = load(file, base)
-            break
-    return with_options(base, overrides)
+    return Policies(config, preset, overrides, warn=warn)
 
 
-class Policies:
-    """The policies of many sessions: each folder is looked at once."""
+def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
+    """Return the files once the policy of each is known: one that is wrong ends a command with nothing done.
 
-    def __init__(self, config: Path | None, preset: str | None, overrides: dict[str, Any]) -> None:
-        self._known: dict[Path, Policy] = {}
-        self._asked = (config, preset, overrides)
-
-    def of(self, path: Path) -> Policy:
-        """Return the policy for a session. Raises UsageError."""
-        folder = path.parent
-        if folder not in self._known:
-            self._known[folder] = policy_for(path, *self._asked)
-        return self._known[folder]
+    Raises UsageError.
+    """
+    listed = list(found)
+    for each in listed:
+        policies.of(each.path)
+    return listed
 
 
 def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
@@ -184,15 +175,3 @@ def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
     from sessioncompress.store.folder import show_to_git
 
     show_to_git(beside_of(path, policy).folder)
-
-
-def _warn_of(file: Path) -> None:
-    """Say once what of a policy file nothing heeds."""
-    warned = click.get_current_context().meta.setdefault(__name__, set())
-    if file in warned:
-        return
-    warned.add(file)
-    from sessioncompress.config import misplaced
-
-    if said := misplaced(file):
-        click.echo(printable(f"warning: {file}: {said}"), err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FILES, PRESET, Policies, errors_end_it, show_originals
+from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policies_of, show_originals
 from sessioncompress.places import beside_of
 from sessioncompress.printable import printable
 
@@ -35,7 +35,7 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
     from sessioncompress import archive, discover, gate, staging
 
     # All before any: a policy that is wrong ends it with nothing done.
-    known = Policies(config, preset, {})
+    known = policies_of(config, preset, {})
     policies = {found: known.of(found.path) for found in discover.handed(files)}
 
     aside = staging.put_aside()

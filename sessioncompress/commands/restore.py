@@ -17,8 +17,9 @@ from sessioncompress.commands.options import (
     JOBS,
     PATHS,
     THEIR_FOLDER,
-    Policies,
+    all_governed,
     errors_end_it,
+    policies_of,
 )
 from sessioncompress.commands.output import at_once, echo_total
 from sessioncompress.printable import printable
@@ -62,7 +63,7 @@ def restore(
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
-    policies = Policies(config, None, {"backup_dir": backup_dir})
+    policies = policies_of(config, None, {"backup_dir": backup_dir})
 
     def prepare(found: Found) -> Callable[[], RestoreStats]:
         policy, path = policies.of(found.path), found.path
@@ -77,7 +78,7 @@ def restore(
         else:
             click.echo(f"{name}: unchanged: {done.reason}")
 
-    done = at_once(discover(paths, Globs(include, exclude)), jobs, prepare, say)
+    done = at_once(all_governed(discover(paths, Globs(include, exclude)), policies), jobs, prepare, say)
     restored = [each for each in done.results if each.lines_restored]
     before, after, lines = (
         sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")

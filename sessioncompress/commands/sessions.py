@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policy_for
+from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policies_of
 from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, as
     from sessioncompress.selection import Selection, Session
     from sessioncompress.selection import sessions as selected
 
+    policies = policies_of(None, None, {})
+
     def work(found: Found) -> ListedSession:
         assert isinstance(found, Session)
-        one = listed(found, policy_for(found.path, None, None, {}))
+        one = listed(found, policies.of(found.path))
         if not as_json:
             click.echo(sessions_report.line(one))
         return one

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policy_for
+from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policies_of
 from sessioncompress.printable import printable
 
 _SHOWN_BYTES = 20 * 1024
@@ -33,7 +33,8 @@ def show(
     from sessioncompress.lookup import working_folder
     from sessioncompress.report import kb
 
-    policy = policy_for(path or working_folder() / "session.jsonl", config, None, {"backup_dir": backup_dir})
+    policies = policies_of(config, None, {"backup_dir": backup_dir})
+    policy = policies.of(path or working_folder() / "session.jsonl")
     found = find(ref, path, policy)
     if len(found) > 1:
         _ambiguous(ref, found)

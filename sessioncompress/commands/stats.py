@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, FORMAT, JSON, PATHS, PRESET, errors_end_it, policy_for
+from sessioncompress.commands.options import BACKUP_DIR, CONFIG, FORMAT, JSON, PATHS, PRESET, errors_end_it, policies_of
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
@@ -38,8 +38,10 @@ def stats(
     from sessioncompress import report
     from sessioncompress.inspect import inspect_session
 
+    policies = policies_of(config, preset, {"backup_dir": backup_dir})
+
     def work(path: Path) -> SessionStats:
-        done = inspect_session(path, policy_for(path, config, preset, {"backup_dir": backup_dir}), form=form)
+        done = inspect_session(path, policies.of(path), form=form)
         return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
     done = for_each(paths, work)

@@ -18,8 +18,9 @@ from sessioncompress.commands.options import (
     JSON,
     PATHS,
     THEIR_FOLDER,
-    Policies,
+    all_governed,
     errors_end_it,
+    policies_of,
 )
 from sessioncompress.commands.output import at_once, echo_json, echo_total
 
@@ -56,7 +57,7 @@ def verify(
     from sessioncompress.discover import discover
     from sessioncompress.globs import Globs
 
-    policies = Policies(config, None, {"backup_dir": backup_dir})
+    policies = policies_of(config, None, {"backup_dir": backup_dir})
 
     def prepare(found: Found) -> Callable[[], VerifyStats]:
         return partial(verify_session, found.path, policies.of(found.path), form=form)
@@ -65,7 +66,7 @@ def verify(
         if not as_json:
             click.echo(report.verified(done))
 
-    done = at_once(discover(paths, Globs(include, exclude)), jobs, prepare, say)
+    done = at_once(all_governed(discover(paths, Globs(include, exclude)), policies), jobs, prepare, say)
     if as_json:
         echo_json(report.verify_document(done.results))
     else:

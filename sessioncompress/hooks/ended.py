@@ -6,9 +6,13 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sessioncompress.hooks import log
 from sessioncompress.hooks.command import command
+
+if TYPE_CHECKING:
+    from sessioncompress.sources import Policies
 
 QUIET_SECONDS = 2.0
 """The agent may still append for a moment: so long nothing must have changed."""
@@ -44,26 +48,27 @@ def compress(session: Path) -> None:
     """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.homes import subagents
+    from sessioncompress.sources import Policies
 
+    policies = Policies(warn=lambda said: log.note("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
     for each in (session, *subagents(session)):
         try:
-            log.note("compress", _compressed(each, deadline))
+            log.note("compress", _compressed(each, policies, deadline))
         except SessionCompressError as error:
             log.note("compress", str(error))
 
 
-def _compressed(session: Path, deadline: float) -> str:
+def _compressed(session: Path, policies: Policies, deadline: float) -> str:
     """Compress one; return what is to be said of it. Raises SessionCompressError."""
     from sessioncompress import gate
     from sessioncompress.compress import compress_session
-    from sessioncompress.config import policy_for
     from sessioncompress.errors import InUse
     from sessioncompress.report import line
 
     while True:
         _until_quiet(session, deadline)
-        policy = policy_for(session, None, None)
+        policy = policies.of(session)
         try:
             done = gate.skip(session, policy, force=False) or compress_session(session, policy)
         except InUse:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import homes, marker
-from sessioncompress.config import policy_for
 from sessioncompress.errors import UsageError
 from sessioncompress.jsonl import pieces
 from sessioncompress.lookup import mentions
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.sources import Policies
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import JOURNAL, Beside
 
@@ -40,10 +41,12 @@ def known(found: Sequence[str], session: Path) -> list[str]:
 
 def _policy_of(session: Path) -> Policy:
     """Return the policy of a session; one with an error, which every run tells of, must not switch the guard off."""
-    try:
-        return policy_for(session, None, None)
-    except UsageError:
-        return BALANCED
+    policies = Policies(warn=lambda _: None)
+    with suppress(UsageError):
+        return policies.of(session)
+    with suppress(UsageError):
+        return policies.own
+    return BALANCED
 
 
 def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:

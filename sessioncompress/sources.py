@@ -1,0 +1,251 @@
+"""Which policy counts for a session, and with what rights.
+
+From the weakest to the strongest: the preset, the user's own configuration, the file named with `--config` or else the
+nearest `compression.json`, the options. A file found near a session is data from whoever made that folder. It may
+choose how much is compressed; `keys.Near` says what else it may not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.errors import UsageError
+from sessioncompress.keys import Key, Near
+from sessioncompress.places import backup_folder
+from sessioncompress.policy import BALANCED, Policy, preset_of, with_options
+
+FILE_NAME = "compression.json"
+_ALSO_IN = ".GITCLAW"
+_PROGRAM = "sessioncompress"
+_CONFIGURATIONS = ("$XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support")
+"""Where platformdirs looks on Linux and macOS; it takes longer to import than most runs take."""
+
+LARGEST = 256 * 1024
+"""Bytes. A file with every key has two thousand."""
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
+"""Without waiting for the writer of a pipe."""
+
+Section = Mapping[str, Any]
+
+
+def policy_for(session: Path, config: Path | None = None, preset: str | None = None) -> Policy:
+    """Return the policy for one session, see Policies; files that are ignored are warned of as Python does."""
+    # Imported here: the commands have their own way to warn.
+    import warnings
+
+    return Policies(config, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(session)
+
+
+class Policies:
+    """The policies of the sessions of one command: each file is read, and warned of, once.
+
+    `options` are those of the command line, by their names in Python; None and False were not given.
+    """
+
+    def __init__(
+        self,
+        config: Path | None = None,
+        preset: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._preset = preset
+        self._options = options or {}
+        self._warn = warn
+        self._policies: dict[Path, Policy] = {}
+        self._found: dict[Path, Section | None] = {}
+
+    def of(self, session: Path) -> Policy:
+        """Return the policy for a session. Raises UsageError."""
+        folder = session.absolute().parent
+        if folder not in self._policies:
+            self._policies[folder] = with_options(self._from_files(folder), self._options)
+        return self._policies[folder]
+
+    @cached_property
+    def own(self) -> Policy:
+        """The preset and the user's configuration, whatever lies near a session. Raises UsageError."""
+        base, file = preset_of(self._preset), self._user_file
+        return self._applied(self._user_section, base, file) if file and self._user_section else base
+
+    @cached_property
+    def _user_file(self) -> Path | None:
+        return user_file() if _may_have_configuration() else None
+
+    @cached_property
+    def _user_section(self) -> Section | None:
+        file = self._user_file
+        status = self._heeded(file, forbidden=_WRITABLE_BY_OTHERS) if file else None
+        return self._must_read(file, status) if file and status else None
+
+    @cached_property
+    def _named(self) -> Policy:
+        assert self._config is not None
+        try:
+            status = os.stat(self._config)
+        except OSError as error:
+            raise _unreadable(self._config, error) from error
+        return self._applied(self._must_read(self._config, status), self.own, self._config)
+
+    def _from_files(self, folder: Path) -> Policy:
+        if self._config is not None:
+            return self._named
+        for file in _places(folder):
+            if file not in self._found:
+                status = self._heeded(file)
+                self._found[file] = self._read(file, status) if status else None
+            section = self._found[file]
+            if section is not None:
+                return self._applied(section, self.own, file, near=folder)
+        return self.own
+
+    def _applied(self, section: Section, base: Policy, file: Path, near: Path | None = None) -> Policy:
+        """Return the base with what a file says; of one found near a session in the folder `near`, what it may say."""
+        # Imported here because most sessions have no such file.
+        from sessioncompress.config import from_mapping
+
+        def counts(name: str, key: Key, value: Any) -> bool:
+            return near is None or self._counts_near(name, key, value, file, near)
+
+        return from_mapping(section, base, file, counts)
+
+    def _counts_near(self, name: str, key: Key, value: Any, file: Path, folder: Path) -> bool:
+        """Say whether a value counts in a file near a session. Raises UsageError if only the user may say that."""
+        if key.near is Near.FREE:
+            return True
+        if value == getattr(BALANCED, key.field):
+            return False
+        if key.near is Near.INSIDE and _stays_inside(value, file, folder):
+            return True
+        option = key.option.removeprefix("--").replace("-", "_")
+        if self._options.get(option) not in (None, False) or _says(self._user_section or {}, name):
+            return False
+        what = f'the policy\'s "{name}" {key.harm}, which a file found near a session may not'
+        where = user_file() or "your own configuration"
+        remedy = f"Remove it there. If you want it, give {key.option}, name a file with --config, or set it in {where}."
+        raise UsageError(what, where=file, state="No session is changed.", remedy=remedy)
+
+    def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:
+        """Return the status of a regular file that nobody but the user and root decide, or None; warn of another's.
+
+        `forbidden` are permissions that let others decide too. Raises UsageError.
+        """
+        try:
+            found = os.stat(file)
+            owned = [found, os.lstat(file), *([os.lstat(file.parent)] if file.parent.name == _ALSO_IN else [])]
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise _unreadable(file, error) from error
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        if not all(map(_is_owned, owned)):
+            self._warn(f"{file}: it is ignored, since neither you nor root own it")
+            return None
+        if found.st_mode & forbidden:
+            self._warn(f"{file}: it is ignored, since others may write to it: run 'chmod go-w' on it")
+            return None
+        return found
+
+    def _must_read(self, file: Path, status: os.stat_result) -> Section:
+        """Return the section of a file that is there for us alone. Raises UsageError."""
+        section = self._read(file, status, ours=True)
+        assert section is not None
+        return section
+
+    def _read(self, file: Path, status: os.stat_result, *, ours: bool = False) -> Section | None:
+        """Return the section of a file, None where it has none: other tools have files of this name, too.
+
+        Warns of keys that stand beside the section. Raises UsageError, also where a file that is `ours` has none.
+        """
+        from sessioncompress.config import misplaced, no_section, parsed, section_of
+
+        document = parsed(_bytes_of(file, status), file)
+        section, beside = section_of(document, file), misplaced(document)
+        if section is None and ours:
+            raise no_section(file, beside)
+        if beside:
+            self._warn(f"{file}: {beside}")
+        return section
+
+
+def user_file() -> Path | None:
+    """Return where the user's configuration is looked for, there or not; None where no home is known."""
+    # Imported here: see _CONFIGURATIONS.
+    from platformdirs import user_config_path
+
+    file = user_config_path(_PROGRAM) / "config.json"
+    # A relative one would be found in the folder that the command runs in, which may be anybody's.
+    return file if file.is_absolute() else None
+
+
+def _may_have_configuration() -> bool:
+    if sys.platform not in ("linux", "darwin"):
+        return True
+    homes = (os.path.expanduser(os.path.expandvars(home)) for home in _CONFIGURATIONS)  # noqa: PTH111 - raises nothing
+    return any(os.path.lexists(os.path.join(home, _PROGRAM)) for home in homes)  # noqa: PTH118 - homes are texts
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """Yield where a policy for sessions in a folder may lie, the nearest first."""
+    for above in (folder, *folder.parents):
+        yield above / FILE_NAME
+        yield above / _ALSO_IN / FILE_NAME
+
+
+def _stays_inside(named: str, file: Path, folder: Path) -> bool:
+    """Say whether a backup folder lies, all links followed, in the folder that a file governs, and not in git's own.
+
+    Raises UsageError.
+    """
+    governed = file.parent.parent if file.parent.name == _ALSO_IN else file.parent
+    top, there = (Path(os.path.realpath(each)) for each in (governed, folder / backup_folder(named, file)))
+    return there.is_relative_to(top) and ".git" not in map(str.lower, there.relative_to(top).parts)
+
+
+def _says(section: Any, name: str) -> bool:
+    """Say whether a section has the key of a dotted name, which begins with the section's own."""
+    for part in name.split(".")[1:]:
+        if not isinstance(section, Mapping) or part not in section:
+            return False
+        section = section[part]
+    return True
+
+
+def _is_owned(found: os.stat_result) -> bool:
+    return sys.platform == "win32" or found.st_uid in (0, os.geteuid())
+
+
+def _bytes_of(file: Path, status: os.stat_result) -> bytes:
+    """Return what a file of this status holds. Raises UsageError."""
+    if not stat.S_ISREG(status.st_mode):
+        raise _wrong("the policy is not a regular file", file)
+    try:
+        with open(file, "rb", opener=lambda path, _: os.open(path, _FLAGS)) as opened:
+            if not os.path.samestat(status, os.fstat(opened.fileno())):
+                raise _wrong("another file has just been put in the policy's place", file)
+            data = opened.read(LARGEST + 1)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    if len(data) > LARGEST:
+        raise _wrong(f"the policy has more than {LARGEST // 1024} KB", file)
+    return data
+
+
+def _unreadable(file: Path, error: OSError) -> UsageError:
+    return _wrong(f"the policy cannot be read: {error.strerror}", file)
+
+
+def _wrong(what: str, file: Path) -> UsageError:
+    return UsageError(what, where=file, state="No session is changed.", remedy="Correct the file.")

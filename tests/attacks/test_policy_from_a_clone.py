@@ -1,0 +1,296 @@
+"""A `compression.json` in a cloned repository chooses how much is compressed: not what is written, kept or run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.tools import need
+from tests.runs import fixture
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+PROGRAM = "$(touch ~/PWNED; echo x)"
+LOG = {"logFile": "~/.bash_profile", "budget": {"models": [{"pattern": PROGRAM, "contextWindow": 9, "outputLimit": 1}]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A user with a home and a clone, in which a session lies; `tree` is all of it but for the log of hooks."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def clone(self) -> Path:
+        return self.folder / "clone"
+
+    @property
+    def session(self) -> Path:
+        return self.clone / "sessions" / "s.jsonl"
+
+    def commits(self, section: Mapping[str, Any] | str, name: str = "compression.json") -> Path:
+        """Put a policy, or any text, into the clone."""
+        file = self.clone / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(section if isinstance(section, str) else json.dumps({"session": section}))
+        return file
+
+    def configures(self, section: Mapping[str, Any]) -> Path:
+        """Write the user's own configuration."""
+        file = self.home / ".config" / "sessioncompress" / "config.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"session": section}))
+        file.chmod(0o600)
+        return file
+
+    def run(self, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the clone."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "GIT_"))}
+        environment |= {"HOME": str(self.home), "PYTHONPATH": str(ROOT), **variables}
+        environment |= {"XDG_STATE_HOME": str(self.folder / "state")}
+        return subprocess.run(command, cwd=self.clone, env=environment, capture_output=True, text=True, check=False)
+
+    def sessioncompress(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run ours."""
+        return self.run(sys.executable, "-m", "sessioncompress", *arguments)
+
+    def tree(self) -> dict[Path, bytes | None]:
+        """Return every file of the user with its bytes, every folder without."""
+        found = [path for path in self.folder.rglob("*") if "state" not in path.relative_to(self.folder).parts]
+        return {path: path.read_bytes() if path.is_file() and not path.is_symlink() else None for path in found}
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Victim:
+    """Return a user who has cloned a repository and worked in it."""
+    found = Victim(tmp_path)
+    found.home.mkdir()
+    found.session.parent.mkdir(parents=True)
+    found.session.write_bytes(fixture("pi-anthropic.jsonl"))
+    found.run(need("git"), "init", "--quiet")
+    (found.clone / "out").symlink_to(found.home)
+    (found.clone / "sessions" / "up").symlink_to("..")
+    return found
+
+
+def test_no_code_of_a_clone_runs_at_the_next_login(victim: Victim) -> None:
+    """Its text reached a shell's start-up file through the log."""
+    victim.commits(LOG)
+    done = victim.sessioncompress("compress", ".")
+    victim.run(need("bash"), "--login", "-c", "true")
+    assert not (victim.home / "PWNED").exists()
+    assert done.returncode == 2
+    assert list(victim.home.iterdir()) == []
+
+
+FORBIDDEN: Mapping[str, tuple[str, Any]] = {
+    "a log at home": ("logFile", "~/.bash_profile"),
+    "a log in the clone": ("logFile", "../runs.log"),
+    "no originals": ("keepBackup", False),
+    "originals above the clone": ("backupDir", "../../elsewhere"),
+    "originals at home": ("backupDir", "~/kept"),
+    "originals anywhere": ("backupDir", "/nowhere/kept"),
+    "originals through a link": ("backupDir", "../out/kept"),
+    "originals through two": ("backupDir", "up/out/kept"),
+    "originals in git's own folder": ("backupDir", "../.git/refs/heads"),
+    "originals in git's own folder, as some systems see it": ("backupDir", "../.Git/hooks"),
+}
+
+
+@pytest.mark.parametrize("where", ["compression.json", ".GITCLAW/compression.json", "sessions/compression.json"])
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where: str) -> None:
+    """Nothing is touched; the file, the key and what to do are said, once."""
+    key, value = FORBIDDEN[name]
+    file = victim.commits({key: value}, where)
+    before = victim.tree()
+    done = victim.sessioncompress("compress", victim.session)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert victim.tree() == before
+    assert done.stderr.startswith(f"{file}: the policy's \"session.{key}\" ")
+    assert "which a file found near a session may not. No session is changed. Remove it there." in done.stderr
+    assert "name a file with --config, or set it in " + str(victim.home / ".config") in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def _action(victim: Victim) -> subprocess.CompletedProcess[str]:
+    """Do the step of the action as its runner does."""
+    given = {"PATHS": "sessions", "CONFIG": "", "PRESET": "", "ORIGINALS": "commit", "FAIL_IF_LARGER": "false"}
+    files = {name: str(victim.folder / "state" / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    (victim.folder / "state").mkdir()
+    variables = {f"SESSIONCOMPRESS_{name}": value for name, value in given.items()}
+    step = ROOT / "action" / "step.py"
+    return victim.run(sys.executable, step, **variables, **files, RUNNER_TEMP=str(victim.folder / "state"))
+
+
+def _hook(victim: Victim) -> subprocess.CompletedProcess[str]:
+    """Do what the agent's hook begins; it fails no agent, and what it did stands in a log."""
+    done = victim.run(sys.executable, "-m", "sessioncompress.hooks", "compress", victim.session)
+    said = (victim.folder / "state" / "sessioncompress" / "hook.log").read_text()
+    return subprocess.CompletedProcess([], done.returncode or 2 * (" smaller; " not in said), stderr=said)
+
+
+WAYS: Mapping[str, Callable[[Victim], subprocess.CompletedProcess[str]]] = {
+    "pre-commit": lambda victim: victim.sessioncompress("pre-commit", victim.session),
+    "pre-commit that only checks": lambda victim: victim.sessioncompress("pre-commit", "--check", victim.session),
+    "the hook of an agent": _hook,
+    "the action": _action,
+    "a folder": lambda victim: victim.sessioncompress("compress", "."),
+    "a document": lambda victim: victim.sessioncompress("compress", "--json", "sessions"),
+    "a rehearsal": lambda victim: victim.sessioncompress("compress", "--dry-run", victim.session),
+    "verify": lambda victim: victim.sessioncompress("verify", victim.session),
+    "restore": lambda victim: victim.sessioncompress("restore", "."),
+    "show": lambda victim: victim.sessioncompress("show", "0123456789ab", victim.session),
+    "stats": lambda victim: victim.sessioncompress("stats", victim.session),
+    "budget": lambda victim: victim.sessioncompress("budget", victim.session),
+    "clean": lambda victim: victim.sessioncompress("clean", "--yes", "."),
+    "forget": lambda victim: victim.sessioncompress("forget", "--yes", "."),
+}
+
+
+@pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir"])
+@pytest.mark.parametrize("way", WAYS)
+def test_by_every_way_in(victim: Victim, way: str, key: str) -> None:
+    """Each command asks the same place which policy counts."""
+    values = {"logFile": "~/.bash_profile", "keepBackup": False, "backupDir": "../../elsewhere"}
+    victim.commits({key: values[key]})
+    before = victim.tree()
+    done = WAYS[way](victim)
+    assert done.returncode == 2
+    assert f'"session.{key}" ' in done.stderr
+    assert victim.tree() == before
+
+
+ITS_OWN: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
+    "the defaults, spelled out": ({"logFile": None, "keepBackup": True, "backupDir": None}, ()),
+    "a folder inside": ({"backupDir": "../kept"}, ("clone/kept",)),
+    "a folder inside through a link": ({"backupDir": "up/kept"}, ("clone/kept",)),
+    "how much": ({"toolResultMaxBytes": 300, "quietSeconds": 0}, ()),
+}
+
+
+@pytest.mark.parametrize("name", ITS_OWN)
+def test_what_a_clone_may_say_counts(victim: Victim, name: str) -> None:
+    """A project shares how its sessions are compressed."""
+    section, made = ITS_OWN[name]
+    victim.commits(section)
+    assert victim.sessioncompress("compress", victim.session).returncode == 0
+    folder = victim.folder / made[0] if made else victim.session.parent / ".sessioncompress"
+    assert len(list(folder.glob("*.zst"))) == 1
+    assert victim.sessioncompress("restore", victim.session).returncode == 0
+    assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+@pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir"])
+@pytest.mark.parametrize("by", ["option", "config", "configuration"])
+def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
+    """Then it counts, also where the clone's file says the same of another place."""
+    victim.commits({key: False if key == "keepBackup" else "~/clone"})
+    value = False if key == "keepBackup" else str(victim.home / "mine")
+    options: list[str | Path] = []
+    if by == "option":
+        name = {"logFile": "--log", "keepBackup": "--no-backup", "backupDir": "--backup-dir"}[key]
+        options = [name] if key == "keepBackup" else [name, str(value)]
+    elif by == "config":
+        options = ["--config", victim.home / "p.json"]
+        (victim.home / "p.json").write_text(json.dumps({"session": {key: value}}))
+    else:
+        victim.configures({key: value})
+    done = victim.sessioncompress("compress", *options, victim.session)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (victim.home / "clone").exists()
+    if key == "keepBackup":
+        assert not list(victim.folder.rglob("*.zst"))
+    else:
+        assert (victim.home / "mine").exists()
+
+
+def test_a_set_up_with_originals_elsewhere_is_told_how_to_go_on(victim: Victim) -> None:
+    """What was compressed under an older version comes back with the folder as an option."""
+    kept = victim.folder / "elsewhere"
+    assert victim.sessioncompress("compress", "--backup-dir", kept, victim.session).returncode == 0
+    victim.commits({"backupDir": "../../elsewhere"})
+    done = victim.sessioncompress("restore", victim.session)
+    assert (done.returncode, "give --backup-dir" in done.stderr) == (2, True)
+    ref = re.search(rb"sessioncompress show ([0-9a-f]+)", victim.session.read_bytes())
+    assert ref is not None
+    for command in (("verify",), ("show", ref[1].decode()), ("restore",)):
+        assert victim.sessioncompress(*command, victim.session, "--backup-dir", kept).returncode == 0
+    assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
+@pytest.mark.parametrize("name", ["compression.json", ".GITCLAW/compression.json"])
+def test_a_file_of_another_user_above_is_ignored(victim: Victim, name: str) -> None:
+    """In a folder that all may write to, where README's example puts its copy; once for all sessions."""
+    file = victim.commits({"keepBackup": False, **LOG}, name)
+    victim.clone.chmod(0o1777)
+    os.chown(file, NOBODY, NOBODY)
+    victim.session.with_name("t.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    done = victim.sessioncompress("compress", ".")
+    assert done.returncode == 0
+    assert done.stderr == f"warning: {file}: it is ignored, since neither you nor root own it\n"
+    assert list(victim.home.iterdir()) == []
+    assert len(list(victim.session.parent.glob(".sessioncompress/*.zst"))) == 2
+
+
+# What is no policy
+
+
+NO_POLICY = {
+    "empty": ("", "the policy is no JSON: "),
+    "truncated": ('{"session": {"enabled": fal', "the policy is no JSON: "),
+    "a trailing comma": ('{"session": {"enabled": false,}}', "the policy is no JSON: "),
+    "a preset": ('{"preset": "low-cost"}', 'the policy has a key "preset"; a preset is chosen with --preset.'),
+    "a preset beside": ('{"preset": "x", "enabled": false, "session": {}}', "a preset is chosen with --preset."),
+    "a preset in it": ('{"session": {"preset": "low-cost"}}', "a preset is chosen with --preset."),
+    "a large one": ('{"session": {}}' + " " * 300_000, "the policy has more than 256 KB."),
+}
+
+
+@pytest.mark.parametrize("name", NO_POLICY)
+def test_a_file_that_says_nothing_clear_stops_everything(victim: Victim, name: str) -> None:
+    """One error, and nothing is touched: whoever wrote it relied on it."""
+    text, said = NO_POLICY[name]
+    file = victim.commits(text)
+    victim.session.with_name("t.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    before = victim.tree()
+    done = victim.sessioncompress("compress", ".")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{file}: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert victim.tree() == before
+
+
+SECRET = "root:SECRET:19000:0:99999:7:::\n"
+
+
+@pytest.mark.parametrize("way", ["compress", "verify"])
+def test_a_link_to_what_only_the_user_may_read_tells_nothing_of_it(victim: Victim, way: str) -> None:
+    """A clone may hold any link."""
+    (victim.home / "shadow").write_text(SECRET)
+    (victim.clone / "compression.json").symlink_to("../home/shadow")
+    done = victim.sessioncompress(way, victim.session)
+    assert done.returncode == 2
+    assert "SECRET" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_passed_over(victim: Victim, make: Callable[[Path], None]) -> None:
+    """Nobody is waited for."""
+    make(victim.clone / "compression.json")
+    assert victim.sessioncompress("compress", victim.session).returncode == 0

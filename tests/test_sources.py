@@ -1,0 +1,296 @@
+"""Which policy counts: the order of its sources, whose files are heeded, and what one near a session may say."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
+
+from sessioncompress import checks, keys, sources
+from sessioncompress.errors import UsageError
+from sessioncompress.keys import Keys, Near
+from sessioncompress.policy import BALANCED
+from sessioncompress.sources import Policies, policy_for
+
+
+def write(path: Path, section: Mapping[str, Any]) -> Path:
+    """Write a policy."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"session": section}))
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the user's configuration lies, once it is written."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    return tmp_path / "configuration" / "sessioncompress" / "config.json"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a folder that came from elsewhere."""
+    (tmp_path / "clone" / "sessions").mkdir(parents=True)
+    return tmp_path / "clone"
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a file or link be another user's; who is not root becomes that other one, as far as we know."""
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+
+
+# The order
+
+
+def test_from_the_weakest_to_the_strongest(clone: Path, configuration: Path, tmp_path: Path) -> None:
+    """Each changes what it says of the one before; a named file takes the place of the nearest one alone."""
+    session, warned = clone / "sessions" / "s.jsonl", list[str]()
+    write(configuration, {"protectTokens": 1, "minSavedKB": 1, "toolCallMaxBytes": 1})
+    write(clone / "compression.json", {"minSavedKB": 2, "toolCallMaxBytes": 2, "everyTurns": 2})
+    named = write(tmp_path / "named.json", {"toolCallMaxBytes": 3})
+    near = Policies(None, "low-cost", {"min_size": 4, "idle_seconds": None}, warn=warned.append).of(session)
+    assert (near.tool_result_max_bytes, near.protect_tokens, near.min_saved_kb) == (600, 1, 2)
+    assert (near.tool_call_max_bytes, near.every_turns, near.size_threshold_kb) == (2, 2, 4)
+    other = Policies(named, None, {}, warn=warned.append).of(session)
+    assert (other.protect_tokens, other.min_saved_kb, other.tool_call_max_bytes, other.every_turns) == (1, 1, 3, None)
+    assert warned == []
+
+
+@pytest.mark.parametrize("section", [{"keepBackup": False}, {"logFile": "~/log"}, {"backupDir": "/kept"}])
+def test_the_user_and_a_named_file_may_say_anything(
+    clone: Path, configuration: Path, tmp_path: Path, section: Mapping[str, Any]
+) -> None:
+    """And where the user has said it, the file near a session that says otherwise is no error."""
+    session = clone / "s.jsonl"
+    named = policy_for(session, write(tmp_path / "named.json", section))
+    assert named == policy_for(session, write(clone / "compression.json", section)) != BALANCED
+    write(configuration, section)
+    assert policy_for(session) == named
+    write(clone / "compression.json", {"keepBackup": False, "logFile": "x", "backupDir": "/x"})
+    with pytest.raises(UsageError):
+        policy_for(session)
+    write(configuration, {"keepBackup": True, "logFile": None, "backupDir": None})
+    assert policy_for(session) == BALANCED
+
+
+def test_defaults_in_a_file_near_a_session_take_nothing_from_the_user(clone: Path, configuration: Path) -> None:
+    """A file with all keys is one that people copy."""
+    write(configuration, {"keepBackup": False, "logFile": "~/log", "backupDir": "/kept"})
+    write(clone / "compression.json", {"keepBackup": True, "logFile": None, "backupDir": None})
+    policy = policy_for(clone / "s.jsonl")
+    assert (policy.keep_backup, policy.log_file, policy.backup_dir) == (False, "~/log", "/kept")
+
+
+# The user's configuration
+
+
+@pytest.mark.parametrize("kind", [Unix, MacOS])
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "HOME"])
+def test_it_is_found_where_platformdirs_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Unix | MacOS], variable: str
+) -> None:
+    """Which is asked only where a folder of ours is in one of the places that it may name."""
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    assert not sources._may_have_configuration()
+    monkeypatch.setenv(variable, str(tmp_path))
+    folder = kind("sessioncompress").user_config_path
+    assert folder.is_relative_to(tmp_path)
+    folder.mkdir(parents=True)
+    assert sources._may_have_configuration()
+
+
+def test_one_from_where_the_command_runs_is_none(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative home would lead into the clone."""
+    write(clone / "sessioncompress" / "config.json", {"enabled": False})
+    write(clone / ".config" / "sessioncompress" / "config.json", {"enabled": False})
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    assert policy_for(Path("s.jsonl")).enabled
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", ".")
+    assert policy_for(Path("s.jsonl")).enabled
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_one_that_others_may_write_is_ignored(clone: Path, configuration: Path, mode: int) -> None:
+    """With a warning that says what to do."""
+    write(configuration, {"keepBackup": False}).chmod(mode)
+    warned: list[str] = []
+    policies = Policies(warn=warned.append)
+    assert policies.of(clone / "s.jsonl") == policies.of(clone / "sessions" / "s.jsonl") == BALANCED
+    assert warned == [f"{configuration}: it is ignored, since others may write to it: run 'chmod go-w' on it"]
+
+
+def test_one_of_another_user_is_ignored(clone: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As everywhere."""
+    give_away(write(configuration, {"keepBackup": False}), monkeypatch)
+    with pytest.warns(UserWarning, match="neither you nor root own it"):
+        assert policy_for(clone / "s.jsonl") == BALANCED
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"Session": {}}', '{"session": {"enable": true}}', "{", "[]"])
+def test_a_wrong_one_is_an_error(clone: Path, configuration: Path, text: str) -> None:
+    """It is there for us alone, and names itself."""
+    write(configuration, {}).write_text(text)
+    with pytest.raises(UsageError, match=r"config\.json: the policy "):
+        policy_for(clone / "s.jsonl")
+
+
+# Files near a session
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "target", "folder"])
+def test_another_users_is_ignored_and_the_next_one_above_counts(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Whoever owns the file, the link to it, or the folder that is looked into; warned of once."""
+    session = clone / "sessions" / "s.jsonl"
+    above = write(clone / "compression.json", {"protectTokens": 7})
+    file = clone / "sessions" / (".GITCLAW/compression.json" if kind == "folder" else "compression.json")
+    target = write(clone / "target.json", {"protectTokens": 1})
+    if kind in ("file", "folder"):
+        write(file, {"protectTokens": 1})
+    else:
+        file.symlink_to(target)
+    warned: list[str] = []
+    if os.geteuid() == 0:
+        give_away({"target": target, "folder": file.parent}.get(kind, file), monkeypatch)
+        expected = 7
+    else:
+        give_away(file, monkeypatch)
+        expected = BALANCED.protect_tokens
+    policies = Policies(warn=warned.append)
+    assert policies.of(session).protect_tokens == expected
+    assert policies.of(session.with_name("t") / "u.jsonl").protect_tokens == expected
+    mine = "it is ignored, since neither you nor root own it"
+    assert warned[0] == f"{file}: {mine}"
+    assert warned[1:] == ([] if expected == 7 else [f"{above}: {mine}"])
+
+
+def test_a_link_that_the_user_made_is_followed(clone: Path, tmp_path: Path) -> None:
+    """To a file that is the user's too, wherever it is; the folder that it governs is that of the link."""
+    (clone / "compression.json").symlink_to(write(tmp_path / "dot" / "files.json", {"backupDir": "../kept"}))
+    assert policy_for(clone / "sessions" / "s.jsonl").backup_dir == "../kept"
+    with pytest.raises(UsageError, match=r'"session\.backupDir" puts originals outside that file\'s folder'):
+        policy_for(clone / "s.jsonl")
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", '{"level": 9}', '{"x": {"session": 1}}', '{"sessions": {}}'])
+def test_another_tools_file_is_passed_over(clone: Path, text: str) -> None:
+    """Without a word, whatever JSON it is."""
+    (clone / "sessions" / "compression.json").write_text(text)
+    write(clone / "compression.json", {"protectTokens": 7})
+    assert policy_for(clone / "sessions" / "s.jsonl").protect_tokens == 7
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{", "// mine\n{}", "\xff", '{"session": {}}' + " " * sources.LARGEST])
+def test_what_cannot_be_read_as_json_is_an_error(clone: Path, text: str) -> None:
+    """Nobody can say whose it is."""
+    (clone / "compression.json").write_text(text)
+    with pytest.raises(UsageError, match=r"compression\.json: the policy (is no JSON|has more than 256 KB)"):
+        policy_for(clone / "s.jsonl")
+
+
+def test_a_loop_of_links_and_a_dangling_one_are_no_files(clone: Path) -> None:
+    """Nor is anything else that holds nothing."""
+    (clone / "compression.json").symlink_to("compression.json")
+    (clone / "sessions" / "compression.json").symlink_to("none")
+    (clone / ".GITCLAW").touch()
+    assert policy_for(clone / "sessions" / "s.jsonl") == BALANCED
+
+
+def test_a_long_key_is_cut_in_the_error(clone: Path) -> None:
+    """A file has up to 256 KB of it."""
+    write(clone / "compression.json", {"x" * 100_000: 1, "prune." + "y" * 100_000: 1})
+    with pytest.raises(UsageError) as caught:
+        policy_for(clone / "s.jsonl")
+    assert len(str(caught.value)) < 1_000
+
+
+def test_each_file_is_read_once(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many folders with sessions it governs."""
+    write(clone / "compression.json", {"protectTokens": 7})
+    read: list[Path] = []
+    bytes_of = sources._bytes_of
+
+    def noted(file: Path, status: os.stat_result) -> bytes:
+        read.append(file)
+        return bytes_of(file, status)
+
+    monkeypatch.setattr(sources, "_bytes_of", noted)
+    policies = Policies(warn=pytest.fail)
+    assert {policies.of(clone / str(number) / "s.jsonl").protect_tokens for number in range(9)} == {7}
+    assert read == [clone / "compression.json"]
+
+
+# The folder for originals
+
+
+INSIDE = ["kept", "../kept", "../sessions", ".", "..", "up/kept", "../not/there/yet", "../.github"]
+OUTSIDE = [
+    "../..",
+    "../../clone-2",
+    "/",
+    "~",
+    "~/kept",
+    "../out",
+    "../out/kept",
+    "../dangling",
+    "../dangling/kept",
+    "up/../..",
+    "../.git",
+    "../.git/hooks",
+    "../.GIT/refs",
+    "../sub/.git/x",
+]
+
+
+@pytest.mark.parametrize("where", ["compression.json", ".GITCLAW/compression.json"])
+@pytest.mark.parametrize(("named", "inside"), [*((each, True) for each in INSIDE), *((each, False) for each in OUTSIDE)])
+def test_originals_stay_inside_the_folder_that_a_file_governs(
+    clone: Path, tmp_path: Path, where: str, named: str, inside: bool
+) -> None:
+    """From the session's folder, all links followed, and not where git would read them."""
+    write(clone / where, {"backupDir": named})
+    (clone / "out").symlink_to(tmp_path)
+    (clone / "dangling").symlink_to(tmp_path / "none")
+    (clone / "sessions" / "up").symlink_to("..")
+    session = clone / "sessions" / "s.jsonl"
+    if inside:
+        assert policy_for(session).backup_dir == named
+        return
+    with pytest.raises(UsageError, match="puts originals outside that file's folder") as caught:
+        policy_for(session)
+    assert caught.value.where == str(clone / where)
+
+
+# The keys
+
+
+def every_key(section: Keys) -> Mapping[str, keys.Key]:
+    """Return the keys of a section and of those inside it, by their dotted names."""
+    inner = [every_key(each) for each in section.inner.values()]
+    own = {f"{section.name}.{name}": key for name, key in section.fields.items()}
+    return {name: key for each in (own, *inner) for name, key in each.items()}
+
+
+def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
+    """A new one that is not free says why, and which option says the same; a path is never free."""
+    found = every_key(keys.ALL)
+    bound = {name: key for name, key in found.items() if key.near is not Near.FREE}
+    assert set(bound) == {"session.keepBackup", "session.backupDir", "session.logFile"}
+    assert all(key.option.startswith("--") and key.harm for key in bound.values())
+    paths = {field for field, check in keys.ALL.checks.items() if check in (checks.file, checks.folder)}
+    assert paths <= {key.field for key in bound.values()}
+    assert not any(check in (checks.file, checks.folder) for each in keys.SECTIONS.values() for check in each.checks.values())
