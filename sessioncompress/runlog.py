@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import orjson
 from sessioncompress.config import to_mapping
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
 from sessioncompress.policy import Policy
-from sessioncompress.printable import utf8
+from sessioncompress.printable import printable_json, utf8
 from sessioncompress.stats import BudgetStats, CompressionStats
 from sessioncompress.store import times
 from sessioncompress.store.append import appending
@@ -32,8 +33,8 @@ _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "pr
 def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStats], None]]:
     """Open the policy's log, if it names one, before the session is touched; give what notes a run over it there.
 
-    Raises UsageError where what lies there is no log, FileFailed where it cannot be opened, or, with the session
-    changed by then, not be written.
+    Raises UsageError where what lies there is no log of the user's, FileFailed where it cannot be opened, or, with the
+    session changed by then, not be written.
     """
     if policy.log_file is None:
         yield _nowhere
@@ -41,8 +42,9 @@ def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStat
     file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
     with ExitStack() as opened:
         with _failing(file, NOT_CHANGED):
-            _refuse_other(file)
-            add = opened.enter_context(appending(file))
+            if file.is_symlink():
+                raise _no_log("it is a symbolic link", file)
+            add = opened.enter_context(appending(file, partial(_refuse_other, file)))
 
         def note(stats: CompressionStats) -> None:
             with _failing(file, _DONE):
@@ -51,17 +53,20 @@ def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStat
         yield note
 
 
-def _refuse_other(file: Path) -> None:
-    """Raise UsageError where something lies there that is no log of ours: a session, say, that a glob put there."""
-    try:
-        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    with open(fd, "rb") as there:
-        begins = there.read(len(_BEGIN)) if stat.S_ISREG(os.fstat(fd).st_mode) else b"no file"
-    if begins not in (b"", _BEGIN):
-        what = "this is no log of sessioncompress: nothing is added to it"
-        raise UsageError(what, where=file, state=NOT_CHANGED, remedy="Name another file, with --log or as logFile.")
+def _refuse_other(file: Path, fd: int) -> None:
+    """Raise UsageError where what was opened is no log of this user's: a session, say, that a glob put there."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise _no_log("it is not a regular file", file)
+    if found.st_uid != os.geteuid():
+        raise _no_log("it belongs to another user", file)
+    if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
+        raise _no_log("this is no log of sessioncompress", file)
+
+
+def _no_log(why: str, file: Path) -> UsageError:
+    remedy = "Name another file, with --log or as logFile."
+    return UsageError(f"{why}: nothing is added to it", where=file, state=NOT_CHANGED, remedy=remedy)
 
 
 def _nowhere(stats: CompressionStats) -> None:
@@ -79,8 +84,8 @@ def _failing(file: Path, state: str) -> Iterator[None]:
 
 
 def line(stats: CompressionStats, policy: Policy, now: float) -> bytes:
-    """Return the line that tells of a run."""
-    return orjson.dumps(_record(stats, policy, now), option=orjson.OPT_APPEND_NEWLINE)
+    """Return the line that tells of a run; no text in it can end it, for any reader's idea of a line."""
+    return printable_json(orjson.dumps(_record(stats, policy, now)).decode()).encode() + b"\n"
 
 
 def _record(stats: CompressionStats, policy: Policy, now: float) -> dict[str, Any]:

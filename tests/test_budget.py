@@ -268,6 +268,7 @@ NO_LOGS = {
     "a policy": b'{"session": {}}',
     "text": b"notes\n",
     "a line of ours cut off": b'{"schema":"sessioncompress.l',
+    "a line of ours behind another": b'\n{"schema":"sessioncompress.log/1","at":""}\n',
 }
 
 
@@ -295,6 +296,47 @@ def test_a_log_is_a_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     assert run("compress", "--log", log, path).exit_code == 2
 
 
+@pytest.mark.parametrize("target", ["log", "none"])
+def test_a_log_is_no_link(tmp_path: Path, target: str) -> None:
+    """To a log or to nothing: what it leads to may be anything tomorrow."""
+    path, link = long(tmp_path), tmp_path / "link"
+    (tmp_path / "log").touch()
+    link.symlink_to(target)
+    result = run("compress", "--log", link, path)
+    assert result.exit_code == 2
+    assert "link: it is a symbolic link: nothing is added to it. The session is not changed. " in result.stderr
+    assert (tmp_path / "log").read_bytes() == b""
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_log_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder that all may write to, another's file may wait under the name."""
+    path, log = long(tmp_path), tmp_path / "log"
+    log.touch()
+    owner = log.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    result = run("compress", "--log", log, "--config", policy(tmp_path / "p.json"), path)
+    assert result.exit_code == 2
+    assert "log: it belongs to another user: nothing is added to it. The session is not changed. " in result.stderr
+
+
+BREAKS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n$(touch x)\n", "'; x #", "\x1b]0;x\x07"]
+
+
+@pytest.mark.parametrize("text", BREAKS)
+def test_no_text_begins_a_line_of_a_log(tmp_path: Path, text: str) -> None:
+    """For whoever reads it, with whatever idea of a line; as JSON it is the text."""
+    path, log = long(tmp_path, f"a{text}b.jsonl".replace("/", "")), tmp_path / "log"
+    models = [{"pattern": f"{text}*", "contextWindow": 1, "outputLimit": 1}]
+    policy(tmp_path / "compression.json", budget={"models": models})
+    assert run("compress", "--log", log, path).exit_code == 0
+    said = log.read_bytes().decode()
+    assert said.splitlines() == [said.removesuffix("\n")]
+    assert said[:-1].isprintable()
+    assert json.loads(said)["thresholds"]["budget"]["models"] == models
+    assert json.loads(said)["path"] == str(path)
+
+
 def test_where_the_rules_pruning_would_save_too_little_a_run_does_what_it_does_without(tmp_path: Path) -> None:
     """The rule asked for it, not the user, whose least saving counts where he asks himself."""
     path = long(tmp_path)
@@ -317,8 +359,8 @@ def test_a_session_that_the_policy_lets_alone_has_nothing_due(tmp_path: Path) ->
 def test_a_log_named_by_a_policy_counts_from_the_session(tmp_path: Path) -> None:
     """As what lies beside it does."""
     path = long(tmp_path)
-    policy(tmp_path / "compression.json", logFile="runs.log")
-    assert run("compress", path).exit_code == 0
+    file = policy(tmp_path / "mine.json", logFile="runs.log")
+    assert run("compress", "--config", file, path).exit_code == 0
     assert len((tmp_path / "runs.log").read_bytes().splitlines()) == 1
 
 

@@ -10,13 +10,21 @@ from pathlib import Path
 from sessioncompress.store import durable
 
 
+def _anything(fd: int) -> None:
+    del fd
+
+
 @contextmanager
-def appending(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Open a file, created 0600 if it is not there; give what adds a line to its end as it is then. Raises OSError."""
+def appending(path: Path, check: Callable[[int], None] = _anything) -> Iterator[Callable[[bytes], None]]:
+    """Open a file, created 0600 if it is not there; give what adds a line to its end as it is then.
+
+    `check` sees the open file and raises where nothing is to be added. Raises OSError, for a symbolic link too.
+    """
     with suppress(FileExistsError):
         os.close(durable.create(path))
     fd = durable.open_existing(path, append=True)
     try:
+        check(fd)
         yield lambda line: durable.write_all(fd, line)
     finally:
         os.close(fd)
