@@ -21,6 +21,9 @@ Word = TypeVar("Word", bound=StrEnum)
 _ALL = 100
 _MOST = 1 << 53
 """What all readers of JSON keep exactly: the journal holds these numbers."""
+MOST_ENTRIES = 200
+"""Of a list: each run's record in the journal holds all of it."""
+_LONGEST_NAME = 200
 
 
 def hold(values: object, by: Checks) -> None:
@@ -80,8 +83,8 @@ def flag(value: Any) -> bool:
 
 def seconds(value: Any) -> float:
     """Return a time in seconds."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise ValueError("a number of seconds, 0 or more")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+        raise ValueError(f"a number of seconds, 0 or more and no more than {_MOST:,}")
     return value
 
 
@@ -104,9 +107,14 @@ def _path(value: Any, must_be: str) -> str | None:
 
 def names(value: Any) -> tuple[str, ...]:
     """Return the names of tools."""
-    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
-        raise ValueError("a list of tool names")
+    if not isinstance(value, (list, tuple)) or len(value) > MOST_ENTRIES or not all(map(is_name, value)):
+        raise ValueError(f"a list of tool names, at most {MOST_ENTRIES:,} of at most {_LONGEST_NAME} characters")
     return tuple(value)
+
+
+def is_name(value: Any) -> bool:
+    """Say whether a value can be the name of a tool, or a model's pattern."""
+    return isinstance(value, str) and len(value) <= _LONGEST_NAME
 
 
 def instance_of(kind: type[object]) -> Check:

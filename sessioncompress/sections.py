@@ -41,7 +41,7 @@ _A_MODEL = 'a list of {"pattern": text, "contextWindow": tokens, "outputLimit": 
 
 
 def _models(value: Any) -> tuple[Limits, ...]:
-    if not isinstance(value, (list, tuple)):
+    if not isinstance(value, (list, tuple)) or len(value) > checks.MOST_ENTRIES:
         raise ValueError(_A_MODEL)
     return tuple(map(_model, value))
 
@@ -52,7 +52,7 @@ def _model(value: Any) -> Limits:
     if not isinstance(value, tuple) or len(value) != len(MODEL_KEYS):
         raise ValueError(_A_MODEL)
     pattern, window, output = value
-    if not isinstance(pattern, str) or not pattern:
+    if not checks.is_name(pattern) or not pattern:
         raise ValueError(_A_MODEL)
     try:
         limits = Limits(pattern, checks.count(window), checks.count(output))

@@ -15,6 +15,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.keys import KEYS, SECTIONS
 from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
 from sessioncompress.sections import Limits, Placeholder, Rule
+from sessioncompress.sources import policy_for
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("enabled", False, False),
@@ -91,6 +92,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("backupDir", "a\0b", "folder's path or null"),
     ("quietSeconds", -1, "0 or more"),
     ("quietSeconds", False, "number of seconds"),
+    ("quietSeconds", 1e300, "no more than 9,007,199,254,740,992"),
+    ("protectTools", ["x" * 201], "at most 200 of at most 200 characters"),
+    ("protectTools", ["x"] * 201, "at most 200 of at most 200 characters"),
     ("idleSeconds", "5", "number of seconds"),
     ("logFile", "", "file's path or null"),
 ]
@@ -115,6 +119,8 @@ BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("budget", "models", [{"pattern": "x", "contextWindow": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 0}], _A_MODEL),
     ("budget", "models", [{"pattern": "", "contextWindow": 1, "outputLimit": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x" * 201, "contextWindow": 1, "outputLimit": 1}], _A_MODEL),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1}] * 201, _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": True, "outputLimit": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1, "more": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 2**60, "outputLimit": 1}], "and tokens no more than 9,0"),
@@ -147,11 +153,16 @@ def policy_file(folder: Path, section: Any) -> Path:
     return path
 
 
+def load(file: Path, preset: str | None = None) -> Policy:
+    """Read a policy that is named, whatever session it is for."""
+    return policy_for(Path("session.jsonl"), file, preset)
+
+
 @pytest.mark.parametrize(("key", "value", "expected"), GOOD)
 def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: Any) -> None:
     """And nothing else; other tools' sections are theirs."""
-    policy = config.load(policy_file(tmp_path, {key: value}))
-    name = KEYS[key]
+    policy = load(policy_file(tmp_path, {key: value}))
+    name = KEYS[key].field
     assert getattr(policy, name) == expected
     assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {
         name
@@ -164,8 +175,8 @@ def test_a_key_inside_a_section_sets_its_field_alone(
 ) -> None:
     """What the section does not say stays as the preset has it."""
     base = PRESETS["low-cost"]
-    policy = config.load(policy_file(tmp_path, {section: {key: value}}), base)
-    name = SECTIONS[section].fields[key]
+    policy = load(policy_file(tmp_path, {section: {key: value}}), "low-cost")
+    name = SECTIONS[section].fields[key].field
     assert policy == replace(base, **{section: replace(getattr(base, section), **{name: expected})})
     assert type(getattr(getattr(policy, section), name)) is type(expected)
 
@@ -176,11 +187,11 @@ def test_a_wrong_value_inside_a_section_is_an_error_that_names_its_place(
 ) -> None:
     """In a program as in a file."""
     with pytest.raises(UsageError) as caught:
-        config.load(policy_file(tmp_path, {section: {key: value}}))
+        load(policy_file(tmp_path, {section: {key: value}}))
     assert f'"session.{section}.{key}"' in str(caught.value)
     assert must_be in str(caught.value)
     with pytest.raises(UsageError, match=re.escape(must_be)):
-        replace(getattr(BALANCED, section), **{SECTIONS[section].fields[key]: value})
+        replace(getattr(BALANCED, section), **{SECTIONS[section].fields[key].field: value})
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -188,7 +199,7 @@ def test_a_wrong_value_inside_a_section_is_an_error_that_names_its_place(
 def test_a_section_is_an_object(tmp_path: Path, section: str, value: Any) -> None:
     """One that is not, is no section with nothing in it."""
     with pytest.raises(UsageError, match=f'"session.{section}" is .*, but must be an object'):
-        config.load(policy_file(tmp_path, {section: value}))
+        load(policy_file(tmp_path, {section: value}))
 
 
 @pytest.mark.parametrize(
@@ -198,13 +209,13 @@ def test_a_dotted_key_is_told_how_it_is_written(tmp_path: Path, dotted: str, wri
     """Documentation has dots, the file has objects."""
     section = dotted.partition(".")[0]
     with pytest.raises(UsageError, match=re.escape(f'; write "{section}": {{"{written}": ...}}')):
-        config.load(policy_file(tmp_path, {dotted: True}))
+        load(policy_file(tmp_path, {dotted: True}))
 
 
 def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path) -> None:
     """And the section."""
     with pytest.raises(UsageError, match=r'unknown key "session\.prune\.protect"; did you mean "pruneProtect"'):
-        config.load(policy_file(tmp_path, {"prune": {"protect": 1}}))
+        load(policy_file(tmp_path, {"prune": {"protect": 1}}))
 
 
 def test_where_a_log_is_written_is_not_said_in_the_journal(tmp_path: Path) -> None:
@@ -222,7 +233,7 @@ def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
     """It names the file, the key and the value."""
     file = policy_file(tmp_path, {key: value})
     with pytest.raises(UsageError) as caught:
-        config.load(file)
+        load(file)
     said = str(caught.value)
     assert str(file) in said
     assert f'"session.{key}"' in said
@@ -235,7 +246,7 @@ def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
 def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, typo: str, meant: str) -> None:
     """A key that is silently ignored protects nothing."""
     with pytest.raises(UsageError, match=f'did you mean "{meant}"') as caught:
-        config.load(policy_file(tmp_path, {typo: 1}))
+        load(policy_file(tmp_path, {typo: 1}))
     assert f'"session.{typo}"' in str(caught.value)
 
 
@@ -243,13 +254,13 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, typo:
 def test_a_preset_in_a_file_is_an_error_that_says_where_it_is_chosen(tmp_path: Path, key: str) -> None:
     """A preset is a base that the file changes: it cannot stand in it."""
     with pytest.raises(UsageError, match=f'"session.{key}"; a preset is chosen with --preset. '):
-        config.load(policy_file(tmp_path, {key: "low-cost"}))
+        load(policy_file(tmp_path, {key: "low-cost"}))
 
 
 def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
     """A far-fetched guess helps nobody."""
     with pytest.raises(UsageError) as caught:
-        config.load(policy_file(tmp_path, {"zzz\u202e": 1}))
+        load(policy_file(tmp_path, {"zzz\u202e": 1}))
     assert "did you mean" not in str(caught.value)
     assert "\u202e" not in str(caught.value)
 
@@ -260,7 +271,7 @@ def test_a_file_that_is_no_policy(tmp_path: Path, data: bytes, said: str) -> Non
     path = tmp_path / "compression.json"
     path.write_bytes(data)
     with pytest.raises(UsageError, match=said):
-        config.load(path)
+        load(path)
 
 
 def test_a_value_nested_beyond_measure_is_an_error_like_others(tmp_path: Path) -> None:
@@ -268,19 +279,19 @@ def test_a_value_nested_beyond_measure_is_an_error_like_others(tmp_path: Path) -
     path = tmp_path / "compression.json"
     path.write_text('{"session":{"enabled":' + "[" * 300 + "]" * 300 + "}}")
     with pytest.raises(UsageError):
-        config.load(path)
+        load(path)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Is an error where it was named."""
     with pytest.raises(UsageError, match="cannot be read"):
-        config.load(tmp_path / "no.json")
+        load(tmp_path / "no.json")
 
 
 def test_every_field_but_those_of_the_presets_has_a_key() -> None:
     """What a user may choose, the file may say."""
     of_presets = {"preview_min_bytes", "preview_max_bytes", "at_rest"}
-    assert set(KEYS.values()) == {each.name for each in fields(Policy)} - of_presets
+    assert {key.field for key in KEYS.values()} == {each.name for each in fields(Policy)} - of_presets
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -288,7 +299,7 @@ def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
     """All keys, in the types of JSON."""
     policy = PRESETS[preset]
     written = config.to_mapping(policy)
-    assert config.load(policy_file(tmp_path, written), policy) == policy
+    assert load(policy_file(tmp_path, written), preset) == policy
     assert set(written) == set(KEYS)
 
 
@@ -310,12 +321,12 @@ def test_the_nearest_policy_above_a_session_counts(tmp_path: Path) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
     policy_file(tmp_path, {"protectTokens": 1})
-    assert config.policy_for(deep / "s.jsonl", None, None).protect_tokens == 1
+    assert policy_for(deep / "s.jsonl", None, None).protect_tokens == 1
     policy_file(tmp_path / "a", {"protectTokens": 2})
-    assert config.policy_for(deep / "s.jsonl", None, None).protect_tokens == 2
+    assert policy_for(deep / "s.jsonl", None, None).protect_tokens == 2
     own = tmp_path / "own"
     own.mkdir()
-    assert config.policy_for(deep / "s.jsonl", policy_file(own, {"protectTokens": 3}), None).protect_tokens == 3
+    assert policy_for(deep / "s.jsonl", policy_file(own, {"protectTokens": 3}), None).protect_tokens == 3
 
 
 def test_a_file_of_that_name_that_is_another_tools_is_passed_over(tmp_path: Path) -> None:
@@ -323,13 +334,13 @@ def test_a_file_of_that_name_that_is_another_tools_is_passed_over(tmp_path: Path
     (tmp_path / "a").mkdir()
     policy_file(tmp_path, {"protectTokens": 1})
     (tmp_path / "a" / "compression.json").write_text('{"level": 9}')
-    assert config.policy_for(tmp_path / "a" / "s.jsonl", None, None).protect_tokens == 1
+    assert policy_for(tmp_path / "a" / "s.jsonl", None, None).protect_tokens == 1
 
 
 def test_a_preset_is_the_base_that_the_file_changes(tmp_path: Path) -> None:
     """The file's keys win."""
     policy_file(tmp_path, {"protectTokens": 7})
-    policy = config.policy_for(tmp_path / "s.jsonl", None, "low-cost")
+    policy = policy_for(tmp_path / "s.jsonl", None, "low-cost")
     assert policy.protect_tokens == 7
     assert policy.tool_result_max_bytes == PRESETS["low-cost"].tool_result_max_bytes
 
