@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import durable
-from sessioncompress.store.beside import FOLDER, Beside
+from sessioncompress.store.beside import ENDINGS, FOLDER, Beside
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -41,7 +41,7 @@ def show_to_git(folder: Path) -> None:
     if folder.is_symlink():
         return
     with failing(folder, "What lies in it is complete, but git may not see it."):
-        if _read_ignore(folder) in (_IGNORE_ALL, b""):
+        if _read_ignore(folder) in (_IGNORE_ALL, b"") and _is_for_us(folder):
             durable.remove(folder / _IGNORE)
             _write_ignore(folder, _IGNORE_PASSING)
 
@@ -95,7 +95,7 @@ def _prepare(folder: Path, *, commit_originals: bool) -> None:
         return
     if present is None and (ours or not any(folder.iterdir())):
         _write_ignore(folder, wanted)
-    elif present in _OURS:
+    elif present in _OURS and _is_for_us(folder):
         durable.remove(folder / _IGNORE)
         _write_ignore(folder, wanted)
 
@@ -107,6 +107,11 @@ def _make_private(folder: Path) -> None:
         durable.make_private(fd)
     finally:
         os.close(fd)
+
+
+def _is_for_us(folder: Path) -> bool:
+    """Tell whether nothing but ours is hidden there: the policy of a clone may name any folder in it for originals."""
+    return folder.name == FOLDER or all(name == _IGNORE or name.endswith(ENDINGS) for name in os.listdir(folder))
 
 
 def _in_work_tree(folder: Path) -> bool:

@@ -194,6 +194,21 @@ def test_what_a_clone_may_say_counts(victim: Victim, name: str) -> None:
     assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
+@pytest.mark.parametrize("command", ["compress", "pre-commit"])
+def test_git_sees_nothing_more_of_the_users(victim: Victim, command: str) -> None:
+    """A tool hides its folder by a `.gitignore` as ours, and the clone's policy names that folder for originals."""
+    hidden = victim.clone / "tool"
+    hidden.mkdir()
+    (hidden / ".gitignore").write_text("*\n")
+    (hidden / "token").write_text("secret")
+    victim.commits({"backupDir": "../tool", "commitOriginals": True})
+    victim.sessioncompress(command, victim.session)
+    assert (hidden / ".gitignore").read_text() == "*\n"
+    victim.run("git", "add", "--all")
+    assert "tool/token" not in victim.run("git", "diff", "--cached", "--name-only").stdout
+    assert "tool/token" not in victim.run("git", "ls-files").stdout
+
+
 @pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir"])
 @pytest.mark.parametrize("by", ["option", "config", "configuration"])
 def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
