@@ -68,7 +68,8 @@ class Policies:
 
     def of(self, session: Path) -> Policy:
         """Return the policy for a session. Raises UsageError."""
-        folder = session.absolute().parent
+        # What a path passes on its way up and down again is not above the session.
+        folder = Path(os.path.realpath(session.parent)) if ".." in session.parts else session.parent.absolute()
         if folder not in self._policies:
             self._policies[folder] = with_options(self._from_files(folder), self._options)
         return self._policies[folder]
@@ -124,12 +125,12 @@ class Policies:
         """Say whether a value counts in a file near a session. Raises UsageError if only the user may say that."""
         if key.near is Near.FREE:
             return True
-        if value == getattr(BALANCED, key.field):
+        option = key.option.removeprefix("--").replace("-", "_")
+        if value == getattr(BALANCED, key.field) or self._options.get(option) not in (None, False):
             return False
         if key.near is Near.INSIDE and _stays_inside(value, file, folder):
             return True
-        option = key.option.removeprefix("--").replace("-", "_")
-        if self._options.get(option) not in (None, False) or _says(self._user_section or {}, name):
+        if _says(self._user_section or {}, name):
             return False
         what = f'the policy\'s "{name}" {key.harm}, which a file found near a session may not'
         where = user_file() or "your own configuration"
@@ -142,16 +143,18 @@ class Policies:
         `forbidden` are permissions that let others decide too. Raises UsageError.
         """
         try:
-            found = os.stat(file)
-            owned = [found, os.lstat(file), *([os.lstat(file.parent)] if file.parent.name == _ALSO_IN else [])]
+            # What is another's is asked nothing more: neither what it leads to nor whether that can be read.
+            paths = (file.parent, file) if file.parent.name == _ALSO_IN else (file,)
+            anothers = next((path for path in paths if not _is_owned(os.lstat(path))), None)
+            found = None if anothers else os.stat(file)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
             raise _unreadable(file, error) from error
-        if not stat.S_ISREG(found.st_mode):
+        if found and not stat.S_ISREG(found.st_mode):
             return None
-        if not all(map(_is_owned, owned)):
-            self._warn(f"{file}: it is ignored, since neither you nor root own it")
+        if found is None or not _is_owned(found):
+            self._warn(f"{anothers or file}: it is ignored, since neither you nor root own it")
             return None
         if found.st_mode & forbidden:
             self._warn(f"{file}: it is ignored, since others may write to it: run 'chmod go-w' on it")

@@ -89,6 +89,24 @@ ANSWERED: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
+def test_the_users_configuration_counts_as_for_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the preset, under the file near the session; where it is ignored the command line says so."""
+    arguments = ["compress", str(large(tmp_path))]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "sessioncompress").mkdir()
+    file = tmp_path / "sessioncompress" / "config.json"
+    file.write_text(json.dumps({"session": {"sizeThresholdKB": 10_000}}))
+    file.chmod(0o600)
+    both = [
+        subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        for program in (_QUICK, _USUAL)
+    ]
+    assert both[0].stdout == both[1].stdout
+    assert "under the threshold of 10,000 KB" in both[0].stdout
+    file.chmod(0o622)
+    assert not quick.nothing_due(arguments)
+
+
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_answer_is_that_of_the_command_line(tmp_path: Path, name: str) -> None:
     """The same text on the same stream, and the same exit code."""
@@ -169,6 +187,11 @@ def _with_a_wrong_policy(folder: Path) -> list[str]:
     return _small(folder)
 
 
+def _with_a_key_of_the_users(folder: Path) -> list[str]:
+    (folder / "compression.json").write_text('{"session": {"logFile": "log"}}')
+    return _small(folder)
+
+
 def _linked(folder: Path) -> list[str]:
     _small(folder)
     (folder / "link.jsonl").symlink_to("session.jsonl")
@@ -187,6 +210,7 @@ LEFT: dict[str, Callable[[Path], list[str]]] = {
     "a note that it is missing": _noted_as_missing,
     "a warning to say": _with_a_key_in_the_wrong_place,
     "a policy with an error": _with_a_wrong_policy,
+    "a policy with a key of the user's": _with_a_key_of_the_users,
     "a link": _linked,
     "nothing named": lambda _: [],
     "a file that is not there": lambda _: ["none.jsonl"],

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
@@ -120,6 +121,8 @@ def test_one_from_where_the_command_runs_is_none(clone: Path, monkeypatch: pytes
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", ".")
     assert policy_for(Path("s.jsonl")).enabled
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda _: Path("sessioncompress"))
+    assert sources.user_file() is None
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
@@ -174,8 +177,35 @@ def test_another_users_is_ignored_and_the_next_one_above_counts(
     assert policies.of(session).protect_tokens == expected
     assert policies.of(session.with_name("t") / "u.jsonl").protect_tokens == expected
     mine = "it is ignored, since neither you nor root own it"
-    assert warned[0] == f"{file}: {mine}"
+    assert warned[0] == f"{file.parent if kind == 'folder' else file}: {mine}"
     assert warned[1:] == ([] if expected == 7 else [f"{above}: {mine}"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
+def test_what_is_another_users_is_asked_nothing_more(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it cannot be read is no error: anybody could stop every run below a folder that all may write to."""
+    refused: list[Path] = []
+
+    def status(path: Path) -> os.stat_result:
+        refused.append(path)
+        raise PermissionError(13, "no")
+
+    (clone / "compression.json").symlink_to("/")
+    give_away(clone / "compression.json", monkeypatch)
+    monkeypatch.setattr(os, "stat", status)
+    warned: list[str] = []
+    policies = Policies(warn=warned.append)
+    assert policies._heeded(clone / "compression.json") is None
+    assert (refused, len(warned)) == ([], 1)
+
+
+def test_only_what_is_above_a_session_counts(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the folder that the command runs in, for a session beside it."""
+    write(clone / "compression.json", {"protectTokens": 7})
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(clone)
+    assert policy_for(Path("../mine/s.jsonl")) == policy_for(Path("sessions/../../mine/s.jsonl")) == BALANCED
+    assert policy_for(Path("../clone/s.jsonl")).protect_tokens == 7
 
 
 def test_a_link_that_the_user_made_is_followed(clone: Path, tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
     """
     listed = list(found)
     for each in listed:
-        policies.of(each.path)
+        if each.error is None:
+            policies.of(each.path)
     return listed
 
 

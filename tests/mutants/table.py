@@ -25,6 +25,8 @@ _LOCK = ("tests/store/test_lock.py",)
 _SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
 _PLANTED = ("tests/attacks/test_planted_files.py",)
 _PUT = ("tests/store/test_put.py",)
+_SOURCES = ("tests/test_sources.py",)
+_BUDGET = ("tests/test_budget.py",)
 
 MUTANTS = (
     # The check of a rewritten session.
@@ -361,4 +363,18 @@ MUTANTS = (
     # A file that is no session.
     Mutant("a settings file is not flushed", "store/put.py", "        durable.flush(fd)\n", "", _PUT),
     Mutant("its name is not flushed", "store/put.py", "    durable.flush_folder(path.parent)\n", "", _PUT),
+    # Whose policy counts, and what it may say.
+    Mutant("a file near a session says anything", "sources.py", "if key.near is Near.FREE:", "if True:", _SOURCES),
+    Mutant(
+        "originals go out through a link",
+        "sources.py",
+        "(Path(os.path.realpath(each)) for",
+        "(Path(os.path.abspath(each)) for",
+        _SOURCES,
+    ),
+    Mutant("originals go into git's folder", "sources.py", '".git" not in', '"" not in', _SOURCES),
+    Mutant("anybody's policy counts", "sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
+    Mutant("others write the user's policy", "sources.py", "found.st_mode & forbidden", "False", _SOURCES),
+    Mutant("a relative configuration counts", "sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
+    Mutant("another user's log is written", "runlog.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
 )
