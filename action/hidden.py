@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
+from sessioncompress import git
 from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed
 from sessioncompress.sources import Policies
@@ -24,46 +23,53 @@ _FIELDS = 4
 def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
     """Return what of the sessions' originals git ignores, or would change, each with why; none without a repository.
 
-    Where a policy has a folder of its own for them, that is its user's business.
+    A work tree in which git does not answer is returned too: nobody knows then. Where a policy has a folder of its own
+    for originals, that is its user's business.
     """
     if shutil.which("git") is None:
         return []
-    found = _beside_sessions(paths, config, preset)
-    return [
-        each for look in (_hidden_in, _altered_in) for folder, names in found.items() for each in look(folder, names)
-    ]
+    found: list[str] = []
+    for top, files in _by_work_tree(paths, config, preset).items():
+        try:
+            found += _ignored(top, files)
+            found += _altered(top, files)
+        except FileFailed as error:
+            found.append(f"{top} ({error.what})")
+    return found
 
 
-def _hidden_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Ask git in the folder itself: each may be of another repository, and a path outside of its own ends git.
-
-    Whoever owns it: in a container that is another than the job's user, whom a later step may have git trust.
-    """
-    git = ["git", "-c", "safe.directory=*", "-C", str(folder)]
-    asked = [*git, "check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
-    stdin = b"\0".join(map(os.fsencode, names))
-    # No shell reads the names, and the job's own git is meant.
-    said = subprocess.run(asked, input=stdin, capture_output=True, check=False).stdout  # noqa: S603
+def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
+    given = b"\0".join(map(os.fsencode, files))
+    asked = ["check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
+    said = git.call(asked, at=top, trusted=_checkout(), given=given, fine=(0, 1))
     fields = os.fsdecode(said).split("\0")
     for start in range(0, len(fields) - 1, _FIELDS):
         source, line, rule, name = fields[start : start + _FIELDS]
         if not source.endswith(_OURS) and not rule.startswith("!"):
-            yield f"{folder / name} ({source}:{line}: {rule})"
+            yield f"{files[name]} ({source}:{line}: {rule})"
 
 
-def _altered_in(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    with suppress(FileFailed):
-        for name in altered((name for name in names if not name.endswith(JOURNAL)), folder):
-            yield f"{folder / name} (.gitattributes call it a text: add '*.zst -text' at their end)"
+def _altered(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
+    for name in altered((name for name in files if not name.endswith(JOURNAL)), top, _checkout()):
+        yield f"{files[name]} (.gitattributes call it a text: add '*.zst -text' at their end)"
 
 
-def _beside_sessions(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, list[str]]:
-    """Return by their folders where a run puts the originals of each session, and the journal that tells of them."""
-    found: defaultdict[Path, list[str]] = defaultdict(list)
+def _checkout() -> str:
+    """Return the folder of the workflow's checkout: in a job's container it is another user's."""
+    return os.environ.get("GITHUB_WORKSPACE", "")
+
+
+def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, dict[str, Path]]:
+    """Return by work tree where a run puts each session's originals and journal, by their names from its top."""
+    found: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
     # What is ignored the command says.
     policies = Policies(Path(config) if config else None, preset or None, warn=lambda _: None)
     for path in (each.path for each in discover(map(Path, paths))):
-        if not policies.of(path).backup_dir:
+        top = next(git.work_trees(path.parent), None)
+        if top is not None and not policies.of(path).backup_dir:
+            # Begins with "./", so that git takes no name for one of its patterns.
+            folder = f"./{os.path.relpath(os.path.realpath(path.parent), top)}"
             files = beside(path)
-            found[path.parent] += [f"{FOLDER}/{file.name}" for file in (files.originals, files.journal)]
+            for file in (files.originals, files.journal):
+                found[top][f"{folder}/{FOLDER}/{file.name}"] = file
     return found

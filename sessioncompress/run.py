@@ -12,7 +12,6 @@ from itertools import chain
 from sessioncompress import config, due, verify
 from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.apply import Applied, Applier
-from sessioncompress.checkout import head
 from sessioncompress.compressors import View
 from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
 from sessioncompress.formats.base import Entry
@@ -277,7 +276,6 @@ class Run:
                 "removedBytes": applied.tally.removed,
             }
             | ({UNKNOWN_IN_CALLS: self._strangers.in_calls} if self._strangers.in_calls else {}),
-            head=head(self._session.path.parent),
             records=(len(applied.records), applied.records.blocks),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,

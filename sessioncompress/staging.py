@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
+from sessioncompress import git
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
 from sessioncompress.store.beside import FOLDER, Beside
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
@@ -38,7 +39,7 @@ def put_aside() -> frozenset[str]:
         return frozenset()
     # What the user wants of white space in a patch is no concern of a look at its names.
     asked = ["apply", "--whitespace=nowarn", "--numstat", "-z", "--"]
-    names = b"".join(_git([*asked, patch]) for patch in patches).split(b"\0")
+    names = b"".join(git.call([*asked, patch], state=_STATE) for patch in patches).split(b"\0")
     return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
 
 
@@ -85,19 +86,19 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
         what = "git would change its bytes, since .gitattributes call it a text"
         raise FileFailed(what, where=changed, state=_STATE, remedy="Add '*.zst -text' to .gitattributes, at its end.")
     add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
-    said = _git(["--literal-pathspecs", *add, *files], _REMEDY)
+    said = git.call(["--literal-pathspecs", *add, *files], state=_STATE, remedy=_REMEDY)
     # A name may hold the end of a line, which git prints as it is.
     return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
 
 
-def altered(originals: Iterable[str], folder: Path | None = None) -> list[str]:
+def altered(originals: Iterable[str], at: Path | None = None, trusted: str = "") -> list[str]:
     """Return which originals would be others in a commit: git converts ends of lines.
 
-    Where it is to tell text from bytes by itself, it knows them for bytes. A folder that they are named from may be
-    anyone's. Raises FileFailed, as in no repository.
+    Where it is to tell text from bytes by itself, it knows them for bytes. `at` and `trusted` are those of git.call().
+    Raises FileFailed, as in no repository.
     """
-    where: list[str | Path] = ["-c", "safe.directory=*", "-C", folder] if folder else []
-    said = _git([*where, "check-attr", "--stdin", "-z", *_ATTRIBUTES], given=b"\0".join(map(os.fsencode, originals)))
+    asked = ["check-attr", "--stdin", "-z", *_ATTRIBUTES]
+    said = git.call(asked, at=at, trusted=trusted, given=b"\0".join(map(os.fsencode, originals)), state=_STATE)
     fields = os.fsdecode(said).split("\0")[:-1]
     found: dict[str, dict[str, str]] = {}
     for name, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
@@ -109,22 +110,6 @@ def _is_text(values: Mapping[str, str]) -> bool:
     text, eol, older, encoding = (values[attribute] for attribute in _ATTRIBUTES)
     implied = text == "unspecified" and (eol in ("lf", "crlf") or older in ("set", "input"))
     return text == "set" or implied or encoding not in _OFF
-
-
-def _git(
-    arguments: Sequence[str | Path], remedy: str = "Look what git says of it, and run again.", *, given: bytes = b""
-) -> bytes:
-    """Return what git printed. Raises FileFailed where it failed."""
-    # Imported here: hardly any run calls git.
-    import subprocess
-
-    with failing("git", _STATE):
-        # No shell reads the names, and the user's own git is meant.
-        done = subprocess.run(["git", *arguments], input=given, capture_output=True, check=False)  # noqa: S603, S607
-    if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise FileFailed(f"git fails: {said}", where=arguments[-1], state=_STATE, remedy=remedy)
-    return done.stdout
 
 
 def _of(files: Beside) -> tuple[Path, ...]:

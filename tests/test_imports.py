@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("every file of folders", frozenset({"seek"})),
     (
         "one reading, one writing",
-        frozenset({"heads", "files", "apply", "gate", "discover", "checkout", "staging", "whole"}),
+        frozenset({"heads", "files", "apply", "gate", "discover", "staging", "whole"}),
     ),
     ("which policy counts", frozenset({"sources"})),
     ("the policy from its file, and where it puts things", frozenset({"config", "places"})),
@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("values and words", frozenset({"model", "models", "policy", "stats", "homes", "usage"})),
     ("the policy's sections", frozenset({"sections"})),
     ("what a value of the policy may be", frozenset({"checks"})),
-    ("the folder for what belongs to a user", frozenset({"state"})),
+    ("the folder for what belongs to a user, and git", frozenset({"state", "git"})),
     ("errors", frozenset({"errors"})),
     (
         "nothing",
@@ -254,7 +254,7 @@ def test_a_public_name_is_never_a_module(program: str) -> None:
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])
 def test_the_store_knows_no_sessions(module: str) -> None:
     """It keeps lines; what they mean is not its business, but only whether lines are appended to a session at all."""
-    known = {"errors", "model", "columns", "documents", "state"}
+    known = {"errors", "model", "columns", "documents", "state", "git"}
     assert {name for name, _ in imports(module) if not name.startswith("store")} <= known
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
+from sessioncompress.git import in_work_tree
 from sessioncompress.store import durable
 from sessioncompress.store.beside import ENDINGS, FOLDER, Beside
 from sessioncompress.store.lock import open_file
@@ -91,7 +92,7 @@ def _prepare(folder: Path, *, commit_originals: bool) -> None:
         _make_private(folder)
     wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
     present = _read_ignore(folder)
-    if present == wanted or (present and not commit_originals) or not _in_work_tree(folder):
+    if present == wanted or (present and not commit_originals) or not in_work_tree(folder):
         return
     if present is None and (ours or not any(folder.iterdir())):
         _write_ignore(folder, wanted)
@@ -112,10 +113,6 @@ def _make_private(folder: Path) -> None:
 def _is_for_us(folder: Path) -> bool:
     """Tell whether nothing but ours is hidden there: the policy of a clone may name any folder in it for originals."""
     return folder.name == FOLDER or all(name == _IGNORE or name.endswith(ENDINGS) for name in os.listdir(folder))
-
-
-def _in_work_tree(folder: Path) -> bool:
-    return any(os.path.lexists(parent / ".git") for parent in folder.absolute().parents)
 
 
 def _read_ignore(folder: Path) -> bytes | None:

@@ -147,7 +147,6 @@ class RunRecord:
     store_size: int
     boundary: int
     stats: Mapping[str, Any]
-    head: str = ""
     restored: bool = False
     records: tuple[int, int] | None = None
     originals_sha256: str = ""
@@ -169,8 +168,6 @@ class RunRecord:
             "boundary": self.boundary,
             "stats": dict(self.stats),
         }
-        if self.head:
-            record["head"] = self.head
         if self.restored:
             record["restored"] = True
         if self.records is not None:
@@ -255,7 +252,6 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         store_size=_count(record["storeSize"]),
         boundary=int(record["boundary"]),
         stats=_stats(record["stats"]),
-        head=str(record.get("head", "")),
         restored=record.get("restored") is True,
         records=_counts(record.get("records")),
         originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hidden import hidden
 
+from tests.faults.tools import need
 from tests.repository import Repository
 from tests.runs import fixture
 
@@ -20,6 +22,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     Path("sessions/a.jsonl").write_bytes(fixture("pi-anthropic.jsonl"))
     Path(".gitignore").write_text(".sessioncompress\n")
     return found
+
+
+def owned_by_another(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a git before all others that takes every repository for another user's."""
+    program = repository.folder.parent / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {need("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def test_each_is_named_with_its_rule(repository: Repository) -> None:
@@ -61,8 +72,11 @@ def test_originals_that_git_would_change_are_named(repository: Repository) -> No
 
 
 def test_a_repository_of_another_user_is_asked_too(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a job's container, where git does nothing else until it is told to trust it."""
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    """As in a job's container, where git does nothing else until it is told to trust it: the job's checkout alone."""
+    owned_by_another(repository, monkeypatch)
+    (said,) = hidden(["sessions"], "", "")
+    assert said.startswith(f"{repository.folder} (git fails: fatal: detected dubious ownership")
+    monkeypatch.setenv("GITHUB_WORKSPACE", os.fspath(repository.folder))
     assert len(hidden(["sessions"], "", "")) == 2
     Path(".gitattributes").write_text("* text\n")
     assert len(hidden(["sessions"], "", "")) == 3

@@ -42,7 +42,6 @@ RUN = RunRecord(
     store_size=20,
     boundary=3,
     stats={"turns": 2},
-    head="34" * 20,
 )
 
 
@@ -147,8 +146,13 @@ def test_users_meet_camel_case() -> None:
         "storeSize",
         "boundary",
         "stats",
-        "head",
     }
+
+
+def test_a_run_that_notes_what_nothing_reads_any_more_is_read() -> None:
+    """Version 0.1.0 noted the commit that was checked out."""
+    older = json.dumps({**json.loads(RUN.encode()), "head": "34" * 20}) + "\n"
+    assert parsed(LINE.encode() + older.encode()).runs == [RUN]
 
 
 PATHS = [

@@ -1,0 +1,89 @@
+"""The one way to call git. No program that a repository's own configuration names is run.
+
+A repository's configuration is data from whoever made it. A folder that looks like a bare repository can be committed
+as ordinary files, and a `.git` folder comes with any unpacked archive. The environment and the user's configuration
+are the user's own, and count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sessioncompress.errors import FileFailed, failing
+
+_OPTIONS = (
+    "--no-pager",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.bareRepository=explicit"),
+)
+_SET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    # A partial clone fetches what it lacks with the program that its configuration names.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
+"""What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
+_OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+"""What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
+
+
+def call(
+    arguments: Sequence[str | Path],
+    *,
+    at: Path | None = None,
+    trusted: str = "",
+    given: bytes = b"",
+    fine: tuple[int, ...] = (0,),
+    state: str = "",
+    remedy: str = "Look what git says of it, and run again.",
+) -> bytes:
+    """Return what git printed, with `given` on its stdin.
+
+    `at` is the top of a work tree, as work_trees() gives it; whatever repository the environment names, that one is
+    asked. Without it the one of the working folder is, as a hook of git's means it. `trusted` is the top of a work
+    tree that another user may own. Filters (`filter.*.clean`) run in `git add`, as in the user's own: call that only
+    without `at`. Raises FileFailed where there is no git, or its exit code is not `fine`.
+    """
+    # Imported here: hardly any run calls git.
+    import subprocess
+
+    options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
+    with failing("git", state):
+        # No shell reads the names, and the user's own git is meant.
+        done = subprocess.run(  # noqa: S603
+            ["git", *options, *arguments],  # noqa: S607
+            cwd=at,
+            env=_environment(os.environ, () if at else _OF_A_COMMIT),
+            input=given,
+            capture_output=True,
+            check=False,
+        )
+    if done.returncode not in fine:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise FileFailed(f"git fails: {said}", where=at or arguments[-1], state=state, remedy=remedy)
+    return done.stdout
+
+
+def work_trees(folder: Path) -> Iterator[Path]:
+    """Yield the tops of the work trees that a folder is in, the innermost first: the folders that hold a `.git`.
+
+    Nothing that is called `.git` can be committed. So git is asked in one of these, never in a folder that may only
+    look like a repository.
+    """
+    real = Path(os.path.realpath(folder))
+    return (each for each in (real, *real.parents) if os.path.lexists(each / ".git"))
+
+
+def in_work_tree(folder: Path) -> bool:
+    """Return whether a folder is in any work tree."""
+    return next(work_trees(folder), None) is not None
+
+
+def _environment(given: Mapping[str, str], kept: Sequence[str]) -> dict[str, str]:
+    others = {name: value for name, value in given.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
+    return {**others, **{name: given[name] for name in kept if name in given}, **_SET}
