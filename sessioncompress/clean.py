@@ -1,26 +1,55 @@
-"""What of all that lies beside sessions can go: of gone sessions, by age, by size, of dead runs; and its going."""
+"""Delete what dead runs left beside sessions, and originals where a user says so: by a limit, or of a session as gone.
+
+A session that is not at its path is not taken for gone. It may have been moved, or be on another branch.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sessioncompress.clean_gone import DEAD_RUN, clean_gone, size_going, stats_of, with_cost
-from sessioncompress.decide import Decision, Limits, again, by_limit, decide, undated
-from sessioncompress.discover import Found, is_folder
-from sessioncompress.forget import forget_open
-from sessioncompress.holdings import Holding, holdings
+from sessioncompress import files, git
+from sessioncompress.discover import Found
+from sessioncompress.errors import SessionCompressError, failing
+from sessioncompress.forget import forget_gone, forget_open
+from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.policy import Policy
-from sessioncompress.sightings import Lookout
-from sessioncompress.stats import Cause, CleanStats
+from sessioncompress.stats import Cause, CleanStats, ForgetStats
+from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
-from sessioncompress.store import times
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import check, recover, removable
+
+_DAY = 24 * 3600
+_AS_IT_WAS = "What lies beside it is as it was."
+_DEAD_RUN = "a run that has ended left it"
+_NOT_THERE = "the session is not there"
+_FORGET = "'sessioncompress forget' deletes this all the same"
+_MISSING = f"{_NOT_THERE}, but may only have been moved; if it is gone, name its own path to delete this"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a user asked to delete: originals of sessions by seconds since the last run, or by bytes in all."""
+
+    older_than: int | None = None
+    max_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to become of one session's holding: `deletes` originals and journal, or an `error` kept it from that."""
+
+    holding: Holding
+    deletes: bool = False
+    cause: Cause = Cause.DEAD_RUN
+    reason: str = ""
+    told: Told = NOTHING_TOLD
+    error: SessionCompressError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +64,80 @@ def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limit
     """Find out what can go under the paths; changes nothing."""
     found = list(holdings(paths, policy_of))
     held = [each for each in found if isinstance(each, Holding)]
-    unread = [each for each in found if isinstance(each, Found)]
-    lost = [each.session.name for each in held if not each.exists and each.size]
-    lookout = Lookout((path if is_folder(path) else path.parent for path in paths), lost) if lost else None
-    decisions = [decide(each, None if each.exists else lookout, limits) for each in held]
-    return Plan(tuple(_fit(decisions, limits.max_size)), (*unread, *(lookout.first.unread if lookout else ())))
+    limited = limits != Limits()
+    withheld = _withheld(each for each in held if not each.exists and (each.named or limited))
+    decisions = [_decide(each, limits, withheld.get(each.session)) for each in held]
+    unread = tuple(each for each in found if isinstance(each, Found))
+    return Plan(tuple(_fit(decisions, limits.max_size)), unread)
 
 
 def clean_one(decision: Decision, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided, or with `dry_run` find out what that would come to; None where nothing is to be said.
 
-    What is to be deleted is decided once more before it goes. Raises SessionCompressError where what lies there is
+    What is to be deleted is looked at once more before it goes. Raises SessionCompressError where what lies there is
     damaged or in use: it is then as it was.
     """
     if decision.error is not None:
         raise decision.error
     holding = decision.holding
     if not holding.exists:
-        return clean_gone(decision, dry_run=dry_run)
+        return _clean_gone(decision, dry_run=dry_run)
     done = _tidy(holding, dry_run=dry_run) if holding.left_over else None
     if decision.deletes:
         return _clean_there(decision, done, dry_run=dry_run)
     if decision.reason:
-        return replace(done or stats_of(decision), cause=decision.cause, reason=decision.reason)
+        return replace(done or _stats_of(decision), cause=decision.cause, reason=decision.reason)
     return done
+
+
+def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
+    """Return which of some sessions that are not at their paths may be elsewhere, each with why."""
+    places = {holding.session.parent.resolve() / holding.session.name: holding for holding in missing}
+    found: dict[Path, tuple[Cause, str]] = {}
+    for place, error in git.known(places).items():
+        cause, what = Cause.GIT, "git has it in a commit, a stash or the index"
+        if error is not None:
+            cause, what = Cause.UNKNOWN, f"git may have it, but does not answer ({error.what})"
+        found[places[place].session] = cause, f"{_NOT_THERE}, and {what}; {_FORGET}"
+    for holding in places.values():
+        if _may_be_off(holding):
+            reason = f"{_NOT_THERE}, nor is anything else in its folder, as where a disk is off; {_FORGET}"
+            found[holding.session] = Cause.UNKNOWN, reason
+    return found
+
+
+def _may_be_off(holding: Holding) -> bool:
+    """Return whether the session's folder may be on a disk that is off, while what lies beside is elsewhere."""
+    folder = holding.session.parent
+    return not os.path.isdir(folder) or not os.listdir(folder)  # noqa: PTH112
+
+
+def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None) -> Decision:
+    """Decide by what is known before anything is locked, but for what does not fit."""
+    decision = Decision(holding)
+    if not holding.exists:
+        cause, reason = withheld or (Cause.MISSING, _MISSING)
+        decision = Decision(holding, deletes=holding.named and not withheld, cause=cause, reason=reason)
+        if decision.deletes:
+            decision = replace(decision, cause=Cause.GONE, reason="the session is not there, and named as gone")
+    if withheld or not (decision.deletes or (holding.size and limits != Limits())):
+        return decision
+    try:
+        with failing(holding.session, state=_AS_IT_WAS):
+            return _by_age(replace(decision, told=told(holding)), limits.older_than)
+    except SessionCompressError as error:
+        return Decision(holding, error=error)
+
+
+def _by_age(decision: Decision, older_than: int | None) -> Decision:
+    if decision.deletes or older_than is None:
+        return decision
+    if decision.told.last_run is None:
+        return _undated(decision)
+    age = time.time() - decision.told.last_run
+    if age <= older_than:
+        return decision
+    return _by_limit(decision, Cause.AGE, f"its last run was {int(age / _DAY):,} days ago")
 
 
 def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
@@ -76,15 +155,9 @@ def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
     for each in decisions:
         if each.holding.session in over:
             when = times.written(over[each.holding.session])
-            reason = f"its last run, {when}, is among the oldest"
-            yield by_limit(each, Cause.SIZE, reason)
+            yield _by_limit(each, Cause.SIZE, f"its last run, {when}, is among the oldest")
         else:
-            yield undated(each) if total > most and _is_undated(each) else each
-
-
-def _is_undated(decision: Decision) -> bool:
-    """Say whether nothing is said yet of why this stays."""
-    return bool(decision.holding.size) and not (decision.deletes or decision.reason or decision.error)
+            yield _undated(each) if total > most and _is_undated(each) else each
 
 
 def _is_dated(decision: Decision) -> bool:
@@ -92,16 +165,46 @@ def _is_dated(decision: Decision) -> bool:
     return not decision.deletes and last_run is not None and last_run <= time.time()
 
 
+def _is_undated(decision: Decision) -> bool:
+    """Return whether no limit finds an age, and nothing is said yet of why this stays."""
+    said = decision.deletes or decision.error or (decision.reason and decision.cause is not Cause.MISSING)
+    return bool(decision.holding.size) and not said
+
+
+def _by_limit(decision: Decision, cause: Cause, reason: str) -> Decision:
+    """Delete what a limit asks for, and say where the session is not at its path: somebody may still need it."""
+    elsewhere = "" if decision.holding.exists else f"; {_NOT_THERE}, and may only have been moved"
+    return replace(decision, deletes=True, cause=cause, reason=reason + elsewhere)
+
+
+def _undated(decision: Decision) -> Decision:
+    """Say why no limit deletes what has no age."""
+    reason = "no run that a journal dates is there, so that no limit deletes this; 'sessioncompress forget' does"
+    return replace(decision, cause=Cause.UNKNOWN, reason=reason)
+
+
+def _again(decision: Decision) -> Decision:
+    """Decide once more what was to be deleted, now that it goes: a run may have come meanwhile."""
+    holding = decision.holding
+    with failing(holding.session, state=_AS_IT_WAS):
+        holding = replace(holding, size=files.size_beside(holding.beside))
+        now = replace(decision, holding=holding, told=told(holding))
+    if holding.size and now.told != decision.told:
+        reason = "a run has been at work on it since it was looked at"
+        return replace(now, deletes=False, cause=Cause.CHANGED, reason=reason)
+    return now
+
+
 def _clean_there(decision: Decision, done: CleanStats | None, *, dry_run: bool) -> CleanStats:
     """Delete originals and journal of a session that exists, unless a run has been there since they were looked at."""
     holding = decision.holding
     with open_session(holding.session, writing=not dry_run) as session:
-        now = decision if dry_run else again(decision)
+        now = decision if dry_run else _again(decision)
         cost = forget_open(session, holding.beside, dry_run=dry_run) if now.deletes else None
-    stats = stats_of(now)
+    stats = _stats_of(now)
     if done is not None:
         stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
-    return with_cost(stats, cost) if cost else stats
+    return _with_cost(stats, cost) if cost else stats
 
 
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
@@ -112,11 +215,63 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         cut = (size_of(holding.beside.originals) or 0) - lengths.originals
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
         going = removable(session, holding.beside)
-        size = size_going(going) + cut
+        size = _size_going(going) + cut
         if not dry_run:
             recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]
     if not going:
         return None
-    kept = CleanStats(str(holding.session), deleted=False, cause=Cause.DEAD_RUN, reason=DEAD_RUN)
-    return replace(kept, left_over=len(going), left_over_bytes=size)
+    return replace(_stats_of(Decision(holding, reason=_DEAD_RUN)), left_over=len(going), left_over_bytes=size)
+
+
+def _clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats | None:
+    """Do what was decided of a session that is not at its path, or find out what that would come to."""
+    holding = decision.holding
+    if os.path.lexists(holding.session):
+        return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
+    if decision.deletes and not dry_run:
+        decision = _again(decision)
+        if not (decision.holding.size or gone.remains(holding.session, holding.beside)):
+            # Another clean-up was faster.
+            return None
+    if decision.deletes:
+        return _with_cost(_stats_of(decision), forget_gone(holding.session, holding.policy, dry_run=dry_run))
+    return _clean_missing(decision, dry_run=dry_run)
+
+
+def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
+    """Keep what lies beside a session that may not be gone, but for the temp files of dead runs."""
+    holding = decision.holding
+    with failing(holding.session, state=_AS_IT_WAS):
+        needed = gone.needed_links(holding.session, holding.beside)
+        others = not holding.size and set(gone.remains(holding.session, holding.beside))
+        dead = gone.dead_drafts(holding.session, holding.beside)
+        size = _size_going(dead)
+        if not dry_run:
+            gone.remove_drafts(dead, holding.beside)
+    kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
+    if dead and others == set(dead):
+        return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
+    return kept
+
+
+def _stats_of(decision: Decision) -> CleanStats:
+    """Return what a decision alone says."""
+    return CleanStats(str(decision.holding.session), decision.deletes, decision.cause, decision.reason)
+
+
+def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
+    """Add what goes."""
+    return replace(
+        stats,
+        bytes_deleted=cost.bytes_deleted,
+        originals=cost.originals,
+        originals_lost=cost.originals_lost,
+        links_kept=cost.links_kept,
+    )
+
+
+def _size_going(paths: Iterable[Path]) -> int:
+    """Return the bytes that go with these names: those of a file that has another name stay."""
+    found = [path.lstat() for path in paths]
+    return sum(each.st_size for each in found if each.st_nlink == 1)

@@ -86,4 +86,4 @@ def _fields(stats: CleanStats, status: str) -> dict[str, Any]:
     cause = stats.cause.value if stats.cause else ""
     texts = {"path": stats.path, "status": status, "cause": cause, "reason": stats.reason}
     numbers = {name: getattr(stats, field) for name, field in _NUMBERS.items()}
-    return json_safe({**texts, "missingSince": stats.missing_since}) | numbers
+    return json_safe(texts) | numbers

@@ -78,8 +78,8 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
     beside = beside_of(path, policy)
     with failing(path, state=""):
         needed = gone.needed_links(path, beside)
-        left = [*gone.remains(path, beside), *filter(os.path.lexists, [beside.missing])]
-        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left if each not in needed)
+        left = [each for each in gone.remains(path, beside) if each not in needed]
+        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
     number = len(_stored(beside))

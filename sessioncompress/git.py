@@ -8,7 +8,9 @@ are the user's own, and count.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, failing
@@ -82,6 +84,47 @@ def work_trees(folder: Path) -> Iterator[Path]:
 def in_work_tree(folder: Path) -> bool:
     """Return whether a folder is in any work tree."""
     return next(work_trees(folder), None) is not None
+
+
+def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
+    """Return which of some files git has in any commit that it can still find, in the index or in a stash.
+
+    The folders that the files lie in must not be links. Where git does not answer the file counts as known, with the
+    error. Git is asked a few times a work tree, not a few times a file.
+    """
+    asked: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
+    for file in files:
+        for top in work_trees(file.parent):
+            asked[top][_composed(os.path.relpath(file, top))] = file
+    found: dict[Path, FileFailed | None] = {}
+    for top, names in asked.items():
+        try:
+            there = _names_in(top, names.values())
+            found |= {names[name]: None for name in names.keys() & map(_composed, there)}
+        except FileFailed as error:
+            found |= {file: error for file in names.values() if file not in found}
+    return found
+
+
+def _names_in(top: Path, files: Iterable[Path]) -> Iterator[str]:
+    """Yield the names of at least those of the files that git has, from the top. Raises FileFailed.
+
+    Plumbing alone: `git log` runs the program that checks signatures where a configuration says so.
+    """
+    names = [os.path.relpath(file, top) for file in files]
+    if odd := [name for name in names if set(name) & set("\r\n")]:
+        raise FileFailed(f"the name {odd[0]!r} ends a line", where=top)
+    # A system may give the letters of a name apart from their accents, as git does not.
+    given = "".join(f"{name}\n" for name in ("--", *dict.fromkeys([*names, *map(_composed, names)])))
+    commits = ["--literal-pathspecs", "rev-list", "--all", "--reflog", "--full-history", "--stdin"]
+    listed = call(commits, at=top, given=os.fsencode(given))
+    changed = ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--no-commit-id", "--name-only", "-z"]
+    for said in (call(changed, at=top, given=listed), call(["ls-files", "-z"], at=top)):
+        yield from os.fsdecode(said).split("\0")
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def _environment(given: Mapping[str, str], kept: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress import files
@@ -12,19 +12,23 @@ from sessioncompress.discover import Found, folders, is_folder
 from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
+from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
-from sessioncompress.store import times
 from sessioncompress.store.beside import Beside, session_of
 from sessioncompress.store.folder import refuse_linked_folder
-from sessioncompress.store.late import late_links, sessions_named, stale_drafts
+from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """All that lies beside one session. `size` is that of originals and journal, `left_over`: there is more."""
+    """All that lies beside one session. `size` is that of originals and journal, `left_over`: there is more.
+
+    `named` is whether a path is the session's own, not that of a folder above it.
+    """
 
     session: Path
+    named: bool
     policy: Policy
     beside: Beside
     exists: bool
@@ -34,19 +38,13 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the journal tells: how many runs there were, the ids of sessions that they noted, when the last one was.
+    """What the journal tells: how many runs there were, and when the last one was.
 
     That time may be to come, where a clock was wrong; None where it is none.
     """
 
     runs: int = 0
-    session_ids: tuple[str, ...] = ()
     last_run: float | None = None
-
-    @property
-    def session_id(self) -> str:
-        """Return the newest id, empty where none is noted."""
-        return self.session_ids[-1] if self.session_ids else ""
 
 
 NOTHING_TOLD = Told()
@@ -58,34 +56,30 @@ def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iter
     What of it cannot be found out is yielded with its error. Raises UsageError where a path does not exist and
     nothing lies there for it.
     """
+    paths = list(paths)
+    named = {_place(path) for path in paths if not is_folder(path)}
     seen: set[Path] = set()
     for path in paths:
         for found in sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
-            place = found.path.parent.resolve() / found.path.name
+            place = _place(found.path)
             if found.error is not None:
                 yield found
             elif place not in seen:
                 seen.add(place)
-                yield from _holding(found, policy_of)
+                yield from _holding(replace(found, named=place in named), policy_of)
+
+
+def _place(path: Path) -> Path:
+    return path.parent.resolve() / path.name
 
 
 def told(holding: Holding) -> Told:
     """Read the journal. Raises Damaged, or Met, where it cannot be read."""
-    journal = _journal(holding)
-    last = times.said(journal.runs[-1].at) if journal.runs else None
-    return Told(len(journal.runs), journal.session_ids, last)
-
-
-def references(holding: Holding) -> set[str]:
-    """Return what the markers in the session name. Raises what told() does."""
-    return {reference for reference, _ in _journal(holding).references if reference}
-
-
-def _journal(holding: Holding) -> journals.Journal:
     refuse_linked_folder(holding.beside.work)
     journal = journals.load(holding.beside.journal)
     refuse_if_another_sides(holding.beside.journal, journal)
-    return journal
+    last = times.said(journal.runs[-1].at) if journal.runs else None
+    return Told(len(journal.runs), last)
 
 
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
@@ -111,7 +105,7 @@ def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[Path]:
 
 def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
     try:
-        found = _measured(session.path, policy_of(session.path))
+        found = _measured(session, policy_of(session.path))
     except SessionCompressError as error:
         yield Found(session.path, named=True, error=error)
         return
@@ -122,10 +116,9 @@ def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Ho
         raise UsageError(what, where=session.path, state="Nothing was done.")
 
 
-def _measured(session: Path, policy: Policy) -> Holding:
-    place = session.parent.resolve() / session.name
+def _measured(session: Found, policy: Policy) -> Holding:
+    place = _place(session.path)
     beside = beside_of(place, policy)
-    with failing(session, state=""):
-        left_over = bool(late_links(beside.work, place) or stale_drafts(beside.work, place))
-        more = left_over or os.path.lexists(beside.missing)
-        return Holding(session, policy, beside, os.path.lexists(place), files.size_beside(beside), more)
+    with failing(session.path, state=""):
+        size, left_over = files.size_beside(beside), bool(gone.remains(place, beside))
+        return Holding(session.path, session.named, policy, beside, os.path.lexists(place), size, left_over)

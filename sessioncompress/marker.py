@@ -17,7 +17,6 @@ ARGUMENT_END = "; the tool received all of it; do not copy this line"
 _OUTSIDE = re.compile(r"[^ -Z^-~]")
 _FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
-_REFERENCE_BYTES = re.compile(_REFERENCE.pattern.removesuffix(r"\b").encode())
 _SIZE = re.compile(r"\d (?:bytes|[KM]B)[],;]")
 _OF_LINES = re.compile(r" of [\d,]+ lines")
 _LINES = re.compile(r"([\d,]+)(?: of ([\d,]+))? lines?,")
@@ -77,11 +76,6 @@ def adds_up(text: str) -> bool:
 def references(text: str) -> list[str]:
     """Return the references that markers in the text name, in their order."""
     return [ref for form in _FORM.findall(text) for ref in _REFERENCE.findall(form)]
-
-
-def references_in(raw: bytes) -> set[bytes]:
-    """Return what may be a reference in a piece of a file, whatever it stands in."""
-    return set(_REFERENCE_BYTES.findall(raw))
 
 
 def left_out(lines: int, of_lines: int, size: int) -> str:

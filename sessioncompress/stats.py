@@ -193,8 +193,7 @@ class Cause(StrEnum):
     SIZE = "size"
     DEAD_RUN = "dead run"
     MISSING = "missing"
-    MOVED = "moved"
-    FORKED = "forked"
+    GIT = "git"
     UNKNOWN = "unknown"
     BACK = "back"
     CHANGED = "changed"
@@ -205,8 +204,7 @@ class CleanStats:
     """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
-    late links of dead runs, whose bytes `left_over_bytes` are. `missing_since` is when the session was first found
-    nowhere. `links_kept` is that of ForgetStats.
+    late links of dead runs, whose bytes `left_over_bytes` are. `links_kept` is that of ForgetStats.
     """
 
     path: str
@@ -218,7 +216,6 @@ class CleanStats:
     originals_lost: int = 0
     left_over: int = 0
     left_over_bytes: int = 0
-    missing_since: str = ""
     links_kept: int = 0
 
 

@@ -25,8 +25,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("several files at once", frozenset({"pool"})),
     ("what became of one file", frozenset({"outcome"})),
     ("many stores, and which of them can go", frozenset({"clean"})),
-    ("what goes of one store", frozenset({"clean_gone"})),
-    ("what is to become of one store", frozenset({"decide"})),
     ("what looks at a session and changes nothing", frozenset({"inspect", "audit", "listing", "budget"})),
     ("one session, end to end", frozenset({"compress", "restore", "lookup", "forget"})),
     ("one run over what was read", frozenset({"run"})),
@@ -36,12 +34,11 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what a session stands at, and what is noted of a run", frozenset({"judge", "runlog"})),
     (
         "the account of a run, what goes back in part, what lies in folders",
-        frozenset({"account", "marked", "putback", "holdings", "sightings", "selection"}),
+        frozenset({"account", "marked", "putback", "holdings", "selection"}),
     ),
-    ("every file of folders", frozenset({"seek"})),
     (
         "one reading, one writing",
-        frozenset({"heads", "files", "apply", "gate", "discover", "staging", "whole"}),
+        frozenset({"files", "apply", "gate", "discover", "staging", "whole"}),
     ),
     ("which policy counts", frozenset({"sources"})),
     ("the policy from its file, and where it puts things", frozenset({"config", "places"})),

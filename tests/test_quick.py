@@ -171,12 +171,6 @@ def _with_a_late_link(folder: Path) -> list[str]:
     return names
 
 
-def _noted_as_missing(folder: Path) -> list[str]:
-    names = _done(folder)
-    beside(folder / names[0]).missing.touch()
-    return names
-
-
 def _with_a_key_in_the_wrong_place(folder: Path) -> list[str]:
     (folder / "compression.json").write_text('{"sizeThresholdKB": 1}')
     return _small(folder)
@@ -207,7 +201,6 @@ LEFT: dict[str, Callable[[Path], list[str]]] = {
     "a torn journal": _with_a_torn_journal,
     "a killed run's draft": _with_a_draft,
     "a late link": _with_a_late_link,
-    "a note that it is missing": _noted_as_missing,
     "a warning to say": _with_a_key_in_the_wrong_place,
     "a policy with an error": _with_a_wrong_policy,
     "a policy with a key of the user's": _with_a_key_of_the_users,

@@ -1,4 +1,4 @@
-"""`clean`: delete the originals of sessions that are gone, and what runs that ended left behind."""
+"""`clean`: delete what runs that ended left behind, and originals where the user says so."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ def clean(
     backup_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Delete the originals of sessions that are gone, and what runs that ended left behind."""
+    """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
     from itertools import chain
 
     from sessioncompress import archive, clean_report
-    from sessioncompress.clean import clean_one, plan_clean
-    from sessioncompress.decide import Limits
+    from sessioncompress.clean import Limits, clean_one, plan_clean
     from sessioncompress.discover import Found
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})

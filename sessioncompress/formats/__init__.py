@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from sessioncompress.errors import UsageError
-from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name
+from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
 from sessioncompress.formats.chat import Chat
 from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.formats.codex import Codex
-from sessioncompress.formats.family import FamilyFormat, claimed
+from sessioncompress.formats.family import FamilyFormat
 from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.gencode import GenCode
 from sessioncompress.formats.ohmypi import OhMyPi
@@ -75,12 +75,6 @@ def format_named(name: str) -> Format:
     if found is None:
         raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
     return found
-
-
-def claims(head: Head) -> Name:
-    """Return whose session a file says it is, whether or not an agent of the table wrote it."""
-    named = (each.named(head) for each in FORMATS)
-    return next((name for name in named if name.id), claimed(head))
 
 
 def _entry(raw: bytes) -> Entry | None:

@@ -51,15 +51,6 @@ def header_of(head: Head) -> Entry | None:
     return None
 
 
-def claimed(head: Head) -> Name:
-    """Return what the first entry that looks like a header says, also in what is no session as far as we can tell.
-
-    An early entry of an extension may look like another harness's: for whoever asks whether a session is gone, its
-    header says that it is not.
-    """
-    return next((_name_in(entry) for entry in head.entries if entry.get("type") == "session"), Name())
-
-
 def _name_in(header: Entry) -> Name:
     parents = (values.text(header.get(key)) for key in _PARENTS)
     return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))

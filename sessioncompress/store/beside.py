@@ -11,9 +11,8 @@ _ENDINGS = (".json", ".jsonl")
 JOURNAL = ".refs.jsonl"
 """What ends the name of a journal."""
 _ZST = ".zst"
-_MISSING = ".missing"
-ENDINGS = (JOURNAL, _ZST, _MISSING)
-"""What ends the names of the files that lie beside a session."""
+_NOTE = ".missing"
+"""What ends the name of a note that earlier versions wrote of a session that was not at its path."""
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -23,14 +22,12 @@ class Beside(NamedTuple):
 
     `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
     session's own file system, so that a rename and a hard link work. Without a backup folder they are the same.
-    `missing` is the note of when the session was first found to be nowhere.
     """
 
     folder: Path
     originals: Path
     journal: Path
     work: Path
-    missing: Path
 
 
 class Lengths(NamedTuple):
@@ -45,12 +42,15 @@ def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     work = work_folder(session)
     refs = f"{_stem(session.name)}{JOURNAL}"
     compressed = f"{session.name}{_ZST}"
-    missing = f"{session.name}{_MISSING}"
     if backup_dir is None:
-        return Beside(work, work / compressed, work / refs, work, work / missing)
+        return Beside(work, work / compressed, work / refs, work)
     home = _home(session.parent)
-    originals, journal, note = (backup_dir / f"{home}{name}" for name in (compressed, refs, missing))
-    return Beside(backup_dir, originals, journal, work, note)
+    return Beside(backup_dir, backup_dir / f"{home}{compressed}", backup_dir / f"{home}{refs}", work)
+
+
+def note_of(files: Beside) -> Path:
+    """Name the note of a session that was not at its path; nothing reads it any more."""
+    return files.originals.with_suffix(_NOTE)
 
 
 def session_of(files: Beside, name: str) -> str:
@@ -61,8 +61,8 @@ def session_of(files: Beside, name: str) -> str:
     home = _home(files.work.parent)
     if name.startswith(home) != files.originals.name.startswith(home):
         return ""
-    if name.endswith(_MISSING):
-        return name.removeprefix(home).removesuffix(_MISSING)
+    if name.endswith(_NOTE):
+        return name.removeprefix(home).removesuffix(_NOTE)
     originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
     return originals.removeprefix(home).removesuffix(_ZST) if originals.endswith(_ZST) else ""
 

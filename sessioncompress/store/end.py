@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store.beside import Beside
 
 LONGEST = 1 << 20
 """Bytes. No record that a run writes of itself is longer."""
@@ -30,8 +30,6 @@ def last_line(journal: Path) -> bytes:
 
 def has_leftovers(files: Beside, name: str) -> bool:
     """Say whether something lies beside a session, by its name, that a run looks after before all else."""
-    if size_of(files.missing) is not None:
-        return True
     try:
         names = os.listdir(files.work)
     except FileNotFoundError:

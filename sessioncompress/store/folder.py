@@ -14,9 +14,9 @@ from sessioncompress.store.lock import open_file
 _TRIES = 5
 _IGNORE = ".gitignore"
 _IGNORE_ALL = b"*\n"
-_IGNORE_PASSING = b"*.temp-*\n*.late-*\n*.missing\n"
-_OURS = (_IGNORE_ALL, _IGNORE_PASSING, b"*.temp-*\n*.late-*\n", b"")
-"""What we write there, or version 0.1.0 did, and what a crash in between leaves."""
+_IGNORE_PASSING = b"*.temp-*\n*.late-*\n"
+_OURS = (_IGNORE_ALL, _IGNORE_PASSING, b"*.temp-*\n*.late-*\n*.missing\n", b"")
+"""What we write there, or earlier versions did, and what a crash in between leaves."""
 _NOT_OURS = b"?"
 _LONGEST_IGNORE = max(map(len, _OURS)) + 1
 

@@ -11,21 +11,21 @@ from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import foreign_links, late_links, stale_drafts
+from sessioncompress.store.late import foreign_links, late_links
 from sessioncompress.store.lock import lock, open_file
-from sessioncompress.store.recover import LINK_SECONDS
+from sessioncompress.store.recover import LINK_SECONDS, unfinished
 
 
 def forget_gone(session: Path, files: Beside) -> None:
     """Remove all that lies beside a session that is gone, but for late links that may still be needed.
 
-    What tells that it is gone goes last: whoever comes after a kill goes on from there.
+    Originals and journal go last: whoever comes after a kill goes on from there.
     """
     refuse_linked_folder(files.work)
     with failing(session, state=""):
         needed = needed_links(session, files)
         going = (path for path in remains(session, files) if path not in needed)
-        for path in (*going, files.originals, files.journal, files.missing):
+        for path in (*going, files.originals, files.journal):
             durable.remove(path)
         for folder in {files.folder, files.work}:
             if folder.is_dir():
@@ -34,9 +34,9 @@ def forget_gone(session: Path, files: Beside) -> None:
 
 
 def remains(session: Path, files: Beside) -> list[Path]:
-    """Return what else runs on a session that is gone have left: its temp files and late links."""
+    """Return what else runs on a session have left: its temp files and late links, and an earlier version's note."""
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
-    return [*stale_drafts(files.work, session), *late]
+    return [*unfinished(session, files), *late]
 
 
 def needed_links(session: Path, files: Beside) -> list[Path]:
@@ -75,7 +75,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
     There is no session whose lock would tell: a file that is locked, open for writing or young counts as in use.
     """
     refuse_linked_folder(files.work)
-    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
+    return [path for path in unfinished(session, files) if _is_dead(path)]
 
 
 def remove_drafts(drafts: list[Path], files: Beside) -> None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from sessioncompress.errors import FileFailed
 from sessioncompress.state import folder as state_folder
 from sessioncompress.store import durable, reading
-from sessioncompress.store.beside import ENDINGS
 
 _FIELDS = r"(\d{1,20})-(\d{1,18})-(\d{1,18})-(\d{1,18})-(\d{1,20})-([0-9a-f]{8})-([0-9a-f]{16})"
 NO_DRAFT = "0" * 8
@@ -151,11 +150,6 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
 def sessions_named(work: Path) -> set[str]:
     """Return the names of the sessions whose late links and temp files lie in a folder."""
     return {name[1] for name in _matching(work, _LEFT_OVER)}
-
-
-def is_ours(name: str) -> bool:
-    """Say whether a file in our folder is one that we write, by its name."""
-    return name.endswith(ENDINGS) or re.fullmatch(_LEFT_OVER, name, re.DOTALL) is not None
 
 
 def draft_path(work: Path, session: Path) -> Path:

@@ -131,8 +131,8 @@ class RunRecord:
     """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
 
     `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
-    appended to the originals comes to; `session_id` is that of the session's header, by which a session that was moved
-    can be told from one that is gone. A journal of version 0.1.0 has none of these.
+    appended to the originals comes to; `session_id` is that of the session's header. A journal of version 0.1.0 has
+    none of these.
 
     `modified` is the session's modification time, in nanoseconds since 1970, `prefix` the part of it that is finished,
     so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.

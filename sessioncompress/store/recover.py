@@ -10,14 +10,13 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside, Lengths, size_of
+from sessioncompress.store.beside import Beside, Lengths, note_of, size_of
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import Late, draft_of, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
-from sessioncompress.store.missing import forget_note
 from sessioncompress.store.swap import forget_links
 from sessioncompress.store.tail import Replaced, is_rewritten, missing
 
@@ -35,8 +34,7 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
     check(session, files, lengths)
     with failing(session.path):
         _cut_back(files, lengths)
-        carried = _carry_over_all(session, files.work)
-        forget_note(files)
+        carried = _carry_over_all(session, files)
         tidy(files.work)
     return carried
 
@@ -78,9 +76,14 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
+def unfinished(session: Path, files: Beside) -> list[Path]:
+    """Find the temp files that killed runs on a session left, and the note that an earlier version wrote of it."""
+    return [*stale_drafts(files.work, session), *filter(os.path.lexists, [note_of(files)])]
+
+
 def removable(session: OpenSession, files: Beside) -> list[Path]:
     """Return the temp files and late links that recover() would remove now, for commands that change nothing."""
-    found = stale_drafts(files.work, session.path)
+    found = unfinished(session.path, files)
     with failing(session.path):
         for inode, states in late_links(files.work, session.path).items():
             keeps = None if inode == session.stat.st_ino else _kept_state(session, files.work, states)
@@ -107,10 +110,10 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
     """
     with failing(session.path):
         _refuse_unless_removable(files)
-        _carry_over_all(session, files.work)
+        _carry_over_all(session, files)
         if (size_of(files.journal) or 0) > FORGOTTEN:
             _shorten(files.journal, FORGOTTEN)
-        for path in (files.originals, files.journal, files.missing):
+        for path in (files.originals, files.journal, note_of(files)):
             durable.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
@@ -163,12 +166,12 @@ def _forget_stale_states(session: OpenSession, work: Path) -> None:
             forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
 
 
-def _carry_over_all(session: OpenSession, work: Path) -> int:
+def _carry_over_all(session: OpenSession, files: Beside) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
-    _forget_stale_states(session, work)
-    for path in stale_drafts(work, session.path):
+    _forget_stale_states(session, files.work)
+    for path in unfinished(session.path, files):
         durable.remove(path)
-    return sum(_carry_over(session, work, inode) for inode in late_links(work, session.path))
+    return sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
 
 
 def _carry_over(session: OpenSession, work: Path, inode: int) -> int:

@@ -13,14 +13,8 @@ def written(seconds: float) -> str:
     return time.strftime(_FORM, time.gmtime(seconds))
 
 
-def read(text: str) -> float | None:
-    """Return the seconds since 1970 that a text says; None where it says no time, or one that is still to come."""
-    seconds = said(text)
-    return seconds if seconds is not None and seconds <= time.time() else None
-
-
 def said(text: str) -> float | None:
-    """Return the same also of a time to come: a clock may have been wrong, then or now."""
+    """Return the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:

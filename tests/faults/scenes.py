@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.audit import verify_session
-from sessioncompress.clean import clean_one, plan_clean
+from sessioncompress.clean import Limits, clean_one, plan_clean
 from sessioncompress.compress import compress_session
-from sessioncompress.decide import DAY, MISSING_DAYS, Limits
 from sessioncompress.forget import forget_session
 from sessioncompress.restore import restore_session
-from sessioncompress.store import missing, originals, packer
+from sessioncompress.store import originals, packer
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession
-from tests.runs import EAGER, days_ago, reading_again, turn, write
+from tests.runs import EAGER, reading_again, turn, write
 from tests.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
 NAME = "session.jsonl"
@@ -95,13 +92,10 @@ def _has_no_journal(path: Path) -> bool:
 
 
 def _with_a_gone_one(folder: Path, size: Size) -> Path:
-    """Beside what dead runs left of a session lies all of one that is gone for long."""
+    """Beside what dead runs left of a session lies all of one that is gone."""
     path = _compressed(folder, size)
     lost = write(folder, built(size, 1).bytes().replace(b'"id":"019cac38', b'"id":"119cac38', 1), f"gone {NAME}")
-    with days_ago(2 * MISSING_DAYS):
-        compress(lost)
-    session_id = str(json.loads(lost.read_bytes().partition(b"\n")[0])["id"])
-    missing.note(beside(lost), session_id, time.time() - (MISSING_DAYS + 1) * DAY)
+    compress(lost)
     content = path.read_bytes()
     for gone in (path, lost):
         (beside(path).work / f"{gone.name}.temp-0123abcd").write_bytes(content)
@@ -111,7 +105,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
 
 
 def _clean(path: Path) -> None:
-    for each in plan_clean([path.parent], lambda _: EAGER, Limits()).decisions:
+    for each in plan_clean([path.parent, path.with_name(f"gone {NAME}")], lambda _: EAGER, Limits()).decisions:
         clean_one(each, dry_run=False)
 
 
