@@ -27,6 +27,10 @@ _PLANTED = ("tests/attacks/test_planted_files.py",)
 _PUT = ("tests/store/test_put.py",)
 _SOURCES = ("tests/test_sources.py",)
 _BUDGET = ("tests/test_budget.py",)
+_GIT = ("tests/test_git.py",)
+_STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
+_CLEAN = ("tests/test_clean.py",)
+_OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
 
 MUTANTS = (
     # The check of a rewritten session.
@@ -377,4 +381,32 @@ MUTANTS = (
     Mutant("others write the user's policy", "sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant("a relative configuration counts", "sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
     Mutant("another user's log is written", "runlog.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
+    # What no repository's configuration runs, and what git is asked before originals go.
+    Mutant("git runs a repository's fsmonitor", "git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
+    Mutant("git runs a repository's hooks", "git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),
+    Mutant("git takes a folder for a bare repository", "git.py", "=explicit", "=all", _STRANGER),
+    Mutant(
+        "git fetches what a partial clone lacks",
+        "git.py",
+        '    "GIT_NO_LAZY_FETCH": "1",\n    "GIT_ALLOW_PROTOCOL": "none",\n',
+        "",
+        _STRANGER,
+    ),
+    Mutant("git obeys the environment of a hook", "git.py", "() if at else _OF_A_COMMIT", "_OF_A_COMMIT", _GIT),
+    Mutant("git is not told the commit at hand", "git.py", "() if at else _OF_A_COMMIT", "()", _GIT),
+    Mutant("git is not asked for the reflog", "git.py", '"--reflog", ', "", _GIT),
+    Mutant("git is not asked for all branches", "git.py", '"--all", "--reflog", ', '"HEAD", ', _GIT),
+    Mutant("git follows one side of a merge", "git.py", '"--full-history", ', "", _GIT),
+    Mutant("git is not asked for the index", "git.py", ', call(["ls-files", "-z"], at=top)', ",", _GIT),
+    Mutant(
+        "where git does not answer nothing is known",
+        "git.py",
+        "file: error for file",
+        "file: error for _ in () for file",
+        _GIT,
+    ),
+    Mutant("clean does not ask git", "clean.py", "git.known(places).items()", "()", _OTHER_BRANCH),
+    Mutant(
+        "clean takes a session for gone", "clean.py", "deletes=holding.named and not withheld", "deletes=True", _CLEAN
+    ),
 )

@@ -1,0 +1,213 @@
+"""`clean` and the originals of a session that lives elsewhere in git: they are ignored by git, so the only copy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.store.beside import beside
+from tests.repository import Repository
+from tests.runs import fixture
+
+ORIGINAL = fixture("pi-anthropic.jsonl")
+NAME = "sessions/s.jsonl"
+_LATER = """
+import sys, time
+ahead = int(sys.argv.pop(1)) * 24 * 3600
+seconds, nanoseconds = time.time, time.time_ns
+time.time = lambda: seconds() + ahead
+time.time_ns = lambda: nanoseconds() + ahead * 10**9
+from sessioncompress.__main__ import run
+run()
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """Return a repository with a compressed session that is not committed yet."""
+    found = Repository(tmp_path / "work", {"HOME": str(tmp_path)})
+    (found.folder / "README").write_text("hi\n")
+    found.commit()
+    (found.folder / NAME).parent.mkdir()
+    (found.folder / NAME).write_bytes(ORIGINAL)
+    assert command(found, "compress", "--force", NAME).returncode == 0
+    return found
+
+
+def command(repository: Repository, *arguments: str, days: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command in the repository, so many days from now."""
+    return repository.run(sys.executable, "-c", _LATER, str(days), *arguments)
+
+
+def restored(repository: Repository) -> bytes:
+    """Return the session as its originals bring it back."""
+    done = command(repository, "restore", NAME)
+    assert done.returncode == 0, done.stderr
+    return (repository.folder / NAME).read_bytes()
+
+
+def on_a_branch(repository: Repository) -> None:
+    """Commit the session on another branch."""
+    repository.git("checkout", "--quiet", "-b", "work")
+    repository.commit()
+    repository.git("checkout", "--quiet", "main")
+
+
+def in_a_stash(repository: Repository) -> None:
+    """Put it aside."""
+    repository.git("stash", "--quiet", "--include-untracked")
+
+
+def under_another_stash(repository: Repository) -> None:
+    """Put it aside, and something else after it."""
+    in_a_stash(repository)
+    (repository.folder / "README").write_text("more\n")
+    repository.git("stash", "--quiet")
+
+
+def on_a_deleted_branch(repository: Repository) -> None:
+    """Only the reflog still knows the commit."""
+    on_a_branch(repository)
+    repository.git("branch", "--quiet", "-D", "work")
+
+
+def in_the_index(repository: Repository) -> None:
+    """Stage it, and delete the file."""
+    repository.git("add", NAME)
+    (repository.folder / NAME).unlink()
+
+
+def in_a_merge_alone(repository: Repository) -> None:
+    """Add it in the merge of two branches, neither of which has it."""
+    repository.git("stash", "--quiet", "--include-untracked")
+    repository.git("checkout", "--quiet", "-b", "side")
+    (repository.folder / "side").touch()
+    repository.commit()
+    repository.git("checkout", "--quiet", "-b", "work", "main")
+    repository.git("merge", "--quiet", "--no-ff", "--no-commit", "side")
+    repository.git("checkout", "stash^3", "--", NAME)
+    repository.git("commit", "--quiet", "--message", "merge")
+    repository.git("stash", "drop", "--quiet")
+    repository.git("reflog", "expire", "--expire=now", "--all")
+    repository.git("checkout", "--quiet", "main")
+
+
+def moved_on_a_branch(repository: Repository) -> None:
+    """Move it with git on another branch: its old path is in the history of that one."""
+    on_a_branch(repository)
+    repository.git("checkout", "--quiet", "work")
+    repository.git("mv", NAME, "sessions/moved.jsonl")
+    repository.commit()
+    repository.git("checkout", "--quiet", "main")
+
+
+def in_another_work_tree(repository: Repository) -> None:
+    """Have its branch checked out beside this one, as no branch."""
+    on_a_branch(repository)
+    repository.git("worktree", "add", "--quiet", "--detach", "../other", "work")
+    repository.git("branch", "--quiet", "-D", "work")
+    repository.git("reflog", "expire", "--expire=now", "--all")
+
+
+def left_out_of_the_work_tree(repository: Repository) -> None:
+    """Have git leave its folder out of the work tree."""
+    repository.commit()
+    repository.git("sparse-checkout", "set", "--no-cone", "/README")
+
+
+def in_the_repository_above(repository: Repository) -> None:
+    """Commit the session, and begin a repository of its own for its folder afterwards."""
+    on_a_branch(repository)
+    Repository(repository.folder / "sessions", repository.environment)
+
+
+PLACES: tuple[Callable[[Repository], None], ...] = (
+    on_a_branch,
+    in_a_stash,
+    under_another_stash,
+    on_a_deleted_branch,
+    in_the_index,
+    in_a_merge_alone,
+    moved_on_a_branch,
+    in_another_work_tree,
+    left_out_of_the_work_tree,
+    in_the_repository_above,
+)
+
+
+@pytest.mark.parametrize("put_away", PLACES, ids=lambda each: each.__name__)
+def test_what_git_can_bring_back_keeps_its_originals(
+    repository: Repository, put_away: Callable[[Repository], None]
+) -> None:
+    """In two runs a month apart, where it is named itself, and by both limits; each run says so."""
+    content = (repository.folder / NAME).read_bytes()
+    put_away(repository)
+    assert not (repository.folder / NAME).exists()
+    asked = [["."], ["--older-than", "0d", "."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
+    for days, paths in enumerate(asked):
+        done = command(repository, "clean", "--yes", *paths, days=31 * days)
+        assert done.returncode == 0, done.stderr
+        assert f"{NAME}: kept: the session is not there, " in done.stdout
+    (repository.folder / NAME).write_bytes(content)
+    assert restored(repository) == ORIGINAL
+
+
+def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
+    """Not before."""
+    (repository.folder / NAME).unlink()
+    originals = beside(repository.folder / NAME).originals
+    command(repository, "clean", "--yes", ".", days=31)
+    assert originals.exists()
+    done = command(repository, "clean", "--yes", NAME)
+    assert "which can no longer be restored: the session is not there, and named as gone" in done.stdout
+    assert not originals.exists()
+
+
+def no_git(repository: Repository) -> None:
+    """Have none installed."""
+    on_a_branch(repository)
+    repository.environment["PATH"] = ""
+
+
+def a_broken_repository(repository: Repository) -> None:
+    """Break it."""
+    on_a_branch(repository)
+    (repository.folder / ".git/HEAD").write_text("?")
+
+
+def a_broken_repository_above(repository: Repository) -> None:
+    """Have the session in no commit here; its folder lies in a broken repository too."""
+    (repository.folder / NAME).unlink()
+    (repository.folder.parent / ".git").mkdir()
+
+
+def trees_that_lie_elsewhere(repository: Repository) -> None:
+    """Have git fetch what it lacks when it is needed, from where nobody is asked to fetch."""
+    on_a_branch(repository)
+    origin, part = repository.folder.parent / "origin", repository.folder.parent / "part"
+    repository.git("clone", "--quiet", "--bare", ".", origin)
+    repository.git("-C", origin, "config", "uploadpack.allowFilter", "true")
+    repository.git("clone", "--quiet", "--no-checkout", "--filter=tree:0", f"file://{origin}", part)
+    (repository.folder / ".git").rename(repository.folder.parent / "whole")
+    (part / ".git").rename(repository.folder / ".git")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [no_git, a_broken_repository, a_broken_repository_above, trees_that_lie_elsewhere],
+    ids=lambda each: each.__name__,
+)
+def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Callable[[Repository], None]) -> None:
+    """It may have the session; only `forget` does not ask."""
+    harm(repository)
+    for asked in ([NAME], ["--older-than", "0d", "."]):
+        done = command(repository, "clean", "--yes", *asked, days=31)
+        assert done.returncode == 0, done.stderr
+        assert "git may have it, but does not answer" in done.stdout
+    assert beside(repository.folder / NAME).originals.exists()
+    assert command(repository, "forget", "--yes", NAME).returncode == 0
+    assert not beside(repository.folder / NAME).originals.exists()
