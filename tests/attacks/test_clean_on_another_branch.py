@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from sessioncompress.cli import main
 from sessioncompress.store.beside import beside
 from tests.repository import Repository
-from tests.runs import fixture
+from tests.runs import days_ago, fixture
 
 ORIGINAL = fixture("pi-anthropic.jsonl")
 NAME = "sessions/s.jsonl"
-_LATER = """
-import sys, time
-ahead = int(sys.argv.pop(1)) * 24 * 3600
-seconds, nanoseconds = time.time, time.time_ns
-time.time = lambda: seconds() + ahead
-time.time_ns = lambda: nanoseconds() + ahead * 10**9
-from sessioncompress.__main__ import run
-run()
-"""
 
 
 @pytest.fixture
@@ -34,19 +26,20 @@ def repository(tmp_path: Path) -> Repository:
     found.commit()
     (found.folder / NAME).parent.mkdir()
     (found.folder / NAME).write_bytes(ORIGINAL)
-    assert command(found, "compress", "--force", NAME).returncode == 0
+    assert command(found, "compress", "--force", NAME).exit_code == 0
     return found
 
 
-def command(repository: Repository, *arguments: str, days: int = 0) -> subprocess.CompletedProcess[str]:
+def command(repository: Repository, *arguments: str, days: int = 0) -> Result:
     """Run the command in the repository, so many days from now."""
-    return repository.run(sys.executable, "-c", _LATER, str(days), *arguments)
+    with chdir(repository.folder), days_ago(-days):
+        return CliRunner().invoke(main, arguments, env=repository.environment)
 
 
 def restored(repository: Repository) -> bytes:
     """Return the session as its originals bring it back."""
     done = command(repository, "restore", NAME)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     return (repository.folder / NAME).read_bytes()
 
 
@@ -148,12 +141,12 @@ def test_what_git_can_bring_back_keeps_its_originals(
     put_away(repository)
     assert not (repository.folder / NAME).exists()
     asked = [["."], ["--older-than", "0d", "."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
-    for days, paths in enumerate(asked):
-        done = command(repository, "clean", "--yes", *paths, days=31 * days)
-        assert done.returncode == 0, done.stderr
-        assert f"{NAME}: kept: the session is not there, " in done.stdout
+    done = [command(repository, "clean", "--yes", *paths, days=31 * days) for days, paths in enumerate(asked)]
+    (repository.folder / NAME).parent.mkdir(exist_ok=True)
     (repository.folder / NAME).write_bytes(content)
     assert restored(repository) == ORIGINAL
+    assert [each.exit_code for each in done] == [0] * len(asked)
+    assert all(f"{NAME}: kept: the session is not there, " in each.stdout for each in done)
 
 
 def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
@@ -206,8 +199,8 @@ def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Ca
     harm(repository)
     for asked in ([NAME], ["--older-than", "0d", "."]):
         done = command(repository, "clean", "--yes", *asked, days=31)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         assert "git may have it, but does not answer" in done.stdout
     assert beside(repository.folder / NAME).originals.exists()
-    assert command(repository, "forget", "--yes", NAME).returncode == 0
+    assert command(repository, "forget", "--yes", NAME).exit_code == 0
     assert not beside(repository.folder / NAME).originals.exists()

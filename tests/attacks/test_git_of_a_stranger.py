@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from sessioncompress.cli import main
 from tests.repository import Repository
 from tests.runs import fixture
 
@@ -56,19 +58,10 @@ class Stranger:
         self.mark.unlink(missing_ok=True)
         return ran
 
-    def run(
-        self, *command: str | Path, at: Path | None = None, environment: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the workspace, or in another folder."""
-        environ = {**self.workspace.environment, **(environment or {})}
-        return subprocess.run(
-            command, cwd=at or self.workspace.folder, env=environ, capture_output=True, text=True, check=False
-        )
-
-    def command(self, *arguments: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the command."""
-        program = "from sessioncompress.__main__ import run; run()"
-        return self.run(sys.executable, "-c", program, *arguments, at=at)
+    def command(self, *arguments: str, at: Path | None = None) -> Result:
+        """Run the command in the workspace, or in another folder."""
+        with chdir(at or self.workspace.folder):
+            return CliRunner().invoke(main, arguments, env=self.workspace.environment)
 
 
 def _bare(stranger: Stranger, folder: Path) -> None:
@@ -140,7 +133,7 @@ def stranger(request: pytest.FixtureRequest, tmp_path: Path) -> Stranger:
     kind: Callable[[Stranger], None] = request.param
     kind(made)
     for arguments in (["status"], ["rev-list", "--all", "--", NAME]):
-        made.run("git", *arguments, at=made.folder)
+        made.workspace.run("git", "-C", made.folder, *arguments)
     assert made.runs(), "the attack is none"
     return made
 
@@ -149,13 +142,13 @@ def test_the_action(stranger: Stranger) -> None:
     """It asks git of each session's originals, and goes on."""
     files = {name: str(stranger.at / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     given = {"PATHS": "sessions", "CONFIG": "", "PRESET": "", "ORIGINALS": "commit", "FAIL_IF_LARGER": "true"}
-    environment = {
+    stranger.workspace.environment |= {
         **files,
         **{f"SESSIONCOMPRESS_{name}": value for name, value in given.items()},
         "GITHUB_WORKSPACE": str(stranger.workspace.folder),
         "RUNNER_TEMP": str(stranger.at),
     }
-    done = stranger.run(sys.executable, ROOT / "action" / "step.py", environment=environment)
+    done = stranger.workspace.run(sys.executable, ROOT / "action" / "step.py")
     assert not stranger.runs(), done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -172,10 +165,10 @@ def test_the_hook_of_pre_commit(stranger: Stranger) -> None:
 def test_a_clean_up(stranger: Stranger) -> None:
     """It asks git whether it has a session that is not there."""
     path = stranger.folder / NAME
-    assert stranger.command("compress", str(path)).returncode == 0
+    assert stranger.command("compress", str(path)).exit_code == 0
     path.unlink()
     for arguments in (["--older-than", "0d", "."], [str(path)]):
         done = stranger.command("clean", "--yes", *arguments)
         assert not stranger.runs(), done.stdout
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         assert "kept: the session is not there, and git " in done.stdout
