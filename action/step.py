@@ -110,7 +110,8 @@ def run(environ: Mapping[str, str]) -> int:
     with no_commands():
         if would_be_lost(inputs):
             raise WrongInputError(
-                "git ignores or changes the originals, which would be lost: let it see them, or say originals: none"
+                "git ignores or changes the originals, which would be lost, or does not answer: "
+                "let it see them, or say originals: none"
             )
         code, document = compress(inputs)
         done = stats_of(document)

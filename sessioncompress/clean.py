@@ -108,19 +108,23 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
 
 def _may_be_off(holding: Holding) -> bool:
     """Return whether the session's folder may be on a disk that is off, while what lies beside is elsewhere."""
-    folder = holding.session.parent
-    return not os.path.isdir(folder) or not os.listdir(folder)  # noqa: PTH112
+    try:
+        return not os.listdir(holding.session.parent)
+    except OSError:
+        return True
 
 
 def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None) -> Decision:
     """Decide by what is known before anything is locked, but for what does not fit."""
     decision = Decision(holding)
-    if not holding.exists:
-        cause, reason = withheld or (Cause.MISSING, _MISSING)
-        decision = Decision(holding, deletes=holding.named and not withheld, cause=cause, reason=reason)
-        if decision.deletes:
-            decision = replace(decision, cause=Cause.GONE, reason="the session is not there, and named as gone")
-    if withheld or not (decision.deletes or (holding.size and limits != Limits())):
+    if withheld:
+        cause, reason = withheld
+        return replace(decision, cause=cause, reason=reason)
+    if not holding.exists and holding.named:
+        decision = replace(decision, deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
+    elif not holding.exists:
+        decision = replace(decision, cause=Cause.MISSING, reason=_MISSING)
+    if not decision.deletes and (not holding.size or limits == Limits()):
         return decision
     try:
         with failing(holding.session, state=_AS_IT_WAS):

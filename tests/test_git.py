@@ -184,6 +184,15 @@ def _in_a_merge(repository: Repository) -> None:
     repository.git("reflog", "expire", "--expire=now", "--all")
 
 
+def _dropped_by_a_merge(repository: Repository) -> None:
+    repository.git("checkout", "--quiet", "-b", "side")
+    repository.commit()
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "--strategy", "ours", "-m", "x", "side")
+    repository.git("branch", "--quiet", "-D", "side")
+    repository.git("reflog", "expire", "--expire=now", "--all")
+
+
 def _in_a_tag(repository: Repository) -> None:
     repository.commit()
     repository.git("tag", "kept")
@@ -193,7 +202,17 @@ def _in_a_tag(repository: Repository) -> None:
 
 @pytest.mark.parametrize(
     "put",
-    [_committed, _on_a_branch, _in_history, _staged, _stashed, _in_the_reflog, _in_a_merge, _in_a_tag],
+    [
+        _committed,
+        _on_a_branch,
+        _in_history,
+        _staged,
+        _stashed,
+        _in_the_reflog,
+        _in_a_merge,
+        _dropped_by_a_merge,
+        _in_a_tag,
+    ],
     ids=lambda each: each.__name__,
 )
 def test_what_git_can_bring_back_is_known(repository: Repository, put: Callable[[Repository], None]) -> None:

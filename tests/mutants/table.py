@@ -407,6 +407,10 @@ MUTANTS = (
     ),
     Mutant("clean does not ask git", "clean.py", "git.known(places).items()", "()", _OTHER_BRANCH),
     Mutant(
-        "clean takes a session for gone", "clean.py", "deletes=holding.named and not withheld", "deletes=True", _CLEAN
+        "clean takes a session for gone",
+        "clean.py",
+        "if not holding.exists and holding.named:",
+        "if not holding.exists:",
+        _CLEAN,
     ),
 )
