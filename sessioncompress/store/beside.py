@@ -13,6 +13,8 @@ JOURNAL = ".refs.jsonl"
 _ZST = ".zst"
 _NOTE = ".missing"
 """What ends the name of a note that earlier versions wrote of a session that was not at its path."""
+ENDINGS = (JOURNAL, _ZST, _NOTE)
+"""What ends the names of a session's files in the store, and of those of earlier versions."""
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
