@@ -116,6 +116,7 @@ class Facts(NamedTuple):
     changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
     the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
     may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
+    `copy_of` is the id of the entry from which the agent copied the results in this one.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -132,6 +133,7 @@ class Facts(NamedTuple):
     task: bool = False
     back: int = 0
     first: bool = False
+    copy_of: str = ""
 
 
 PLAIN = Facts()

@@ -9,7 +9,7 @@ from pathlib import Path
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.marker import PREFIX_BYTES
-from sessioncompress.model import Kind
+from sessioncompress.model import Kind, Line
 from sessioncompress.model import Path as ValuePath
 from sessioncompress.recorded import recorded
 from sessioncompress.splice import CannotSplice, splice
@@ -115,7 +115,7 @@ class PutBack:
         for block in line.blocks:
             found = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
             if found:
-                originals = self._originals_of(number, line.id, map(self._journal.block, found))
+                originals = self._originals_of(number, line, map(self._journal.block, found))
                 values |= self._value(block.path, originals)
         if not values:
             return raw
@@ -136,7 +136,7 @@ class PutBack:
         return {path[:-1] if kind is Kind.IMAGE else path: value}
 
     def _originals_of(
-        self, number: int, entry_id: str, found: Iterable[tuple[LineRecord, BlockRecord]]
+        self, number: int, of: Line, found: Iterable[tuple[LineRecord, BlockRecord]]
     ) -> list[tuple[Kind, object]]:
         """Return the originals that a replacement in a line may stand for; none where one of them cannot be read."""
         values: list[tuple[Kind, object]] = []
@@ -150,7 +150,7 @@ class PutBack:
                 unknown.add(block.xxh3)
                 continue
             original = parse(raw)
-            if original is not None and self._is_of(entry_id, raw, original):
+            if original is not None and self._is_of(of, raw, original):
                 value = block.kind, recorded(original, block, self._where)
                 known.add(block.xxh3)
                 values += [value] if value not in values else []
@@ -159,9 +159,9 @@ class PutBack:
         self._unreadable.add(number)
         return []
 
-    def _is_of(self, entry_id: str, raw: bytes, original: Entry) -> bool:
+    def _is_of(self, of: Line, raw: bytes, original: Entry) -> bool:
         """Say whether the original is that of an entry: a later call of the same id may have printed its marker.
 
         Forks and migrations keep the ids of entries; before a migration there may have been none.
         """
-        return self._form.reader().line(raw, original).id in ("", entry_id) or not entry_id
+        return not of.id or self._form.reader().line(raw, original).id in ("", of.id, of.facts.copy_of or of.id)

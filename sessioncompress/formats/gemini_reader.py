@@ -32,6 +32,9 @@ UPDATE = "$set"
 _NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
 """How a message of the user begins that is none: a command, or what the agent puts there itself."""
 
+_COPIED = "_response"
+"""Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
+
 _THINKS = Facts(thinks=True)
 
 
@@ -65,7 +68,7 @@ class GeminiReader:
         parts = parts_of(entry)
         results = [(index, part) for index, part in parts if "functionResponse" in part]
         if results:
-            return self._results(raw, results, parts)
+            return self._results(raw, values.text(entry.get("id")), results, parts)
         text = said(content)
         blocks = [block for index, part in parts for block in picture((*CONTENT, index), part, "", "")]
         if marker.PREFIX_BYTES in raw:
@@ -74,7 +77,7 @@ class GeminiReader:
         is_turn |= not text.strip() and any(part and "text" not in part for _, part in parts)
         return _line(raw, Role.USER if is_turn else Role.OTHER, tuple(blocks), reads=len(text))
 
-    def _results(self, raw: bytes, results: Parts, parts: Parts) -> Line:
+    def _results(self, raw: bytes, message: str, results: Parts, parts: Parts) -> Line:
         """Read what the model gets as the results of its calls."""
         names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
         calls = [self._made.get(name) or Call(name, name, "", Purpose.OTHER) for name in names]
@@ -86,7 +89,9 @@ class GeminiReader:
             blocks += picture((*CONTENT, index), part, one.tool, one.name)
         size = sum(len(values.literal(part)) for _, part in results)
         io = 0 if self._given.issuperset(names) else size
-        facts = PLAIN if one.name else Facts(several=names)
+        several = () if one.name else names
+        copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
+        facts = Facts(several=several, copy_of=copy_of) if several or copy_of else PLAIN
         reads = sent([part for _, part in parts]) if io else 0
         return _line(raw, Role.RESULT, tuple(blocks), io=io, reads=reads, facts=facts)._replace(answers=one.name)
 
@@ -99,12 +104,9 @@ class GeminiReader:
         # Older versions tell by the arguments which call a part without an id is.
         bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in asks)
         blocks: list[Block] = []
-        calls: dict[str, Call] = {}
-        io = 0
-        for index, each in made:
-            call = call_of(each)
-            calls[call.name] = call
-            io += self._called(raw, index, each, call, blocks, whole=bound)
+        calls = {call.name: call for call in (call_of(each) for _, each in made)}
+        self._made.update(calls)
+        io = sum(self._called(raw, index, each, blocks, whole=bound) for index, each in made)
         for index, part in asks:
             call = call_of(values.fields(part["functionCall"]))
             call = calls.setdefault(call.name, call)
@@ -122,9 +124,10 @@ class GeminiReader:
         line = _line(raw, Role.ASSISTANT, (*blocks, *thoughts), io=io, reads=reads, facts=facts)
         return line._replace(calls=tuple(calls.values()))
 
-    def _called(self, raw: bytes, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
+    def _called(self, raw: bytes, index: int, made: Entry, blocks: list[Block], *, whole: bool) -> int:
         """Add the blocks of a call with its result; return how many characters both are."""
         path: Path = ("toolCalls", index)
+        call = call_of(made)
         given: list[Block] = []
         size = values.arguments((*path, "args"), made.get("args"), call, raw, given)
         blocks += () if whole else given
@@ -135,7 +138,9 @@ class GeminiReader:
             blocks += values.long_text(Kind.RESULT, (*path, "result"), result, call.tool, call.name)
         for step, part in enumerate(values.items(result)):
             place: Path = (*path, "result", step)
-            blocks += response(place, values.fields(part), call)
+            # After a resume each of several calls holds the results of all.
+            answers = values.text(values.fields(values.fields(part).get("functionResponse")).get("id"))
+            blocks += response(place, values.fields(part), self._made.get(answers, call) if answers else call)
             blocks += picture(place, values.fields(part), call.tool, call.name)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
         return size + len(values.literal(result))

@@ -221,6 +221,17 @@ def test_a_result_knows_its_call() -> None:
     assert (both.answers, both.facts.several, len(both.blocks)) == ("", ("write-7", "r-1"), 1)
 
 
+def test_a_resume_copies_results_under_another_id() -> None:
+    """And of several calls of one message it gives all results to each: a text is that of the call that it names."""
+    parts = [{"functionResponse": {"id": name, "name": name, "response": {"output": LONG}}} for name in ("c1", "c2")]
+    calls = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
+    answer = read({"id": "m", "timestamp": "t", "type": "gemini", "content": "", "toolCalls": calls})
+    assert [block.call for block in answer.blocks] == ["c1", "c2", "c1", "c2"]
+    copy = read({"id": "m_response", "timestamp": "t", "type": "user", "content": parts})
+    assert (copy.facts.copy_of, [block.call for block in copy.blocks]) == ("m", ["c1", "c2"])
+    assert read({"id": "m", "timestamp": "t", "type": "user", "content": parts}).facts.copy_of == ""
+
+
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 def test_odd_types_in_every_field(odd: Any) -> None:
     """They are read, whatever they are."""
