@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.altered import altered
 from sessioncompress.documents import pieces_of
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.marked import refuse_if_marked, strangers_of
+from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
+from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import VerifyStats
@@ -27,36 +29,41 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import check
 from sessioncompress.survey import parse
+from sessioncompress.words import as_written
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
     """Check a session and what lies beside it; changes nothing. `form` is as for compress_session().
 
-    Raises Damaged where an original or the record of a run is missing or wrong, or where the session does not hold
-    the lines that the journal says were written, so that it could not be restored exactly; Refused, as restore does,
-    where it holds markers and has no journal; other SessionCompressErrors as usual. That no original was kept of a
-    line is what the policy asked for: it is counted.
+    Raises Damaged where an original or the record of a run is missing or wrong, or where a rewritten line was altered
+    since, so that the session could not be restored exactly; Refused, as restore does, where it holds markers that
+    neither a journal of its own nor a relative's knows; other SessionCompressErrors as usual. Counted are lines of
+    which no original was kept, as the policy asked; lines of the journal that are not in the session, which is an
+    older state of itself then; and markers of which the originals, read too, lie in a relative's store.
     """
     with open_session(Path(path), writing=False) as session:
         beside = beside_of(session.path, policy)
         journal = journals.load(beside.journal)
         check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)
-        if not journal.runs:
-            refuse_if_marked(session, beside, form)
+        strangers = strangers_of(session, journal, form)
+        relatives = relatives_of(session, policy, form) if strangers else []
+        unknown = unknown_to_all(relatives, strangers)
+        if unknown and not journal.runs:
+            refuse_if_marked(session, beside, policy, form)
+        for relative in relatives:
+            _read_originals(relative, strangers)
         rewritten, missing = find(session, journal)
         checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
-        if missing:
+        if changed := altered(session, journal, missing, beside.originals, form):
             raise Damaged(
-                f"it cannot be restored exactly: {missing:,} rewritten {'line is' if missing == 1 else 'lines are'} "
-                "no longer there as written",
+                f"it cannot be restored exactly: {as_written(changed)}",
                 where=session.path,
                 state=NOT_CHANGED,
                 remedy=way_out(session, beside, journal, form),
             )
         refuse_if_changed(beside, journal)
         lost = sum(record.place is None for record in rewritten.values())
-        strangers = strangers_of(session, journal, form) if journal.runs else 0
         return VerifyStats(
             str(session.path),
             found,
@@ -66,7 +73,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             lost,
             checked,
             journal.counts[1],
-            strangers,
+            len(unknown),
+            len(missing),
+            len(strangers) - len(unknown),
             open_to_others=is_open_to_others(beside),
             foreign_files=len(foreign_links(beside.work, session.path)),
         )
@@ -110,3 +119,16 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int, int]) -> i
             for block in journal.blocks_of(row):
                 recorded(entry, block, beside.journal)
     return len({journal.original_of(row) for row in kept})
+
+
+def _read_originals(relative: Relative, strangers: Iterable[Stranger]) -> None:
+    """Read the originals that a relative's store holds for the markers of a session. Raises Damaged."""
+    journal = relative.journal
+    rows = sorted({row for each in strangers for row in journal.replaced(each.key)})
+    kept = [(line, block) for line, block in map(journal.block, rows) if line.place]
+    if not kept:
+        return
+    with closing(OriginalsReader(relative.beside.originals)) as originals:
+        for line, block in kept:
+            assert line.place is not None
+            recorded(parse(originals.line(line.place, line.sha256)), block, relative.beside.journal)

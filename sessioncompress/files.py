@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress.answers import Answers, answers
 from sessioncompress.documents import document_of, pieces_of
-from sessioncompress.errors import NOT_CHANGED, NotASession
+from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.jsonl import pieces
@@ -89,6 +89,16 @@ def whose(path: Path) -> tuple[Format, Name]:
         head = head_in(session)
         form = _recognised(session, head)
         return form, form.named(head)
+
+
+def refuse_unless_session(session: OpenSession, form: str | None = None) -> None:
+    """Raise NotASession where a file shows no session; one that may be of several agents is one."""
+    try:
+        format_of(session, form)
+    except NotASession:
+        raise
+    except Refused:
+        return
 
 
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessioncompress import homes
+from sessioncompress import files, homes
 from sessioncompress.discover import is_folder
-from sessioncompress.errors import FileFailed, IsALink, SessionCompressError, Unreadable, UsageError, failing
+from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.places import backup_folder, beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
+from sessioncompress.relatives import relatives_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.lock import open_session
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader
@@ -38,9 +41,10 @@ class Shown:
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or the candidates where it is ambiguous.
 
-    Equal contents count once. Raises UsageError where the reference is none, or none is found; FileFailed or IsALink
-    where it may stand in a file that cannot be read, or only through a link; Damaged where the original does not read
-    back. Of a damaged file all is found that can still be read.
+    Equal contents count once. Raises UsageError where the reference is none, or none is found; NotASession where none
+    is found in a file that is no session; FileFailed or IsALink where it may stand in a file that cannot be read, or
+    only through a link; Damaged where the original does not read back. Of a damaged file all is found that can still
+    be read.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
@@ -62,6 +66,9 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if unreadable:
         raise unreadable[0]
     remedy = "Name the session: show REF SESSION."
+    if path is not None and path.is_file():
+        with open_session(path, writing=False) as session:
+            files.refuse_unless_session(session)
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
     raise UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
@@ -71,6 +78,8 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     """Yield the journals to look into, folder by folder, nearest first."""
     if path is not None and not is_folder(path):
         yield [beside_of(path.absolute(), policy).journal]
+        with suppress(Refused, FileFailed), open_session(path, writing=False) as session:
+            yield [each.beside.journal for each in relatives_of(session, policy)]
         return
     for folder in [path] if path is not None else _around(policy):
         yield _in_folder(folder)

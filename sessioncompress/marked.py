@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -10,7 +11,9 @@ from sessioncompress import files
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
-from sessioncompress.model import Block, Kind
+from sessioncompress.model import Block, Kind, OurKey
+from sessioncompress.policy import Policy
+from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewrite import value_at
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
@@ -27,6 +30,13 @@ class Markers(NamedTuple):
     nameless: int = 0
 
 
+class Stranger(NamedTuple):
+    """A text with a marker that a session's own journal does not know: what it names, if anything, and its identity."""
+
+    reference: str
+    key: OurKey
+
+
 NONE: Final = Markers()
 _DIGITS: Final = 12
 """A reference has at least so many digits of the XXH3-64 of what it names."""
@@ -39,48 +49,81 @@ def markers_of(session: OpenSession, form: str | None = None) -> Markers:
     return Markers(len(found), kinds.count(Kind.ARGUMENT), sum(not named for _, named in found))
 
 
-def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> int:
-    """Count the texts with a marker as we write it that names what the session's own journal does not know.
+def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
+    """Return the texts with a marker as we write it that names what the session's own journal does not know.
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
     tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
-    of such a text: they are counted, and no command fails for them.
+    of such a text: they are counted, and no command fails for them. A session without a journal has strangers alone.
     """
     marked = _marked(session, form, journal)
-    found = [(named[0], block) for block, text in marked if (named := references(text)) and adds_up(text)]
-    known = {xxh3[:_DIGITS] for _, xxh3 in journal.references} if found else set()
-    return sum(
-        ref[:_DIGITS] not in known and (block.digest, block.kind, block.call) not in journal for ref, block in found
+    found = [
+        Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
+        for block, text in marked
+        if not journal.runs or (references(text) and adds_up(text))
+    ]
+    return unknown_to(journal, found)
+
+
+def unknown_to(journal: Journal, strangers: Sequence[Stranger]) -> list[Stranger]:
+    """Return those of the texts that a journal does not know, by what they name or by what they are."""
+    known = {xxh3[:_DIGITS] for _, xxh3 in journal.references} if strangers else set()
+    return [each for each in strangers if each.reference[:_DIGITS] not in known and each.key not in journal]
+
+
+def unknown_to_all(relatives: Iterable[Relative], strangers: Sequence[Stranger]) -> list[Stranger]:
+    """Return those of the texts that no journal of a session's relatives knows."""
+    left = list(strangers)
+    for each in relatives:
+        left = unknown_to(each.journal, left)
+    return left
+
+
+def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form: str | None = None) -> None:
+    """Raise Refused where a session without a journal has markers: it was moved, copied or forked."""
+    strangers = strangers_of(session, Journal(), form)
+    if not strangers:
+        return
+    relatives = [each for each in relatives_of(session, policy, form) if _knows_some(each, strangers)]
+    ways = [_by_relatives(strangers, relatives)] if relatives else []
+    if not all(os.path.lexists(each.session) for each in relatives) or not ways:
+        ways.append(_way_out(strangers, beside))
+    raise Refused(
+        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but no journal lies beside it under its "
+        "name",
+        where=session.path,
+        state=NOT_CHANGED,
+        remedy=" ".join(ways),
     )
 
 
-def refuse_if_marked(session: OpenSession, beside: Beside, form: str | None = None) -> None:
-    """Raise Refused where a session without a journal has markers: it was moved or copied without what they name."""
-    markers = markers_of(session, form)
-    if markers.texts:
-        raise Refused(
-            f"{counted(markers.texts, 'marker stands', 'markers stand')} in it, but no journal lies beside it under "
-            "its name",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy=_way_out(markers, beside),
-        )
+def _knows_some(relative: Relative, strangers: Sequence[Stranger]) -> bool:
+    return len(unknown_to(relative.journal, strangers)) < len(strangers)
 
 
-def _way_out(markers: Markers, beside: Beside) -> str:
+def _by_relatives(strangers: Sequence[Stranger], relatives: Sequence[Relative]) -> str:
+    """Say in which stores the originals of how many markers lie, and the command that puts them back."""
+    known = len(strangers) - len(unknown_to_all(relatives, strangers))
+    lie = "the originals of all lie" if known == len(strangers) else f"the originals of {known:,} lie"
+    names = " and of ".join(str(each.session) for each in relatives)
+    return f"It goes on from another session: {lie} in the store of {names}; 'restore --from-markers' puts them back."
+
+
+def _way_out(strangers: Sequence[Stranger], beside: Beside) -> str:
     elsewhere = (
         "If it was moved or renamed, name its old path, or if it is a copy the other session: "
         f"'restore --from-markers --originals OTHER'. Or put its two files here as {beside.journal} and "
         f"{beside.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted them, "
         "they are gone."
     )
-    if not markers.nameless:
+    nameless = sum(not each.reference for each in strangers)
+    if not nameless:
         return elsewhere
     never = (
-        f"{counted(markers.nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
+        f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
         "false): only a copy of the session can bring back what they stand for."
     )
-    return never if markers.nameless == markers.texts else f"{elsewhere} {never}"
+    return never if nameless == len(strangers) else f"{elsewhere} {never}"
 
 
 def _marked(session: OpenSession, form: str | None, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:

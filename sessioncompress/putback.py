@@ -24,7 +24,7 @@ from sessioncompress.words import counted, listed
 class PutBack:
     """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours.
 
-    `rewritten` are the session's rewritten lines and how many more there were; None where the journal is not its own.
+    `rewritten` are the session's rewritten lines and the missing ones; None where the journal is not its own.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class PutBack:
         originals: OriginalsReader,
         where: Path,
         whole: Whole,
-        rewritten: tuple[Mapping[int, LineRecord], int] | None,
+        rewritten: tuple[Mapping[int, LineRecord], Sequence[LineRecord]] | None,
     ) -> None:
         self._form = form
         self._journal = journal
@@ -43,7 +43,7 @@ class PutBack:
         self._whole = whole.lines
         self._unreadable = whole.unreadable
         self.is_own = rewritten is not None
-        self._rewritten, self._missing = rewritten or ({}, 0)
+        self._rewritten, self._missing = rewritten or ({}, ())
         self._in_part = 0
         self._forms: dict[str, LineRecord | None] = {}
         self.changed = 0
@@ -93,7 +93,7 @@ class PutBack:
     @property
     def inexact(self) -> str:
         """Say how many rewritten lines did not come back, or only in part; nothing where all are as they were."""
-        known = len(self._rewritten) + self._missing
+        known = len(self._rewritten) + len(self._missing)
         gone = max(known - self.changed, 0)
         parts = [f"{gone:,} did not come back"] if gone else []
         parts += [f"{self._in_part:,} came back in part"] if self._in_part else []

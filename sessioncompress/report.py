@@ -10,7 +10,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable, utf8
 from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
-from sessioncompress.words import counted, file_line, files_line, strangers
+from sessioncompress.words import counted, file_line, files_line, not_there, strangers
 
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
@@ -269,8 +269,11 @@ def verified(stats: VerifyStats) -> str:
     kept = f"{stats.lines_rewritten:,} rewritten, {stats.originals:,} originals read and right"
     lost = counted(stats.lines_without_original, "line has", "lines have")
     lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
-    unknown = f"; {strangers(stats.unknown_markers)}" if stats.unknown_markers else ""
-    line = f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {kept}{lost}{unknown}"
+    known = counted(stats.markers_of_relatives, "marker", "markers")
+    known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
+    notes = (kept + lost, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers))
+    found = "; ".join(filter(None, notes))
+    line = f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {found}"
     if stats.open_to_others:
         line += "; other users may read its store, until the next run that writes there"
     if stats.foreign_files:

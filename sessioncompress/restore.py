@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress import files
+from sessioncompress.altered import altered
 from sessioncompress.documents import pieces_of
 from sessioncompress.entries import original_of
-from sessioncompress.errors import NOT_CHANGED, Damaged, NotASession, Refused, SessionCompressError, UsageError
-from sessioncompress.formats.base import Format
-from sessioncompress.marked import refuse_if_marked, strangers_of
+from sessioncompress.errors import (
+    NOT_CHANGED,
+    Damaged,
+    NotASession,
+    Refused,
+    SessionCompressError,
+    Unreadable,
+    UsageError,
+)
+from sessioncompress.marked import markers_of, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
+from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
@@ -31,11 +40,12 @@ from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
 from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
-from sessioncompress.words import counted, strangers
+from sessioncompress.words import as_written, counted, not_there, of_relatives, strangers
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 _ALREADY = "it has its original bytes already"
 _ALREADY_BUT = "every line that its journal knows has its original bytes already"
+_NONE_STORED = "no original is stored that could be put back"
 _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the session can bring back the rest."
 
 
@@ -49,12 +59,13 @@ def restore_session(
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
-    Refuses when it cannot be exact: each line that stands there as it was rewritten becomes its original, and so does
-    a copy of such a line, which `reason` counts; every other line stays. With `from_markers` it puts back what can
-    be, also in a fork or a migrated file: a line that stands there as it was rewritten whole, elsewhere a value
-    wherever a marker of ours stands; `originals` then names the session whose store holds them. What lies beside
-    stays: `forget` deletes it. `form` is as for compress_session(), and counts where markers are looked at. Raises
-    SessionCompressError with the session unchanged.
+    Each line that stands there as it was rewritten becomes its original, and so does a copy of such a line, which
+    `reason` counts; every other line stays. Of an older state of the session what is there comes back, and `reason`
+    counts what is not. Refuses when it cannot be exact: where a rewritten line was altered since. With `from_markers`
+    it puts back what can be, also in a fork or a migrated file: a line that stands there as it was rewritten whole,
+    elsewhere a value wherever a marker of ours stands; `originals` then names the session whose store holds them. What
+    lies beside stays: `forget` deletes it. `form` is as for compress_session(), and counts where markers are looked
+    at. Raises SessionCompressError with the session unchanged.
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
@@ -62,9 +73,9 @@ def restore_session(
         journal = journals.load(beside.journal)
         recover(session, beside, journal.lengths)
         run = _Restore(session, beside, journal, policy, form)
-        if from_markers:
-            return run.from_markers(*(_of_another(originals, policy) if originals else (beside, journal)))
-        return run.exactly()
+        if not from_markers:
+            return run.exactly()
+        return run.from_markers(*_of_another(originals, policy)) if originals else run.by_markers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +87,35 @@ class _Restore:
     form: str | None
 
     def exactly(self) -> RestoreStats:
+        if not self.journal.runs:
+            files.refuse_unless_session(self.session, self.form)
+            refuse_if_marked(self.session, self.beside, self.policy, self.form)
+            return self._stats(Status.UNCHANGED, "it was never compressed")
         swaps, missing = find(self.session, self.journal)
         self._refuse_unless_exact(swaps, missing)
-        unknown = self._unknown()
-        if not swaps and self.journal.runs:
-            return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, unknown))
+        unknown, older = self._unknown(), not_there(len(missing))
         if not swaps:
-            refuse_if_marked(self.session, self.beside, self.form)
-            return self._stats(Status.UNCHANGED, "it was never compressed")
+            return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
         with OriginalsReader(self.beside.originals) as originals:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return replace(done, reason=_joined(copies, unknown))
+        return replace(done, reason=_joined(copies, older, unknown))
 
     def _unknown(self) -> str:
-        return strangers(strangers_of(self.session, self.journal, self.form)) if self.journal.runs else ""
+        """Say how many markers the session's own journal does not know, and of how many of them a relative does."""
+        found = strangers_of(self.session, self.journal, self.form)
+        left = unknown_to_all(self._relatives(), found) if found else []
+        return _joined(of_relatives(len(found) - len(left)), strangers(len(left)))
 
-    def _refuse_unless_exact(self, swaps: RewrittenLines, missing: int) -> None:
+    def _relatives(self) -> list[Relative]:
+        return relatives_of(self.session, self.policy, self.form)
+
+    def _refuse_unless_exact(self, swaps: RewrittenLines, missing: Sequence[LineRecord]) -> None:
         lost = sum(record.place is None for record in swaps.values())
         reasons = []
-        if missing:
-            reasons.append(f"{counted(missing, 'rewritten line is', 'rewritten lines are')} no longer there as written")
+        if changed := altered(self.session, self.journal, missing, self.beside.originals, self.form):
+            reasons.append(as_written(changed))
         if lost:
             has = counted(lost, "line has", "lines have")
             reasons.append(f"{has} no original, compressed without keeping originals (keepBackup: false)")
@@ -114,15 +132,37 @@ class _Restore:
             record = swaps.get(number)
             yield original_of(raw, record, originals, self.beside.journal) if record else raw
 
+    def by_markers(self) -> RestoreStats:
+        """Put back what the session's own originals hold, and then what those of its relatives hold."""
+        files.refuse_unless_session(self.session, self.form)
+        done = [self.from_markers(self.beside, self.journal)] if self.journal.runs else []
+        found = strangers_of(self.session, self.journal, self.form)
+        relatives = self._relatives() if markers_of(self.session, self.form).texts else []
+        left = unknown_to_all(relatives, found)
+        if not done and found and len(left) == len(found):
+            refuse_if_marked(self.session, self.beside, self.policy, self.form)
+        done += map(self._from_relative, relatives)
+        return _together(done, strangers(len(left))) if done else self._stats(Status.UNCHANGED, _NONE_STORED)
+
+    def _from_relative(self, relative: Relative) -> RestoreStats:
+        # A store before this one may have changed the session.
+        now = replace(self, journal=journals.load(self.beside.journal))
+        done = now.from_markers(relative.beside, relative.journal)
+        lines = counted(done.lines_restored, "line", "lines")
+        return replace(done, reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
+
     def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
+        """Put back what the originals of one store hold, the session's own or another's."""
         form = files.format_of(self.session, self.form)
         if not journal.kept:
-            if not journal.runs:
-                refuse_if_marked(self.session, self.beside, self.form)
-            return self._stats(Status.UNCHANGED, "no original is stored that could be put back")
+            return self._stats(Status.UNCHANGED, _NONE_STORED)
+        own = store == self.beside
+        swaps, missing = find(self.session, journal)
+        older = len(missing) if own and not self._is_altered(missing) else 0
         with SalvagingReader(store.originals) as originals:
-            putback = _putback(self.session, form, journal, originals, store, own=store == self.beside)
-            unknown = self._unknown() if putback.is_own else ""
+            whole = whole_lines(self.session, form, swaps, originals, store.journal)
+            known = (swaps, [] if older else missing) if own else None
+            putback = PutBack(form, journal, originals, store.journal, whole, known)
             done = self._write(putback.lines(pieces_of(self.session.reader, self.session.size)), 0, putback)
         if putback.unreadable and done.status is Status.UNCHANGED:
             raise Damaged(
@@ -131,9 +171,13 @@ class _Restore:
                 state=NOT_CHANGED,
                 remedy="Put a copy of this file back from a backup.",
             )
-        if not unknown:
-            return done
-        return replace(done, reason=_joined(done.reason.replace(_ALREADY, _ALREADY_BUT), unknown))
+        return replace(done, reason=_joined(done.reason, not_there(older)))
+
+    def _is_altered(self, missing: Sequence[LineRecord]) -> bool:
+        try:
+            return altered(self.session, self.journal, missing, self.beside.originals, self.form) > 0
+        except Unreadable:
+            return True
 
     def _write(self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None) -> RestoreStats:
         commit_originals = self.policy.commit_originals
@@ -200,18 +244,26 @@ def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | 
 def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> bool:
     if not journal.kept:
         return False
+    found, known = find(session, journal), files.format_of(session, form)
     with SalvagingReader(beside.originals) as originals:
-        putback = _putback(session, files.format_of(session, form), journal, originals, beside, own=True)
+        whole = whole_lines(session, known, found[0], originals, beside.journal)
+        putback = PutBack(known, journal, originals, beside.journal, whole, found)
         lines = putback.lines(pieces_of(session.reader, session.size))
         return any(putback.changed or putback.unreadable for _ in lines)
 
 
-def _putback(
-    session: OpenSession, form: Format, journal: Journal, originals: OriginalsReader, store: Beside, *, own: bool
-) -> PutBack:
-    found = find(session, journal)
-    whole = whole_lines(session, form, found[0], originals, store.journal)
-    return PutBack(form, journal, originals, store.journal, whole, found if own else None)
+def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats:
+    """Return what several stores gave back to one session, one after the other."""
+    restored = [each for each in done if each.lines_restored]
+    if not restored:
+        reason = done[0].reason
+        return replace(done[0], reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
+    return replace(
+        restored[-1],
+        size_before=restored[0].size_before,
+        lines_restored=sum(each.lines_restored for each in restored),
+        reason=_joined(*(each.reason for each in restored), unknown),
+    )
 
 
 def _joined(*reasons: str) -> str:

@@ -69,8 +69,8 @@ def _row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
     return row
 
 
-def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, int]:
-    """Return a session's rewritten lines, and how many originals stand there in no form at all."""
+def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
+    """Return a session's rewritten lines, and the records of the originals that stand there in no known form."""
     found = RewrittenLines(journal)
     present = bytearray(journal.counts[0])
     for number, raw, whole in pieces_of(session.reader, session.size) if present else ():

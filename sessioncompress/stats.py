@@ -168,6 +168,8 @@ class VerifyStats:
 
     `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
     name what the journal does not know: a tool printed them, or they are of another session, or side of this one.
+    `lines_not_there`: the store knows them, but this older state of the session does not hold them. The originals of
+    `markers_of_relatives` were read in the store of a session that this one was forked from, or goes on from.
     `open_to_others`: the store's modes let other users read it. `foreign_files` are named like late links, but no run
     of this user on this machine made them: they count for nothing.
     """
@@ -181,6 +183,8 @@ class VerifyStats:
     originals: int
     blocks: int
     unknown_markers: int = 0
+    lines_not_there: int = 0
+    markers_of_relatives: int = 0
     open_to_others: bool = False
     foreign_files: int = 0
 

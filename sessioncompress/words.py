@@ -22,6 +22,27 @@ def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
     return f"{said} ({', '.join(parts)})" if parts else said
 
 
+def as_written(number: int) -> str:
+    """Say that so many rewritten lines were altered since."""
+    return f"{counted(number, 'rewritten line is', 'rewritten lines are')} no longer there as written"
+
+
+def not_there(number: int) -> str:
+    """Say that a session holds less than its store knows; nothing where nothing is missing."""
+    if not number:
+        return ""
+    lines = counted(number, "line that its store knows is", "lines that its store knows are")
+    return f"an older state of the session: {lines} not in it"
+
+
+def of_relatives(number: int) -> str:
+    """Say that markers stay whose originals a relative's store holds; nothing where there are none."""
+    if not number:
+        return ""
+    stay = counted(number, "marker stays", "markers stay")
+    return f"{stay} whose originals lie in a relative's store: 'restore --from-markers' puts back what they stand for"
+
+
 def strangers(number: int) -> str:
     """Say that markers stay which a session's journal does not know; nothing where there are none."""
     if not number:

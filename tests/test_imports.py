@@ -34,8 +34,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("what a session stands at, and what is noted of a run", frozenset({"judge", "runlog"})),
     (
         "the account of a run, what goes back in part, what lies in folders",
-        frozenset({"account", "marked", "putback", "holdings", "selection"}),
+        frozenset({"account", "altered", "marked", "putback", "holdings", "selection"}),
     ),
+    ("whose stores a session's markers may name", frozenset({"relatives"})),
     (
         "one reading, one writing",
         frozenset({"files", "apply", "gate", "discover", "staging", "whole"}),
@@ -72,6 +73,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "globs",
                 "progress",
                 "schedule",
+                "signs",
                 "tokens",
             }
         ),

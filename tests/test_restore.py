@@ -244,6 +244,12 @@ def one_lost(data: bytes) -> bytes:
     return b"".join(lines[:number] + lines[number + 1 :])
 
 
+def without_its_end(data: bytes) -> bytes:
+    """Return the session without its second half, as a user may cut it, or an older commit has it."""
+    lines = split(data)
+    return b"".join(lines[: len(lines) // 2])
+
+
 def one_cut(data: bytes) -> bytes:
     """Return the session as far as the middle of a rewritten line."""
     return data[: data.rindex(marker.PREFIX_BYTES)]
@@ -252,9 +258,59 @@ def one_cut(data: bytes) -> bytes:
 ALTERED: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("rewritten by its agent", reserialised),
     ("one line altered", one_altered),
-    ("one line lost", one_lost),
     ("cut off", one_cut),
 ]
+
+OLDER: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("one line lost", one_lost),
+    ("the second half is not there", without_its_end),
+]
+
+
+@pytest.mark.parametrize("alter", [case[1] for case in OLDER], ids=[case[0] for case in OLDER])
+def test_what_is_there_of_an_older_state_is_restored(tmp_path: Path, alter: Callable[[bytes], bytes]) -> None:
+    """It is said how many lines are not; by its markers, too, it is exact."""
+    path = compressed(tmp_path)
+    older = alter(path.read_bytes())
+    kept = set(split(older))
+    wanted = b"".join(
+        then for now, then in zip(split(path.read_bytes()), session().lines(), strict=True) if now in kept
+    )
+    path.write_bytes(older)
+    gone = verify_session(path).lines_not_there
+    assert gone > 0
+    told = f"{gone} line{'s' * (gone > 1)} that its store knows {'are' if gone > 1 else 'is'} not in it"
+    assert restore(path).reason == f"an older state of the session: {told}"
+    assert path.read_bytes() == wanted
+    assert restore_session(path).reason == f"it has its original bytes already; an older state of the session: {told}"
+    path.write_bytes(older)
+    assert restore_session(path, from_markers=True).reason == f"an older state of the session: {told}"
+    assert path.read_bytes() == wanted
+    assert restore_session(path, from_markers=True).reason.startswith("it has its original bytes already")
+
+
+def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> None:
+    """Another one lies at the path now, and none of its lines were ever rewritten."""
+    path = compressed(tmp_path)
+    write(tmp_path, session(PiSession(seed="other")))
+    with pytest.raises(Damaged, match="no longer there as written"):
+        verify_session(path)
+    with pytest.raises(Refused, match="no longer there as written"):
+        restore_session(path)
+
+
+def test_an_older_state_with_a_line_that_nobody_reads_is_restored(tmp_path: Path) -> None:
+    """Tools print half characters: such a line is no damage, but the head of a line that was rewritten is."""
+    made = session()
+    strange = made.lines()[3].replace(b'"id":"', b'"id":"x', 1)[:-2] + b',"half":"\\ud800"}\n'
+    path = compressed(tmp_path, made)
+    older = without_its_end(path.read_bytes())
+    path.write_bytes(older + strange)
+    assert "an older state" in restore(path).reason
+    line = next(line for line in split(older) if marker.PREFIX_BYTES in line)
+    path.write_bytes(older.replace(line, line[:-3] + b"\n"))
+    with pytest.raises(Refused, match="1 rewritten line is no longer there as written"):
+        restore_session(path)
 
 
 @pytest.mark.parametrize("alter", [case[1] for case in ALTERED], ids=[case[0] for case in ALTERED])

@@ -145,9 +145,10 @@ class Journal:
         """Return how many line records have the same rewritten line as this one."""
         return len(self._rewritten.rows(self._lines.columns[1][row]))
 
-    def originals_but(self, marked: Sequence[int]) -> int:
-        """Return how many originals there are of which no line record is marked (not 0 at its row)."""
-        return len({self.original_of(row) for row, mark in enumerate(marked) if not mark})
+    def originals_but(self, marked: Sequence[int]) -> list[LineRecord]:
+        """Return a record of each original of which no line record is marked (not 0 at its row)."""
+        rows = {self.original_of(row): row for row, mark in enumerate(marked) if not mark}
+        return list(map(self.placed, rows.values()))
 
     def replaced(self, key: OurKey) -> list[int]:
         """Return the block records of the replacements that a key identifies."""

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
+from sessioncompress import Policy, marker
+from sessioncompress.audit import verify_session
+from sessioncompress.errors import Refused
+from sessioncompress.restore import restore_session
 from tests import blocks
 from tests.agents import gemini
 from tests.agents.bodies import Body, Kind, messages
@@ -63,6 +66,25 @@ def test_what_the_agent_makes_of_an_older_session_is_resumed(tmp_path: Path) -> 
     need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
     gemini.resume(FIXTURES / "gemini.json", tmp_path / "older")
     check(gemini.copy_in(tmp_path / "older", ".jsonl"), LITTLE_PROTECTED, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gemini.json", *CORPUS_RUNS[:1]])
+def test_what_the_agent_makes_of_a_rewritten_session_finds_its_originals(name: str, tmp_path: Path) -> None:
+    """The live file has our markers, in messages that the agent composed, and no journal under its name."""
+    need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
+    original = FIXTURES / name if name.endswith(".json") else of_corpus(name)
+    session = tmp_path / "session.json"
+    session.write_bytes(original.read_bytes())
+    rewritten = compressed(session, LITTLE_PROTECTED)
+    gemini.resume(rewritten, tmp_path / "resumed")
+    live = rewritten.with_suffix(".jsonl")
+    live.write_bytes(gemini.copy_in(tmp_path / "resumed", ".jsonl").read_bytes())
+    assert marker.PREFIX_BYTES in live.read_bytes()
+    assert verify_session(live).markers_of_relatives > 1
+    with pytest.raises(Refused, match="'restore --from-markers' puts them back"):
+        restore_session(live)
+    restore_session(live, from_markers=True)
+    assert marker.PREFIX_BYTES not in live.read_bytes()
 
 
 def parts(message: Any, seed: str) -> list[Any]:

@@ -413,4 +413,26 @@ MUTANTS = (
         "if not holding.exists:",
         _CLEAN,
     ),
+    # What tells an older state from damage, and where originals may be read.
+    Mutant(
+        "a rewritten line may be altered where nothing of ours stands in it",
+        "altered.py",
+        "_name(line, entry) in self._entries or",
+        "",
+        ("tests/attacks/test_older_checkout.py",),
+    ),
+    Mutant(
+        "a rewritten line may be altered where its entry is another",
+        "altered.py",
+        " or self._is_replacement(line)",
+        "",
+        ("tests/test_restore.py",),
+    ),
+    Mutant(
+        "a header chooses where originals are read",
+        "relatives.py",
+        "path if path.parent in near else",
+        "path if near else",
+        ("tests/attacks/test_originals_of_the_family.py",),
+    ),
 )

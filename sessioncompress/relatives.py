@@ -1,0 +1,109 @@
+"""A session's relatives: the sessions that it was forked from, or goes on from, whose originals its markers name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from sessioncompress import files, homes
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.formats.base import Name
+from sessioncompress.places import beside_of
+from sessioncompress.policy import Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import JOURNAL, Beside, session_of
+from sessioncompress.store.end import last_line
+from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.records import RunRecord, decode
+
+_MOST = 16
+"""Relatives of one session that are looked at: each may name others."""
+
+
+class Relative(NamedTuple):
+    """A session, which itself may be gone, and its store."""
+
+    session: Path
+    beside: Beside
+    journal: Journal
+
+
+def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) -> list[Relative]:
+    """Return the relatives of a session that have a store, nearest first.
+
+    A relative has the session's id, or is what the header of the session, or of a relative, names as its parent. A
+    header is data, perhaps a stranger's, and must not choose where originals are read: a relative lies in the same
+    folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
+    is of no format, and what reading a relative's journal raises.
+    """
+    names = [files.format_of(session, form).named(files.head_in(session))]
+    found = {session.path: None}
+    for name in names:
+        for path in _named(name, session.path, policy):
+            if path not in found and len(found) <= _MOST:
+                found[path] = None
+                with suppress(SessionCompressError):
+                    names.append(files.whose(path)[1])
+    stores = (_with_store(path, policy) for path in found if path != session.path)
+    return [each for each in stores if each.journal.runs]
+
+
+def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
+    """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
+    near = _folders_near(session)
+    for parent in filter(_is_path, name.parents):
+        path = Path(os.path.realpath(parent))
+        # Both may have been moved or cloned since.
+        yield path if path.parent in near else session.parent / parent.replace("\\", "/").rpartition("/")[2]
+    ids = {name.id, *name.parents} - {""}
+    for folder in near:
+        yield from _with_ids(ids, folder, policy, all_names=folder == session.parent)
+
+
+def _is_path(parent: str) -> bool:
+    """Say whether a header names a parent by its file, and not by its id."""
+    return not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent
+
+
+def _folders_near(session: Path) -> list[Path]:
+    """Return the session's folder, and where it is one of an agent's all folders in which that one keeps sessions."""
+    roots = [Path(os.path.realpath(root)) for root in homes.agent_roots()]
+    around = [root for root in roots if session.is_relative_to(root)]
+    folders = (Path(os.path.realpath(folder)) for folder in homes.agent_folders()) if around else ()
+    near = (folder for folder in folders if any(map(folder.is_relative_to, around)))
+    return list(dict.fromkeys([session.parent, *near]))
+
+
+def _with_ids(ids: set[str], folder: Path, policy: Policy, *, all_names: bool) -> Iterator[Path]:
+    """Yield the sessions of a folder whose newest run noted one of the ids; if not `all_names`, that end with it."""
+    files_there = beside_of(folder / "session.jsonl", policy)
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(os.listdir(files_there.folder))
+    for name in names:
+        session = session_of(files_there, name) if name.endswith(JOURNAL) else ""
+        named = all_names or Path(session).stem.endswith(tuple(ids))
+        if session and named and _noted_id(files_there.folder / name) in ids:
+            yield folder / session
+
+
+def _noted_id(journal: Path) -> str:
+    """Return the id that the newest run noted; empty where the journal does not end with a whole record of one."""
+    with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
+        refuse_linked(journal)
+        run = decode(last_line(journal))
+        return run.session_id if isinstance(run, RunRecord) else ""
+    return ""
+
+
+def _with_store(path: Path, policy: Policy) -> Relative:
+    beside = beside_of(path, policy)
+    journal = journals.load(beside.journal)
+    refuse_if_another_sides(beside.journal, journal)
+    return Relative(path, beside, journal)

@@ -1,0 +1,142 @@
+"""The store is ignored by git, so a checkout of an older commit leaves the newest store beside an older session."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import texts
+from tests.build import PiSession
+from tests.runs import HOMES, split, turn
+
+MARKER = b"[[sessioncompress: "
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    environment = {key: value for key, value in os.environ.items() if key not in HOMES}
+    command = [sys.executable, "-m", "sessioncompress", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git as a user without any configuration."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    empty = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    subprocess.run(
+        ["git", *who, *arguments], cwd=folder, env={**os.environ, **empty}, check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def part(number: int, made: PiSession) -> None:
+    """Add what one commit brings: results and thinking that go, and two short turns."""
+    made.user(f"Go {number}.")
+    for step in range(3):
+        output = texts.log_lines(random.Random(f"{number}/{step}"), 120)
+        made.step("bash", {"command": f"make {step}"}, output, thinking="Hm. " * 200)
+        made.step("bash", {"command": "true"}, "", thinking="So. " * 300)
+    turn(made, 2)
+
+
+def checked_out(folder: Path, preset: str = "low-cost") -> tuple[Path, bytes]:
+    """Commit a session twice, each time rewritten, and check the first commit out; return it and its original."""
+    made, path = PiSession(), folder / "session.jsonl"
+    git(folder, "init", "-q")
+    for number in range(2):
+        before = made.count if number else 0
+        part(number, made)
+        if number == 0:
+            first = made.bytes()
+        with path.open("ab") as file:
+            file.write(b"".join(made.lines()[before:]))
+        done = run("compress", "--force", "--keep-turns", 1, "--protect-tokens", 0, "--preset", preset, path)
+        assert "1 compressed" in done.stdout, done.stderr
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", str(number))
+    git(folder, "checkout", "-q", "HEAD~1")
+    assert MARKER in path.read_bytes()
+    return path, first
+
+
+def test_it_is_sound_and_comes_back_exactly(tmp_path: Path) -> None:
+    """Every line that is there is known; how many more the store knows is said."""
+    path, original = checked_out(tmp_path)
+    older = path.read_bytes()
+    for command in (("verify",), ("restore",), ("restore",), ("restore", "--from-markers")):
+        done = run(*command, path)
+        assert done.returncode == 0, done.stderr
+        assert "an older state of the session: " in done.stdout
+        assert "lines that its store knows are not in it" in done.stdout
+        assert "not exact" not in done.stdout
+        assert path.read_bytes() == (older if command == ("verify",) else original)
+    git(tmp_path, "checkout", "-q", "-f", "-")
+    assert run("verify", path).returncode == 0
+    assert "older" not in run("restore", path).stdout
+
+
+def test_a_tool_that_printed_a_marker_changes_nothing(tmp_path: Path) -> None:
+    """A text that quotes is content, in a line that no journal knows."""
+    path, original = checked_out(tmp_path)
+    quoting = PiSession(seed="quoting")
+    quoting.user("What does the session hold?")
+    quoting.step("bash", {"command": "cat session.jsonl"}, path.read_text())
+    shown = next(line for line in path.read_text().splitlines() if MARKER.decode() in line and "toolResult" in line)
+    quoting.step("bash", {"command": "jq ."}, json.loads(shown)["message"]["content"][0]["text"])
+    with path.open("ab") as file:
+        file.write(b"".join(quoting.lines()[1:]))
+    assert run("restore", path).returncode == 0
+    assert path.read_bytes() == original + b"".join(quoting.lines()[1:])
+
+
+def edited(line: bytes) -> bytes:
+    """Return a rewritten line as an editor leaves it."""
+    return line.replace(b'"timestamp"', b'"timestamp" ', 1)
+
+
+def reserialised(line: bytes) -> bytes:
+    """Return a rewritten line as an agent writes it that has a version of its own."""
+    return json.dumps({**json.loads(line), "version": 9}).encode() + b"\n"
+
+
+def torn(line: bytes) -> bytes:
+    """Return as much of a rewritten line as a disk that was full took."""
+    return line[: len(line) // 2] + b"\n"
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["a marker in it", "its thinking gone"])
+@pytest.mark.parametrize("damage", [edited, reserialised, torn])
+def test_a_rewritten_line_that_was_altered_is_damage_still(
+    tmp_path: Path, damage: Callable[[bytes], bytes], marked: bool
+) -> None:
+    """An original would be lost without a word, whether or not a marker of ours shows it."""
+    path, original = checked_out(tmp_path)
+    lines, then = split(path.read_bytes()), split(original)
+    line = next(now for now, was in zip(lines, then, strict=True) if now != was and (MARKER in now) == marked)
+    path.write_bytes(b"".join(damage(each) if each == line else each for each in lines))
+    before = path.read_bytes()
+    verified, restored = run("verify", path), run("restore", path)
+    assert (verified.returncode, restored.returncode) == (5, 4)
+    for done in (verified, restored):
+        assert "1 rewritten line is no longer there as written" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_an_older_state_that_ends_in_half_a_line_is_damage(tmp_path: Path) -> None:
+    """What was cut off may be a rewritten line."""
+    path, _ = checked_out(tmp_path)
+    path.write_bytes(path.read_bytes()[:-40])
+    assert (run("verify", path).returncode, run("restore", path).returncode) == (5, 4)
+
+
+def test_an_emptied_file_is_no_older_state(tmp_path: Path) -> None:
+    """Nothing in it says whose it was."""
+    path, _ = checked_out(tmp_path)
+    path.write_bytes(b"")
+    assert (run("verify", path).returncode, run("restore", path).returncode) == (4, 4)

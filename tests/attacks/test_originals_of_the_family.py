@@ -1,0 +1,303 @@
+"""A session that goes on from a rewritten one, or is a fork of it, has our markers and no journal of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import texts
+from tests.build import PiSession
+from tests.claude import ClaudeSession
+from tests.documents import GeminiDocument
+from tests.rollout import Rollout
+from tests.runs import HOMES, split, turn
+
+HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
+
+
+def run(home: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user whose agents keep their sessions below this home."""
+    environment = {**{key: value for key, value in os.environ.items() if key not in HOMES}, "HOME": str(home)}
+    command = [sys.executable, "-m", "sessioncompress", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=home, env=environment)
+
+
+def log(name: str) -> str:
+    """Return a text that is shortened, but for its ends."""
+    return texts.log_lines(random.Random(name), 120)
+
+
+# What the agents make of a rewritten session
+
+
+def gemini(parent: Path) -> bytes:
+    """Return what Gemini CLI 0.61.0 writes when it resumes a document: its messages, and then all of them in one line.
+
+    There a call's result stands with every call of its message, and once more in a message of the user with an id of
+    its own.
+    """
+    document = json.loads(parent.read_bytes())
+    messages = document.pop("messages")
+    lines: list[Any] = [{**document, "kind": "main"}, *messages, {"$set": {"sessionId": document["sessionId"]}}]
+    history: list[Any] = []
+    for message in messages:
+        made = message.get("toolCalls", [])
+        parts = [{"text": message["content"]}]
+        parts += [{"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in made]
+        results = [part for call in made for part in call["result"]]
+        history.append({**message, "content": parts})
+        if made:
+            history[-1]["toolCalls"] = [{**call, "result": results} for call in made]
+            history.append({"id": f"{message['id']}_response", "timestamp": message["timestamp"], "type": "user"})
+            history[-1]["content"] = results
+    lines.append({"$set": {"messages": history}})
+    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+
+
+def changed(parent: Path, change: Callable[[int, Any], Any]) -> bytes:
+    """Return a session's lines, each as it becomes."""
+    lines = enumerate(map(json.loads, split(parent.read_bytes())))
+    return b"".join(json.dumps(change(*each), separators=(",", ":")).encode() + b"\n" for each in lines)
+
+
+def pi(parent: Path) -> bytes:
+    """Return a fork of pi: a header that names the file, and the other lines as they stand there."""
+    header = {**json.loads(split(parent.read_bytes())[0]), "id": "fork-of-pi", "parentSession": str(parent)}
+    return b"".join([json.dumps(header).encode() + b"\n", *split(parent.read_bytes())[1:]])
+
+
+def omp(parent: Path) -> bytes:
+    """Return a fork that names the id of its parent."""
+    was = json.loads(split(parent.read_bytes())[0])
+    header = {**was, "id": "fork-of-omp", "parentSession": was["id"]}
+    return b"".join([json.dumps(header).encode() + b"\n", *split(parent.read_bytes())[1:]])
+
+
+def claude(parent: Path) -> bytes:
+    """Return a fork of Claude Code: every line under the new id, with where it comes from."""
+
+    def forked(_: int, entry: Any) -> Any:
+        whence = {"sessionId": entry["sessionId"], "messageUuid": entry.get("uuid")}
+        return {**entry, "sessionId": "fork-of-claude", "forkedFrom": whence}
+
+    return changed(parent, forked)
+
+
+def codex(parent: Path) -> bytes:
+    """Return a fork of Codex: a header that names the thread, and the items with times of their own."""
+
+    def forked(number: int, entry: Any) -> Any:
+        if number == 0:
+            payload = {**entry["payload"], "id": "fork-of-codex", "forked_from_id": entry["payload"]["id"]}
+            return {**entry, "payload": payload}
+        return {**entry, "timestamp": "2026-04-01T00:00:00.000Z"}
+
+    return changed(parent, forked)
+
+
+# The rewritten sessions
+
+
+def of_gemini() -> bytes:
+    """Return a document with single and parallel calls."""
+    made = GeminiDocument().user("Go.")
+    for name in "abc":
+        made.answer("So.", made.used("run_shell_command", {"command": name}, log(name)))
+    made.answer("Both.", *(made.used("read_file", {"file_path": name}, log(name)) for name in "de"))
+    return made.user("On.").answer("Done.").bytes()
+
+
+def of_pi() -> bytes:
+    """Return a session of pi."""
+    made = PiSession()
+    made.user("Go.")
+    for name in "abc":
+        made.step("bash", {"command": name}, log(name))
+    return turn(made, 2).bytes()
+
+
+def of_claude() -> bytes:
+    """Return a session of Claude Code."""
+    made = ClaudeSession()
+    made.user("Go.")
+    for name in "abc":
+        made.step("Bash", {"command": name}, log(name))
+    return made.turn(2).bytes()
+
+
+def of_codex() -> bytes:
+    """Return a rollout."""
+    made = Rollout(ids=False).user("Go.")
+    for name in "abc":
+        made.run(name, log(name))
+    return made.end("Done.").user("On.").end("Done.").bytes()
+
+
+def id_of_codex() -> str:
+    """Return the id of the thread."""
+    return str(json.loads(split(of_codex())[0])["payload"]["id"])
+
+
+CHATS, PI, CLAUDE, CODEX = ".gemini/tmp/p/chats", ".pi/agent/sessions", ".claude/projects", ".codex/sessions/2026/03"
+
+FAMILY: list[tuple[str, Callable[[], bytes], str, Callable[[Path], bytes], str]] = [
+    ("Gemini CLI goes on", of_gemini, f"{CHATS}/s.json", gemini, f"{CHATS}/s.jsonl"),
+    ("Gemini CLI goes on, anywhere", of_gemini, "a/s.json", gemini, "a/s.jsonl"),
+    ("pi forks", of_pi, f"{PI}/--p--/s.jsonl", pi, f"{PI}/--p--/fork.jsonl"),
+    ("pi forks into another project", of_pi, f"{PI}/--p--/s.jsonl", pi, f"{PI}/--q--/fork.jsonl"),
+    ("oh-my-pi forks", of_pi, "a/s.jsonl", omp, "a/fork.jsonl"),
+    ("Claude Code forks", of_claude, f"{CLAUDE}/-p/s.jsonl", claude, f"{CLAUDE}/-p/fork.jsonl"),
+    ("Codex forks, a day later", of_codex, f"{CODEX}/01/at-{id_of_codex()}.jsonl", codex, f"{CODEX}/02/fork.jsonl"),
+]
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return all strings in a value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in inner for text in texts_in(each)]
+
+
+def long_texts(data: bytes) -> list[str]:
+    """Return the texts of several lines in a session."""
+    return [text for line in split(data) for text in texts_in(json.loads(line)) if "\n" in text]
+
+
+def family(home: Path, original: bytes, at: str, fork: Callable[[Path], bytes], to: str) -> tuple[Path, Path]:
+    """Write a session, rewrite it, and let its agent make another of it; return both."""
+    parent, child = home / at, home / to
+    for path in (parent, child):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    parent.write_bytes(original)
+    done = run(home, "compress", *HASTE, parent)
+    assert done.returncode == 0, done.stderr
+    child.write_bytes(fork(parent))
+    assert b"sessioncompress show" in child.read_bytes()
+    return parent, child
+
+
+@pytest.mark.parametrize(("make", "at", "fork", "to"), [each[1:] for each in FAMILY], ids=[each[0] for each in FAMILY])
+def test_the_originals_are_found(
+    tmp_path: Path, make: Callable[[], bytes], at: str, fork: Callable[[Path], bytes], to: str
+) -> None:
+    """Each text comes back; that it cannot be exact is said, with the command that works."""
+    parent, child = family(tmp_path, make(), at, fork, to)
+    child_before = child.read_bytes()
+
+    found = run(tmp_path, "verify", child)
+    assert (found.returncode, "in a relative's store" in found.stdout) == (0, True), found.stderr
+    refused = run(tmp_path, "restore", child)
+    assert refused.returncode == 4
+    assert str(parent) in refused.stderr
+    assert "'restore --from-markers' puts them back" in refused.stderr
+    assert child.read_bytes() == child_before
+
+    marked = next(text for text in long_texts(child_before) if "sessioncompress show" in text)
+    reference = marked.partition("sessioncompress show ")[2][:12]
+    shown = run(tmp_path, "show", reference, child, "--all")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines()[0] in marked
+
+    done = run(tmp_path, "restore", "--from-markers", child)
+    assert done.returncode == 0, done.stderr
+    assert f"from the originals of {parent}" in done.stdout
+    assert b"[[sessioncompress" not in child.read_bytes()
+    run(tmp_path, "restore", parent)
+    assert parent.read_bytes() == make()
+    assert long_texts(child.read_bytes()) == long_texts(fork(parent))
+
+
+def test_a_fork_that_was_rewritten_itself_finds_both(tmp_path: Path) -> None:
+    """Its own originals, and those of the session that it was forked from."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    own = PiSession(seed="more")
+    own.user("More.")
+    own.step("bash", {"command": "more"}, log("more"))
+    child.write_bytes(child.read_bytes() + b"".join(turn(own, 2).lines()[1:]))
+    assert run(tmp_path, "compress", *HASTE, child).returncode == 0
+    found = run(tmp_path, "verify", child)
+    assert (found.returncode, "in a relative's store" in found.stdout) == (0, True), found.stderr
+    exact = run(tmp_path, "restore", child)
+    assert "whose originals lie in a relative's store" in exact.stdout
+    done = run(tmp_path, "restore", "--from-markers", child)
+    assert done.returncode == 0, done.stderr
+    assert b"[[sessioncompress" not in child.read_bytes()
+    run(tmp_path, "restore", parent)
+    assert split(child.read_bytes())[1 : len(split(of_pi()))] == split(of_pi())[1:]
+
+
+def test_a_fork_of_a_fork_finds_the_first(tmp_path: Path) -> None:
+    """Of which only the one between them names the file."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    grandchild = child.with_name("again.jsonl")
+    grandchild.write_bytes(pi(child))
+    assert run(tmp_path, "restore", "--from-markers", grandchild).returncode == 0
+    run(tmp_path, "restore", parent)
+    assert split(grandchild.read_bytes())[1:] == split(of_pi())[1:]
+
+
+def test_a_family_that_moved_together_is_one(tmp_path: Path) -> None:
+    """As a clone has it: the header names a path of another machine."""
+    _, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert run(tmp_path, "verify", tmp_path / "b" / child.name).returncode == 0
+
+
+def strangers(home: Path, parent: Path, _: Path) -> None:
+    """Nothing more: the header names the user's own session."""
+
+
+def linked(home: Path, parent: Path, child: Path) -> None:
+    """Let our folder in the clone lead to the user's."""
+    (child.parent / ".sessioncompress").symlink_to(parent.parent / ".sessioncompress")
+
+
+def linked_file(home: Path, parent: Path, child: Path) -> None:
+    """Let the clone hold a link to the user's session, and name that."""
+    (child.parent / parent.name).symlink_to(parent)
+
+
+@pytest.mark.parametrize("plant", [strangers, linked, linked_file])
+def test_a_strangers_header_does_not_choose_where_originals_are_read(
+    tmp_path: Path, plant: Callable[[Path, Path, Path], None]
+) -> None:
+    """The session of a clone names one of the user's, and holds its marker: nothing of that one gets into the clone."""
+    parent, child = family(tmp_path, of_pi(), f"{PI}/--p--/s.jsonl", pi, "clone/fork.jsonl")
+    plant(tmp_path, parent, child)
+    before = child.read_bytes()
+    reference = before.partition(b"sessioncompress show ")[2][:12].decode()
+    for command in (("verify", child), ("restore", child), ("restore", "--from-markers", child)):
+        assert run(tmp_path, *command).returncode == 4
+    assert child.read_bytes() == before
+    assert run(tmp_path, "show", reference, child).returncode in (2, 4)
+
+
+def test_a_relative_whose_originals_are_damaged_is_told(tmp_path: Path) -> None:
+    """A check that says all is there has read it."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    originals = parent.parent / ".sessioncompress" / f"{parent.name}.zst"
+    data = bytearray(originals.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    originals.write_bytes(data)
+    assert run(tmp_path, "verify", child).returncode == 5
+
+
+def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> None:
+    """Without the one the others do not make the session sound."""
+    _, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    data = child.read_bytes()
+    known = data.partition(b"sessioncompress show ")[2][:12]
+    child.write_bytes(data.replace(known, b"0123456789ab"))
+    refused = run(tmp_path, "verify", child)
+    assert refused.returncode == 4
+    assert "3 markers stand in it" in refused.stderr
+    assert "the originals of 2 lie in the store of" in refused.stderr
