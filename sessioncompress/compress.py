@@ -34,12 +34,15 @@ def compress_session(
     """Rewrite a session in place, or with `dry_run` find out what that would do.
 
     `force` lifts the size threshold and `min_saved_kb`, nothing else. `form` names the format, whatever the file
-    looks like: what is not understood as such stays. A file that nobody `named`, but was met in a folder, is refused
-    where it names no agent. Returns the statistics; raises SessionCompressError (see errors.py) with the session
-    unchanged.
+    looks like: what is not understood as such stays. A file that was `named` is refused where it is no session,
+    whatever the policy says of it; one that was only met in a folder, also where it names no agent. Returns the
+    statistics; raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
     if (skipped := gate.skip(path, policy, force=force, form=form)) is not None:
+        if named and skipped.status is Status.SKIPPED and not gate.is_plainly_session(path):
+            with open_session(path, writing=False) as session:
+                files.refuse_unless_session(session, form)
         return skipped
     with (
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,

@@ -10,6 +10,7 @@ from pathlib import Path
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.homes import holds_opencode
+from sessioncompress.signs import FIRST_BYTES, may_be_session
 from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"
@@ -115,8 +116,6 @@ def _may_be_session(here: str, name: str) -> bool:
         return name.endswith(_SUFFIX)
     if os.path.lexists(os.path.join(here, FOLDER, name + JOURNAL)):  # noqa: PTH118 - as below
         return True
-    from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
-
     try:
         fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - a path is made only of what may be a session
     except OSError:

@@ -28,15 +28,17 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     """Delete a session's originals and journal; with `dry_run` only say what that would lose.
 
     The session itself is not touched: its markers then name originals that are gone. A journal that cannot be read
-    is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError.
+    is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError:
+    NotASession where a file is no session, and nothing lies beside it.
     """
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        beside = beside_of(session.path, policy)
-        done = forget_open(session, beside, dry_run=dry_run)
-        nothing = not done.bytes_deleted and not done.links_kept
-        return replace(done, markers=markers_of(session).texts) if nothing else done
+        done = forget_open(session, beside_of(session.path, policy), dry_run=dry_run)
+        if done.bytes_deleted or done.links_kept:
+            return done
+        files.refuse_unless_session(session)
+        return replace(done, markers=markers_of(session).texts)
 
 
 def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) -> ForgetStats:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessioncompress import signs
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
@@ -65,6 +66,12 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     if not force and form is None and is_as_left(path, policy, found):
         return UNCHANGED, _AS_LEFT
     return None
+
+
+def is_plainly_session(path: Path) -> bool:
+    """Say whether a file's first bytes show a session: of one that is let alone, nothing more is read then."""
+    with failing(path), path.open("rb") as file:
+        return signs.is_plainly_session(file.read(signs.FIRST_BYTES))
 
 
 def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.gate import not_due
+from sessioncompress.gate import SKIPPED, is_plainly_session, not_due
 from sessioncompress.printable import printable
 from sessioncompress.sources import Policies
 from sessioncompress.words import file_line, files_line
@@ -36,6 +36,8 @@ def nothing_due(arguments: Sequence[str]) -> bool:
         if said is None or warnings:
             return False
         status, reason = said
+        if status == SKIPPED and not is_plainly_session(path):
+            return False
         statuses[status] = statuses.get(status, 0) + 1
         lines.append(file_line(printable(str(path)), status, reason))
     sys.stdout.write("\n".join([*lines, files_line(len(lines), statuses), ""]))

@@ -112,11 +112,14 @@ def compress(
     def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
         show_originals(found.path, policy, rehearse=rehearse)
-        if (skipped := gate.skip(found.path, policy, force=force)) is not None:
+        named = found.named
+        # What nobody named is not opened; of what somebody did, its format is asked.
+        if (skipped := gate.skip(found.path, policy, force=force)) is not None and (
+            not named or skipped.status == gate.UNCHANGED or gate.is_plainly_session(found.path)
+        ):
             return archive.Settled(skipped)
         from sessioncompress.compress import compress_session
 
-        named = found.named
         return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
 
     done: list[CompressionStats] = []

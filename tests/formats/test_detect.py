@@ -13,7 +13,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.formats import FORMATS, NAMELESS, NAMES, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES
 from sessioncompress.formats.others import Sample, seen
-from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
+from sessioncompress.signs import FIRST_BYTES, may_be_session
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.chats import GenCodeSession
 from tests.records import GeminiRecords
