@@ -224,7 +224,7 @@ def test_a_result_knows_its_call() -> None:
 def test_a_resume_copies_results_under_another_id() -> None:
     """And of several calls of one message it gives all results to each: a text is that of the call that it names."""
     parts = [{"functionResponse": {"id": name, "name": name, "response": {"output": LONG}}} for name in ("c1", "c2")]
-    calls = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
+    calls: list[dict[str, Any]] = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
     answer = read({"id": "m", "timestamp": "t", "type": "gemini", "content": "", "toolCalls": calls})
     assert [block.call for block in answer.blocks] == ["c1", "c2", "c1", "c2"]
     copy = read({"id": "m_response", "timestamp": "t", "type": "user", "content": parts})
