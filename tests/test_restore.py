@@ -299,6 +299,17 @@ def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> No
         restore_session(path)
 
 
+def test_an_altered_line_without_an_original_is_no_older_state(tmp_path: Path) -> None:
+    """No original says whose entry it is: what stands in it for one does."""
+    path = write(tmp_path, session())
+    compress(path, replace(EAGER, keep_backup=False))
+    path.write_bytes(reserialised(path.read_bytes()))
+    with pytest.raises(Refused, match="no longer there as written"):
+        restore_session(path)
+    with pytest.raises(Damaged, match="no longer there as written"):
+        verify_session(path)
+
+
 def test_an_older_state_with_a_line_that_nobody_reads_is_restored(tmp_path: Path) -> None:
     """Tools print half characters: such a line is no damage, but the head of a line that was rewritten is."""
     made = session()
