@@ -42,9 +42,9 @@ class ResponsesSession(PiSession):
         sealed = "gAAAAAB" + blocks.signature(name, size=520).replace("+", "-").replace("/", "_")
         return {"id": name, "type": "reasoning", "encrypted_content": sealed, "summary": summary}
 
-    def say(self, value: str) -> Block:
-        """Return a text block signed with its message item."""
-        return blocks.text(value, textSignature=self.item_id("msg"))
+    def say(self, value: str, phase: str = "final_answer") -> Block:
+        """Return a text block signed with its message item and its phase."""
+        return blocks.text(value, textSignature=signed(self.item_id("msg"), phase))
 
     def assistant(self, *parts: Block | str, stop: str | None = None, **extra: Any) -> str:
         """Add an assistant message with the id of its response."""
@@ -161,6 +161,11 @@ class OmpAnthropicSession(_OmpMixin):
     """An oh-my-pi session over Anthropic: signed thinking, no history payload."""
 
 
+def signed(item: str, phase: str) -> str:
+    """Return the signature of a text over OpenAI Responses, as pi and oh-my-pi write it."""
+    return blocks.stringify({"v": 1, "id": item, "phase": phase})
+
+
 def title_slot(title: str, updated: str) -> bytes:
     """Return oh-my-pi's first line: exactly 256 bytes, so that a title can be written over it in place."""
     slot = {"type": "title", "v": 1, "title": title, "updatedAt": updated, "pad": ""}
@@ -187,9 +192,10 @@ def _item(part: Block) -> dict[str, Any] | None:
     if part["type"] == "thinking":
         return dict(json.loads(part["thinkingSignature"]))
     if part["type"] == "text":
-        name = part.get("textSignature", "msg_0")
+        named = json.loads(part["textSignature"])
         content = [{"type": "output_text", "text": part["text"], "annotations": []}]
-        return {"id": name, "type": "message", "role": "assistant", "status": "completed", "content": content}
+        made = {"id": named["id"], "type": "message", "role": "assistant", "status": "completed", "content": content}
+        return {**made, "phase": named["phase"]}
     if part["type"] == "toolCall":
         call, _, item = part["id"].partition("|")
         arguments = blocks.stringify(part["arguments"])

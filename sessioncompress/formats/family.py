@@ -17,7 +17,7 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
 from sessioncompress.references import digest_of
-from sessioncompress.splice import REMOVED
+from sessioncompress.splice import REMOVED, within
 from sessioncompress.usage import Answer, Usage, beside
 
 _LONGEST_COMPARED = 32 * 1024
@@ -180,7 +180,7 @@ class FamilyReader:
             elif kind == "text":
                 texts.append(values.text(part.get("text")))
                 characters += len(texts[-1])
-                ties += _signature_tie(_part_path(index), part) if responses else ()
+                ties += _signature_tie(_part_path(index), part.get("textSignature")) if responses else ()
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
@@ -381,10 +381,25 @@ def _id_tie(path: Path, name: Any) -> list[Tie]:
     return [Tie(path, call, len(item) + 1)] if call and bar else []
 
 
-def _signature_tie(path: Path, part: Entry) -> list[Tie]:
-    """OpenAI Responses: a text's signature is its item id."""
-    signature = part.get("textSignature")
-    return [Tie((*path, "textSignature"), None, len(signature) + 19)] if isinstance(signature, str) else []
+def _signature_tie(path: Path, signature: Any) -> list[Tie]:
+    """OpenAI Responses: a text's signature holds its item id, in newer versions also its phase."""
+    kept = _phase_alone(signature)
+    if not isinstance(signature, str) or kept == signature:
+        return []
+    stays = len(values.literal(kept)) if kept else -len(',"textSignature":')
+    return [Tie((*path, "textSignature"), kept, len(values.literal(signature)) - stays)]
+
+
+def _phase_alone(signature: Any) -> str | None:
+    """Return the signature without its item id, written as the agent does; None where it names no phase.
+
+    OpenAI asks for the phase of each text in every later request. For an empty id the agent makes one of its own.
+    """
+    said = values.fields(within(values.text(signature)))
+    phase = values.text(said.get("phase"))
+    if said.get("v") != 1 or not isinstance(said.get("id"), str) or not phase:
+        return None
+    return values.literal({"v": 1, "id": "", "phase": phase}).decode()
 
 
 def _may_go(payload: Any) -> bool:
@@ -400,8 +415,9 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
             return kind in _THOUGHTS if value is REMOVED else kind == "image"
         case ("text",):
             return kind == "text" and in_result and isinstance(value, str)
-        case ("textSignature",) | ("partialJson",):
-            return value is REMOVED
+        case ("textSignature" | "partialJson" as key,):
+            kept = _phase_alone(part.get(key)) if key == "textSignature" else None
+            return value is REMOVED if kept is None else bool(value == kept)
         case ("id",):
             return kind == "toolCall" and bool(value) and value == _name(values.text(part.get("id")))
         case ("arguments", *_, step):

@@ -89,7 +89,7 @@ class OpenCodeReader:
         ties: tuple[Tie, ...] = ()
         if _may_go(parts):
             blocks += [_thinking(index, part) for index, part in thoughts]
-            ties = tuple(_tie(index, part) for index, part in parts if _is_tied(part))
+            ties = tuple(_tie(index, part, path) for index, part in parts if (path := _tied(part)))
         made = info.get("summary") is True and bool(info.get("finish")) and not info.get("error")
         keeps = self._tails.get(values.text(info.get("parentID")), "") if made else ""
         facts = Facts(ties=ties, thinks=bool(thoughts), keeps=keeps)
@@ -180,8 +180,8 @@ def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
     match rest:
         case ():
             return kind == "reasoning" and value is REMOVED
-        case ("metadata",):
-            return value is REMOVED and _is_tied(part)
+        case ("metadata", *_):
+            return value is REMOVED and rest == _tied(part)
         case ("state", *inner):
             return kind == "tool" and _may_change_state(values.fields(part.get("state")), tuple(inner), value)
     return False
@@ -253,19 +253,31 @@ def _thinking(index: int, part: Entry) -> Block:
     return Block(Kind.THINKING, ("parts", index), size, size)
 
 
-def _tie(index: int, part: Entry) -> Tie:
-    return Tie(("parts", index, "metadata"), None, len(values.literal(part.get("metadata"))))
+def _tie(index: int, part: Entry, path: Path) -> Tie:
+    value: Any = part
+    for step in path:
+        value = value[step]
+    return Tie(("parts", index, *path), None, len(values.literal(value)))
 
 
-def _is_tied(part: Mapping[str, Any]) -> bool:
-    """Say whether a text or a call names the reasoning that it came from."""
-    return part.get("type") in ("text", "tool") and bool(_TIED & values.fields(part.get("metadata")).keys())
+def _tied(part: Mapping[str, Any]) -> Path | None:
+    """Return where a text or a call names the reasoning that it came from; None where it does not.
+
+    Beside a phase that is the item's id alone: OpenAI asks for the phase of each text in every later request.
+    """
+    metadata = values.fields(part.get("metadata"))
+    if part.get("type") not in ("text", "tool") or not _TIED & metadata.keys():
+        return None
+    openai = values.fields(metadata.get("openai"))
+    if len(metadata) > 1 or not openai.get("phase"):
+        return ("metadata",)
+    return ("metadata", "openai", "itemId") if "itemId" in openai else None
 
 
 def _may_go(parts: Sequence[tuple[int, Entry]]) -> bool:
     """Say whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
     others = [part for _, part in parts if part.get("type") in ("text", "tool")]
-    known = all(values.fields(part.get("metadata")).keys() <= _TIED or not _is_tied(part) for part in others)
+    known = all(values.fields(part.get("metadata")).keys() <= _TIED or _tied(part) is None for part in others)
     signed = any("google" in values.fields(part.get("metadata")) for part in others)
     return known and not signed and any(part.get("type") == "tool" or part.get("text") for part in others)
 

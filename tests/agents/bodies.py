@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -44,6 +44,7 @@ class Part:
     name: str = ""
     signature: str = ""
     item: str = ""
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,8 @@ def _responses_item(item: Any) -> Message:
             return Message("tool", (Part(Kind.RESULT, inner, item.get("call_id", "")),), item)
         case "message":
             parts = tuple(_responses_part(b, item.get("id") or "") for b in _blocks(item.get("content")))
-            return Message(item.get("role", ""), parts, item)
+            phase = item.get("phase") or ""
+            return Message(item.get("role", ""), tuple(replace(part, phase=phase) for part in parts), item)
     return Message("other", (Part(Kind.OTHER, json.dumps(item, sort_keys=True)),), item)
 
 
@@ -251,7 +253,8 @@ def _agent_parts(message: Any) -> Iterator[Part]:
 def _agent_part(block: Any) -> Part:
     match block.get("type"):
         case "text":
-            return Part(Kind.TEXT, block["text"])
+            named = _parsed(block.get("textSignature"))
+            return Part(Kind.TEXT, block["text"], phase=named.get("phase", "") if isinstance(named, dict) else "")
         case "thinking":
             return Part(Kind.THINKING, block["thinking"], signature=block.get("thinkingSignature") or "")
         case "toolCall":

@@ -113,6 +113,8 @@ def _part(where: str, old: Part, new: Part, *, ours: bool) -> Iterator[str]:
         yield from _result(where, old, new)
     elif not ours and not _same_text(old.value, new.value):
         yield f"{where}: {old.kind} changed from {_short(old.value)} to {_short(new.value)}"
+    if old.phase != new.phase:
+        yield f"{where}: the phase was {old.phase!r}, is {new.phase!r}"
 
 
 def _same_text(old: Any, new: Any) -> bool:

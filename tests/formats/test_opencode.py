@@ -66,6 +66,7 @@ def test_turns(made: OpenCodeExport, role: Role) -> None:
     assert read(made).role is role
 
 
+ITEM: Path = ("parts", 1, "metadata", "openai", "itemId")
 STATE: Path = ("parts", 0, "state")
 RESULT, SHOWN, GIVEN = (Kind.RESULT, (*STATE, "output")), (Kind.MIRROR, (*STATE, "metadata")), (*STATE, "input")
 BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, Path]]]] = {
@@ -101,6 +102,13 @@ def test_what_names_the_thinking_goes_with_it() -> None:
     """OpenAI refuses an item without its reasoning."""
     assert [tie.path for tie in read(thinking(openai={"itemId": "msg_1"})).facts.ties] == [("parts", 1, "metadata")]
     assert read(thinking(new={})).facts.ties == ()
+
+
+def test_a_phase_stays_without_the_item_id() -> None:
+    """OpenAI asks for it in every later request; a second run finds nothing left to cut."""
+    both = read(thinking(openai={"itemId": "msg_1", "phase": "commentary"})).facts.ties
+    assert [(tie.path, tie.value, tie.size) for tie in both] == [(ITEM, None, len('"msg_1"'))]
+    assert read(thinking(openai={"phase": "commentary"})).facts.ties == ()
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
@@ -139,6 +147,7 @@ def test_a_compaction_that_failed_is_none() -> None:
 CALL = called("write", filePath="a.py", content=LONG).messages[-1]
 PRUNED = pruned(attachments=PICTURES).messages[-1]
 THOUGHT = thinking(openai={"itemId": "msg_1"}).messages[-1]
+PHASED = thinking(openai={"itemId": "msg_1", "phase": "commentary"}).messages[-1]
 MAY: list[tuple[Any, Path, Any]] = [
     (CALL, (*STATE, "output"), "x"),
     (CALL, (*STATE, "metadata"), {}),
@@ -148,6 +157,7 @@ MAY: list[tuple[Any, Path, Any]] = [
     (PRUNED, (*STATE, "attachments"), []),
     (THOUGHT, ("parts", 0), REMOVED),
     (THOUGHT, ("parts", 1, "metadata"), REMOVED),
+    (PHASED, ITEM, REMOVED),
     (CALL, ("info", "summary", "diffs"), []),
 ]
 MAY_NOT: list[tuple[Any, Path, Any]] = [
@@ -165,6 +175,9 @@ MAY_NOT: list[tuple[Any, Path, Any]] = [
     (CALL, ("parts", 0), REMOVED),
     (CALL, ("parts", 0, "callID"), "x"),
     (CALL, ("info", "id"), "x"),
+    (THOUGHT, ITEM, REMOVED),
+    (PHASED, ("parts", 1, "metadata"), REMOVED),
+    (PHASED, ("parts", 1, "metadata", "openai", "phase"), REMOVED),
     (THOUGHT, ("parts", 0, "text"), "x"),
     (THOUGHT, ("parts", 1), REMOVED),
     (THOUGHT, ("parts", 1, "text"), "x"),

@@ -196,6 +196,42 @@ def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None
                 rewrite(raw, orjson.loads(raw), changes, view, References().refer)
 
 
+SIGNED = '{"v":1,"id":"msg_1","phase":"commentary"}'
+NAMELESS = '{"v":1,"id":"","phase":"commentary"}'
+PHASED = message(role="assistant", api="openai-responses", content=[text("I make it.", textSignature=SIGNED)])
+SIGNATURES: list[tuple[str, Any, list[str | None]]] = [
+    ("none", None, []),
+    ("no text", {"v": 1, "id": "msg_1", "phase": "commentary"}, []),
+    ("a phase and no id", NAMELESS, []),
+    ("an id", "msg_1", [None]),
+    ("an id in JSON", '{"v":1,"id":"msg_1"}', [None]),
+    ("an id beside a phase that is no text", '{"v":1,"id":"msg_1","phase":["commentary"]}', [None]),
+    ("an id that is no text", '{"v":1,"id":7,"phase":"commentary"}', [None]),
+    ("another version", '{"v":2,"id":"msg_1","phase":"commentary"}', [None]),
+    ("a list", '["commentary"]', [None]),
+    ("JSON that is cut", SIGNED[:-1], [None]),
+    ("JSON nested deep", '{"v":' + "[" * 5000 + "]" * 5000 + "}", [None]),
+    ("an id and a phase", SIGNED, [NAMELESS]),
+    ("the other phase", '{"v":1,"id":"msg_1","phase":"final_answer"}', ['{"v":1,"id":"","phase":"final_answer"}']),
+    ("in another order", '{ "phase": "commentary", "id": "msg_1", "v": 1 }', [NAMELESS]),
+]
+
+
+@pytest.mark.parametrize(("signature", "kept"), [case[1:] for case in SIGNATURES], ids=[case[0] for case in SIGNATURES])
+def test_what_of_a_signature_hangs_on_the_reasoning(signature: Any, kept: list[str | None]) -> None:
+    """The item id; the phase stays, and a second run finds nothing left to cut."""
+    said = text("I make it.") if signature is None else text("I make it.", textSignature=signature)
+    entry = message(role="assistant", api="openai-responses", content=[said])
+    ties = read(entry).facts.ties
+    assert [tie.value for tie in ties] == kept
+    for tie in ties:
+        assert Pi().may_change(entry, tie.path, REMOVED if tie.value is None else tie.value)
+        written = json.dumps(said, separators=(",", ":"))
+        said = text("I make it.") if tie.value is None else text("I make it.", textSignature=tie.value)
+        assert tie.size == len(written) - len(json.dumps(said, separators=(",", ":")))
+        assert read(message(role="assistant", api="openai-responses", content=[said])).facts.ties == ()
+
+
 MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a result's text", RESULT, ("message", "content", 0, "text"), "x"),
     ("a result's picture by a part", RESULT, ("message", "content", 1), text("x")),
@@ -205,6 +241,7 @@ MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a long argument", ENTRY, ("message", "content", 2, "arguments", "content"), "x"),
     ("thinking gone", ENTRY, ("message", "content", 0), REMOVED),
     ("a signature gone", ENTRY, ("message", "content", 1, "textSignature"), REMOVED),
+    ("a signature without its id", PHASED, ("message", "content", 0, "textSignature"), NAMELESS),
     ("a left-over gone", ENTRY, ("message", "content", 2, "partialJson"), REMOVED),
 ]
 
@@ -239,6 +276,15 @@ MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a result's text gone", RESULT, ("message", "content", 0, "text"), REMOVED),
     ("a result's part gone", RESULT, ("message", "content", 0), REMOVED),
     ("a result's text by a list", RESULT, ("message", "content", 0, "text"), []),
+    ("a phase gone", PHASED, ("message", "content", 0, "textSignature"), REMOVED),
+    (
+        "another phase",
+        PHASED,
+        ("message", "content", 0, "textSignature"),
+        NAMELESS.replace("commentary", "final_answer"),
+    ),
+    ("another id", PHASED, ("message", "content", 0, "textSignature"), SIGNED.replace("msg_1", "msg_2")),
+    ("a signature by a phase", ENTRY, ("message", "content", 1, "textSignature"), NAMELESS),
     ("details by a text", RESULT, ("message", "details"), "x"),
 ]
 

@@ -56,11 +56,11 @@ def _look_around(desk: Workspace) -> None:
     desk.look("out/lease-times.png", 60, thinking="")
 
 
-def _leftover(made: PiSession) -> None:
+def _leftover(made: ResponsesSession) -> None:
     """A call that kept the text it was streamed as."""
     arguments = {"path": "src/tidewatch/lease.py", "content": texts.python_source(blocks.dice("lease"), 6)}
     part = made.call("write", arguments, partialJson=blocks.stringify(arguments))
-    made.assistant(made.think(""), part)
+    made.assistant(made.think(""), made.say("I write the lease as a class of its own.", "commentary"), part)
     size = len(arguments["content"].encode())
     made.result(part["id"], f"Successfully wrote {size} bytes to src/tidewatch/lease.py", "write")
 
