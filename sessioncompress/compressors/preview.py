@@ -13,10 +13,6 @@ from sessioncompress.model import Origin
 _HEAD_SHARE = 0.6
 _FIRST_SHARE = 0.75
 """So much of the budget the first line may take alone."""
-_FAILURE = re.compile(
-    r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
-    re.IGNORECASE,
-)
 _HEADING = re.compile(
     r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
 )
@@ -31,15 +27,14 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Lines that are kept in their place: what is in them, the bytes for all, and what each takes beside its own."""
+    """Lines that are kept in their place: what is in them, the most important first, and the bytes for all of them.
 
-    pattern: re.Pattern[str]
+    Each takes so many bytes `beside` its own.
+    """
+
+    patterns: Sequence[re.Pattern[str]]
     budget: int
     beside: int = 0
-
-
-FAILURES = Special(_FAILURE, 320)
-"""Lines that report a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,22 +167,24 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
 def headings(text: str, most: int) -> Special | None:
     """Return how to keep the names of the files of a patch in so many bytes at most; None where there are none."""
     needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
-    return Special(_HEADING, min(needed, most), _LEAST_GAP) if needed else None
+    return Special((_HEADING,), min(needed, most), _LEAST_GAP) if needed else None
 
 
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     """Return where between head and tail whole lines are to be kept, as many as their budget holds."""
-    found: list[Span] = []
+    found: set[Span] = set()
     left = keep.budget
     start, end = _whole_lines(text, start, end)
-    while match := keep.pattern.search(text, start, end):
-        first = text.rfind("\n", 0, match.start()) + 1
-        start = text.find("\n", match.end()) + 1 or len(text)
-        size = _size(text[first:start]) + keep.beside
-        if size <= left:
-            found.append((first, start))
-            left -= size
-    return found
+    for pattern in keep.patterns:
+        position = start
+        while match := pattern.search(text, position, end):
+            first = text.rfind("\n", 0, match.start()) + 1
+            position = text.find("\n", match.end()) + 1 or len(text)
+            size = _size(text[first:position]) + keep.beside
+            if size <= left and (first, position) not in found:
+                found.add((first, position))
+                left -= size
+    return sorted(found)
 
 
 def _whole_lines(text: str, start: int, end: int) -> Span:

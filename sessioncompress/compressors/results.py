@@ -1,13 +1,12 @@
-"""Tool results: head and tail in their order; of a command that failed, also the lines that report it."""
+"""Tool results: head and tail in their order; of a command also the lines that report what failed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from sessioncompress.compressors import cleared
+from sessioncompress.compressors import cleared, failures
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import FAILURES, Wording, preview, reference, shrunk
+from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
 from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.splice import literal
 
@@ -15,10 +14,6 @@ MARKER_BYTES = 110
 """Bytes that a marker with its reference takes, for estimates."""
 
 _PREVIEW_SHARE = 20
-_EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
-_EXIT_WITHIN = 200
-_EXIT_LINE = re.compile(r"^(?:\w+ )?exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d*$", re.IGNORECASE | re.MULTILINE)
-"""Some agents say it in a line of its own above the output."""
 _MOST_LINKS = 8
 
 
@@ -84,16 +79,11 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
     room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
-    if change.failures and failed(text, context.view.lines.facts[change.line].failed):
-        yield preview(text, room, wording, keep=FAILURES)
+    if change.failures and (keep := failures.lines_of(text, context.view.lines.facts[change.line].failed)):
+        yield preview(text, room, wording, keep=keep)
+        yield preview(text, room // 2, wording, keep=keep)
     yield preview(text, room, wording)
     yield preview(text, room // 3, wording)
-
-
-def failed(text: str, flagged: bool) -> bool:
-    """Say whether the command failed: by its error flag or by the exit status its output ends or begins with."""
-    ends = _EXIT_STATUS.search(text, max(0, len(text) - _EXIT_WITHIN))
-    return flagged or (ends or _EXIT_LINE.search(text[:_EXIT_WITHIN])) is not None
 
 
 def _is_command(view: View, number: int) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress import marker
-from sessioncompress.compressors.preview import FAILURES, Wording, differing, preview, reference, shrunk, whole
+from sessioncompress.compressors.failures import lines_of
+from sessioncompress.compressors.preview import Wording, differing, preview, reference, shrunk, whole
 from sessioncompress.model import Origin
 
 REF = "0123456789ab"
 WORDING = Wording(REF)
 WAY = f", kept on disk: sessioncompress show {REF}]]"
+FAILURES = lines_of("", flagged=True)
 TEN = "".join(f"{number:03d} line\n" for number in range(100))
 
 SAME: list[tuple[str, str]] = [

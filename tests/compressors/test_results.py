@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sessioncompress import marker
-from sessioncompress.compressors.results import failed
 from sessioncompress.policy import Policy
 from sessioncompress.splice import literal
 from tests import texts
@@ -213,26 +212,6 @@ def test_the_lines_that_report_a_failure_stay_where_something_failed(kept: bool,
         markers = [line for line in new.split("\n") if marker.is_one(line)]
         assert len(markers) == 2
         assert [len(marker.references(line)) for line in markers] == [1, 0]
-
-
-ENDINGS = [
-    ("Command exited with code 2", True),
-    ("exit code: 1\n", True),
-    ("Exit status 127.", True),
-    ("exited -1", True),
-    ("(Command exited with code 1)", True),
-    ("Command exited with code 0", False),
-    ("exit code 10 was seen before\nall fine", False),
-    ("exit code 1" + " fine" * 60, False),
-    ("", False),
-]
-
-
-@pytest.mark.parametrize(("end", "expected"), ENDINGS)
-def test_a_command_failed_by_its_flag_or_by_the_status_at_its_end(end: str, expected: bool) -> None:
-    """Only there, however long the output is."""
-    assert failed(LOG + "\n" + end, flagged=False) == expected
-    assert failed(end, flagged=True)
 
 
 def test_all_parts_of_a_result_are_seen() -> None:
