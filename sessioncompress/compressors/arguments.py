@@ -12,7 +12,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, differing, headings, preview, reference
+from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
 from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
 from sessioncompress.splice import literal, within
 
@@ -79,7 +79,7 @@ def _compared(text: str, other: str, room: int, wording: Wording) -> Iterator[st
         part = differing(text, other, size)
         if part == (0, len(text)):
             return
-        yield preview(text, size, wording, part=part)
+        yield preview(text, size, wording, part=Part(part))
 
 
 def _previews(text: str, room: int, wording: Wording) -> Iterator[str]:

@@ -38,6 +38,15 @@ class Special:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What of a text is previewed: a span. `tags` around it stay; `notes` in it stay whole or go whole."""
+
+    span: Span
+    tags: Sequence[Span] = ()
+    notes: Sequence[Span] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Wording:
     """How the marker of one text is written: its reference (None: no original is kept), and where it stands."""
 
@@ -65,17 +74,21 @@ def whole(lines: int, size: int, note: str = "") -> str:
     return f"{amount}, {note}" if note else amount
 
 
-def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = None, part: Span | None = None) -> str:
+def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = None, part: Part | None = None) -> str:
     """Return the head and the tail of a text in about `budget` bytes, in their order, around the marker.
 
     With `keep`, some lines between them stay too, in their place. With `part`, head and tail are those of that part,
     and all around it is left out.
     """
-    first, last = part or (0, len(text))
+    part = part or Part((0, len(text)))
+    first, last = part.span
     head, tail = _ends(text[first:last], budget)
     start, end = first + head, last - tail
+    for opens, ends in part.notes:
+        start = opens if opens < start < ends else start
+        end = ends if opens < end < ends else end
     kept = _special(text, start, end, keep) if keep else []
-    return _without(text, _gaps([(first, start), *kept, (end, last)], len(text)), wording)
+    return _without(text, _gaps(sorted([(first, start), *kept, (end, last), *part.tags]), len(text)), wording)
 
 
 def differing(text: str, other: str, budget: int) -> Span:

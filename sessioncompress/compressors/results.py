@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sessioncompress.compressors import cleared, failures
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
+from sessioncompress.compressors.wrappers import own_part
 from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.splice import literal
 
@@ -79,11 +80,12 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
     room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
+    part = own_part(text)
     if change.failures and (keep := failures.lines_of(text, context.view.lines.facts[change.line].failed)):
-        yield preview(text, room, wording, keep=keep)
-        yield preview(text, room // 2, wording, keep=keep)
-    yield preview(text, room, wording)
-    yield preview(text, room // 3, wording)
+        yield preview(text, room, wording, keep=keep, part=part)
+        yield preview(text, room // 2, wording, keep=keep, part=part)
+    yield preview(text, room, wording, part=part)
+    yield preview(text, room // 3, wording, part=part)
 
 
 def _is_command(view: View, number: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from sessioncompress import marker
 from sessioncompress.compressors.failures import lines_of
-from sessioncompress.compressors.preview import Wording, differing, preview, reference, shrunk, whole
+from sessioncompress.compressors.preview import Part, Wording, differing, preview, reference, shrunk, whole
 from sessioncompress.model import Origin
 
 REF = "0123456789ab"
@@ -229,7 +229,7 @@ def test_what_differs(text: str, other: str, budget: int, expected: str) -> None
 
 def test_a_part_has_markers_around_it() -> None:
     """Each says what is left out there; the first names the way back."""
-    assert preview(BEFORE, 99, WORDING, part=differing(BEFORE, AFTER, 99)) == (
+    assert preview(BEFORE, 99, WORDING, part=Part(differing(BEFORE, AFTER, 99))) == (
         "[[sessioncompress: 12 of 28 lines, 204 bytes" + WAY + "\n    step_11(quay)\n    return 1\n    step_0(quay)\n"
         "[[sessioncompress: 13 of 28 lines, 205 bytes]]"
     )
