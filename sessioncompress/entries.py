@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sessioncompress import marker
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
+from sessioncompress.marker import PREFIX
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse
@@ -41,7 +41,7 @@ def identity(entry: Entry | None) -> int:
 
 def _may_change(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) >= SMALLEST_BLOCK or marker.occurs_in(value) or CLEARED.fullmatch(value) is not None
+        return len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
     return isinstance(value, (dict, list))
 
 

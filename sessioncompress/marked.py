@@ -54,14 +54,18 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
     tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
-    of such a text: they are counted, and no command fails for them. A session without a journal has strangers alone.
+    of such a text: they are counted, and no command fails for them. Not even where a text cannot be read: then none
+    is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
     """
     marked = _marked(session, form, journal)
-    found = [
-        Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
-        for block, text in marked
-        if not journal.runs or (references(text) and adds_up(text))
-    ]
+    try:
+        found = [
+            Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
+            for block, text in marked
+            if not journal.runs or (references(text) and adds_up(text))
+        ]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return []
     return unknown_to(journal, found)
 
 

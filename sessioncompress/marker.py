@@ -14,12 +14,24 @@ PREFIX = "[[sessioncompress: "
 PREFIX_BYTES = PREFIX.encode()
 ARGUMENT_END = "; the tool received all of it; do not copy this line"
 
-_OUTSIDE = re.compile(r"[^ -Z^-~]")
-_FORM = re.compile(r"\[\[sessioncompress: [^\[\]\n]*\]\]")
+_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"
+_AMOUNT = r"(?:[0-9]{1,4} bytes|[0-9]{1,13}\.[0-9] [KM]B)"
+_LONGEST = 512
+"""Characters between the prefix and the brackets that end a marker; with the longest names we write fewer."""
+_PLAIN = r" -Z^-~"
+"""The characters that stand in a marker: ASCII without brackets and backslash."""
+
+_FORM = re.compile(
+    re.escape(PREFIX)
+    + rf"(?=(?:(?P<left>{_COUNT})(?: of (?P<of>{_COUNT}))? lines?,)?)(?P<body>[{_PLAIN}]{{1,{_LONGEST}}}+)\]\]"
+)
+"""What has the marker's form. Everything here that looks for markers or reads one goes by this pattern alone.
+
+It is linear, since no two of its matches can begin inside each other, and no number in it is too long to be read.
+"""
+_OUTSIDE = re.compile(rf"[^{_PLAIN}]")
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
-_SIZE = re.compile(r"\d (?:bytes|[KM]B)[],;]")
-_OF_LINES = re.compile(r" of [\d,]+ lines")
-_LINES = re.compile(r"([\d,]+)(?: of ([\d,]+))? lines?,")
+_SIZE = re.compile(rf"(?:^|, ){_AMOUNT}(?=[,;]|$)")
 _CUT = 2
 """Lines at the two ends of a gap may be cut: they are counted as left out, and stand there in part."""
 _LONGEST_NAME = 80
@@ -45,7 +57,13 @@ def is_one(text: str) -> bool:
 
 def whole_in(text: str) -> list[str]:
     """Return what in the text has the marker's form, ours or not, in its order."""
-    return _FORM.findall(text) if PREFIX in text else []
+    return [form.group() for form in _forms(text)]
+
+
+def around(text: str) -> list[str]:
+    """Return what stands before, between and behind the markers in the text."""
+    ends = [0, *(end for form in _forms(text) for end in form.span()), len(text)]
+    return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
 
 
 def stands_in(text: str, *, in_arguments: bool) -> bool:
@@ -54,28 +72,36 @@ def stands_in(text: str, *, in_arguments: bool) -> bool:
     Where a text is cut in several places, each marker counts the lines of the same text, some of which stand between
     them, and the first names its original; markers of several texts are a quote for certain.
     """
-    forms = _FORM.findall(text)
+    forms = _forms(text)
     named = references(text)
-    if not forms or len(named) > 1 or named != references(forms[0]):
+    if not forms or len(named) > 1 or named != references(forms[0].group()):
         return False
-    between = _FORM.split(text)[1:-1]
-    counted = {tuple(_OF_LINES.findall(form)) for form in forms}
-    alike = len(counted) == 1 and all(map(str.strip, between)) and all(map(_SIZE.search, forms))
-    return alike and (ARGUMENT_END in forms[0]) == in_arguments
+    between = around(text)[1:-1]
+    counted = {form["of"] for form in forms}
+    alike = len(counted) == 1 and all(map(str.strip, between)) and all(_SIZE.search(form["body"]) for form in forms)
+    return alike and (ARGUMENT_END in forms[0]["body"]) == in_arguments
 
 
 def adds_up(text: str) -> bool:
     """Say whether around the markers as many lines stand as these say; in a text that quotes one others do too."""
-    found = [_LINES.search(form) for form in _FORM.findall(text)]
-    counts = [[int(each.replace(",", "")) for each in match.groups("0")] for match in found if match]
-    left, of_lines = sum(lines for lines, _ in counts), max((all_lines for _, all_lines in counts), default=0)
-    standing = text.count("\n") + (not text.endswith("\n")) - len(found)
-    return 0 <= left + standing - (of_lines or left) <= _CUT * len(found)
+    forms = _forms(text)
+    left = sum(_count(form["left"]) for form in forms)
+    of_lines = max((_count(form["of"]) for form in forms), default=0)
+    standing = text.count("\n") + (not text.endswith("\n")) - len(forms)
+    return 0 <= left + standing - (of_lines or left) <= _CUT * len(forms)
 
 
 def references(text: str) -> list[str]:
     """Return the references that markers in the text name, in their order."""
-    return [ref for form in _FORM.findall(text) for ref in _REFERENCE.findall(form)]
+    return [ref for form in _forms(text) for ref in _REFERENCE.findall(form["body"])]
+
+
+def _forms(text: str) -> list[re.Match[str]]:
+    return list(_FORM.finditer(text)) if PREFIX in text else []
+
+
+def _count(written: str | None) -> int:
+    return int(written.replace(",", "")) if written else 0
 
 
 def left_out(lines: int, of_lines: int, size: int) -> str:

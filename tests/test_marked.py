@@ -106,11 +106,13 @@ def test_the_whole_text_of_another_session_is_told_and_stops_nothing(tmp_path: P
 
 @pytest.mark.parametrize("name", sorted(each.name for each in FIXTURES.glob("*.jsonl") if "-" in each.name))
 def test_every_text_that_we_write_adds_up(tmp_path: Path, name: str) -> None:
-    """So that none of another session is passed over."""
+    """So that none of another session is passed over; and all of it has the form."""
     path = write(tmp_path, fixture(name))
     with suppress(NotASession):
         compress_session(path, GREEDY)
-    for text in filter(marker.references, strings(entries(path.read_bytes()))):
+    written = strings(entries(path.read_bytes()))
+    assert all(text.count(marker.PREFIX) == len(marker.whole_in(text)) for text in written)
+    for text in filter(marker.references, written):
         if marker.stands_in(text, in_arguments=marker.ARGUMENT_END in text):
             assert marker.adds_up(text), text
 

@@ -19,6 +19,11 @@ NO_MARKERS = [
     ("capitals", "[[SessionCompress: 3 lines]]"),
     ("a bracket inside", "[[sessioncompress: a[0] ]]"),
     ("the grammar in code", 'f"[[sessioncompress: " + what'),
+    ("nothing in it", "[[sessioncompress: ]]"),
+    ("no ASCII", "[[sessioncompress: 3 lines…]]"),
+    ("a control character", "[[sessioncompress: 3\tlines]]"),
+    ("a backslash", "[[sessioncompress: a\\\\b]]"),
+    ("longer than any of ours", f"[[sessioncompress: {'x' * 513}]]"),
 ]
 
 NAMES = [
@@ -41,6 +46,52 @@ LEFT_OUT = [
     ("all", (404, 404, 19_046), "404 lines, 18.6 KB"),
     ("thousands", (12_345, 67_890, 9), "12,345 of 67,890 lines, 9 bytes"),
 ]
+
+
+LONG = "x" * 200
+FILE = marker.name(f"/{LONG}/{LONG}.py")
+TOOL = marker.name(LONG)
+MOST = (1 << 62) - 1
+"""More lines or bytes no record of the journal counts."""
+NOTES = [
+    "",
+    *(f"same text as a later {tool} result{of}" for tool in ("bash", "tool", TOOL) for of in ("", f" of {FILE}")),
+    "same text as a later attachment attachment",
+    "repeated in the text that follows",
+    f"older content of {FILE}, read again later",
+    f"older content of {FILE}, written later",
+]
+COUNTS = [(1, 1, 1), (1, 3, 1023), (3, 3, 1024), (999, 1_000, 1024 * 1024 - 1), (123_456, 1_234_567, MOST), (MOST,) * 3]
+WHATS = [
+    *(f"{marker.left_out(*counts)}, {note}".removesuffix(", ") for counts in COUNTS for note in NOTES),
+    *(f"{marker.name(media)}, {marker.amount(size)}" for media in ("image/png", "image", LONG) for size in (0, MOST)),
+]
+"""All that compressors say of what they leave out: of texts, of texts that stand elsewhere, and of pictures."""
+
+
+@pytest.mark.parametrize("in_arguments", [False, True])
+@pytest.mark.parametrize("ref", [None, REF, "0123456789abcdef", "f" * 64])
+def test_what_we_write_has_the_form(ref: str | None, in_arguments: bool) -> None:
+    """Of any size, with the longest names and references."""
+    for what in WHATS:
+        made = marker.marker(what, ref, in_arguments=in_arguments)
+        assert marker.is_one(made), made
+        assert marker.whole_in(f"a\n{made}\nb") == [made]
+        assert marker.references(made) == [ref] * bool(ref)
+        assert marker.stands_in(made, in_arguments=in_arguments)
+
+
+@pytest.mark.parametrize("lines", [1, 999, 1_000, 1_234_567, MOST])
+def test_any_count_is_read(lines: int) -> None:
+    """As it is written, with commas between its thousands."""
+    assert marker.adds_up(marker.marker(marker.left_out(lines, lines, 9), REF))
+    assert not marker.adds_up(marker.marker(marker.left_out(lines, lines + 9, 9), REF))
+
+
+@pytest.mark.parametrize("written", [",", ", of ,", "9" * 400, "1,2", "1,0000", "-1", "1" + ",000" * 7])
+def test_what_is_no_count_is_not_read(written: str) -> None:
+    """It is text like any other, whoever wrote it into what looks like a marker: no lines are missing there."""
+    assert marker.adds_up(f"[[sessioncompress: {written} lines, 5 bytes]]")
 
 
 @pytest.mark.parametrize("text", [case[1] for case in NO_MARKERS], ids=[case[0] for case in NO_MARKERS])

@@ -31,6 +31,8 @@ _GIT = ("tests/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/test_clean.py",)
 _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
+_MARKER = ("tests/test_marker.py",)
+_QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
 
 MUTANTS = (
     # The check of a rewritten session.
@@ -434,5 +436,20 @@ MUTANTS = (
         "path if path.parent in near else",
         "path if near else",
         ("tests/attacks/test_originals_of_the_family.py",),
+    ),
+    # What a stranger's text says.
+    Mutant(
+        "a number in a marker is of any form",
+        "marker.py",
+        '_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"',
+        '_COUNT = r"[0-9,]+"',
+        _MARKER,
+    ),
+    Mutant(
+        "a marker that cannot be read stops a restore",
+        "marked.py",
+        "RecursionError):\n        return 0",
+        "RecursionError):\n        raise",
+        _QUOTED,
     ),
 )
