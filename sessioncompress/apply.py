@@ -25,14 +25,12 @@ from sessioncompress.rewrite import MustStay, Rewritten, original_path, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
-from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.store.records import BlockRecord, LineRecord, reads_back
 from sessioncompress.survey import parse
 from sessioncompress.verify import broken
 
 _MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
-_LONGEST_RECORD = 64 * 1024
-"""Bytes of a block's record in the journal; only a name of a tool, a call or a key can make it so long."""
 
 
 class Sink(Protocol):
@@ -139,8 +137,8 @@ class Applier:
             return
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
-        if any(len(block) > _LONGEST_RECORD for block in blocks):
-            raise CannotSplice("a name in it is too long for the journal")
+        if not all(map(reads_back, blocks)):
+            raise CannotSplice("a name in it is none that the journal can hold")
         for record in records:
             for key in record.identities():
                 self.done.ours.add(key)
@@ -191,7 +189,7 @@ class Applier:
             line=self._first + number,
             path=origin.path,
             kind=block.kind,
-            tool=block.tool,
+            tool=_writable(block.tool),
             call=block.call,
             bytes=origin.bytes,
             lines=origin.lines,
@@ -208,7 +206,7 @@ class Applier:
             line=self._first + number,
             path=path,
             kind=block.kind,
-            tool=block.tool,
+            tool=_writable(block.tool),
             call=block.call,
             bytes=len(content),
             lines=content.count(b"\n") + (not content.endswith(b"\n")),

@@ -34,7 +34,7 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import LineRecord, RunRecord
+from sessioncompress.store.records import LineRecord, RunRecord, readable
 from sessioncompress.store.recover import recover
 from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
@@ -198,7 +198,7 @@ class _Restore:
             return replace(stats, size_after=committed.size, lines_restored=changed)
 
     def _record(self, size: int, lines: int) -> RunRecord:
-        return RunRecord(
+        run = RunRecord(
             at=times.written(time.time()),
             version=VERSION,
             policy={},
@@ -211,6 +211,7 @@ class _Restore:
             records=(lines, 0),
             session_id=self.journal.session_id,
         )
+        return readable(run, self.beside.journal)
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size

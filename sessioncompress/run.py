@@ -35,7 +35,7 @@ from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last import clash
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.store.seal import sealed
 from sessioncompress.survey import parse
@@ -262,7 +262,7 @@ class Run:
             return found._replace(digest=digest_of_prefix(file, found.size, unread, clashes))
 
     def _run_record(self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal) -> RunRecord:
-        return RunRecord(
+        run = RunRecord(
             at=times.written(time.time()),
             version=VERSION,
             policy=config.differences(self._asked.policy),
@@ -279,10 +279,11 @@ class Run:
             records=(len(applied.records), applied.records.blocks),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
-            modified=max(self._session.stat.st_mtime_ns, 0),
+            modified=self._session.stat.st_mtime_ns,
             start=self._journal.size,
             prefix=self._prefix(view, applied, finished.size, sink),
         )
+        return readable(run, self._beside.journal)
 
     def _unchanged(self, view: View, planned: Plan, gain: int, reason: str = "") -> CompressionStats:
         stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)

@@ -10,7 +10,7 @@ from pathlib import Path
 from sessioncompress.store import durable
 from sessioncompress.store.draft import Draft
 from sessioncompress.store.holders import Held, wait_until_free
-from sessioncompress.store.late import NO_DRAFT, Late, current, late_links
+from sessioncompress.store.late import NO_DRAFT, Late, current, late_links, now
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.swap import (
     exchange,
@@ -103,8 +103,8 @@ def put_back(session: OpenSession, work: Path, old: int, *, rewritten: bool = Fa
     states = states_at_the_end(session, work, found.st_size)
     del states[found.st_ino]
     states = {inode: replace(state, successor=found.st_ino) for inode, state in states.items()}
-    inode, now, prefix = session.stat.st_ino, int(time.time()), session.prefix(reached)
-    back = Late(inode, now, reached, found.st_size, found.st_ino, NO_DRAFT, prefix)
+    inode, prefix = session.stat.st_ino, session.prefix(reached)
+    back = Late(inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, prefix)
     states[inode] = back
     # If another program has put its own file there, that one stays, and the old file keeps its link.
     name_links(session, work, states)

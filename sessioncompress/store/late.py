@@ -32,6 +32,7 @@ _KEY = "late-links.key"
 _KEY_BYTES = 32
 _SEAL_BYTES = 6
 _PREFIX_BYTES = 8
+_LATEST = 10**18 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,14 @@ def short(digest: bytes) -> str:
     return digest[:_PREFIX_BYTES].hex()
 
 
+def now() -> int:
+    """Return the seconds since 1970, within what a name holds, whatever the clock is set to."""
+    return min(max(int(time.time()), 0), _LATEST)
+
+
 def longest_name(session: Path, inode: int, size: int) -> int:
     """Return the bytes of the longest name that a run needs for a session of so many bytes: that of its late link."""
-    return Late(inode, int(time.time()), size, size, inode, NO_DRAFT, "0" * 16).length(session)
+    return Late(inode, now(), size, size, inode, NO_DRAFT, "0" * 16).length(session)
 
 
 def late_links(work: Path, session: Path) -> dict[int, list[Late]]:

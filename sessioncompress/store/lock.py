@@ -181,8 +181,8 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
             "cp -p FILE COPY && mv COPY FILE.",
         )
     _refuse_long_name(session)
-    age = time.time() - session.stat.st_mtime
-    if quiet_seconds and age < quiet_seconds:
+    # A time far in the future says nothing of when the file changed.
+    if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         raise session.in_use(_changed_ago(age))
     if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
         raise session.in_use("it is in use")

@@ -13,8 +13,8 @@ from sessioncompress.store import durable
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
     """Copy all metadata from one open file to another; both are descriptors.
 
-    The time of change becomes the source's, or `newest` (nanoseconds) if that is later. Raises OSError where the
-    owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
+    The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
+    the owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
     """
     old, new = os.fstat(source), os.fstat(target)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -23,7 +23,7 @@ def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
         durable.system.chmod(target, stat.S_IMODE(old.st_mode))
     if sys.platform == "linux":
         _copy_attributes(source, target)
-    durable.system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest)))
+    durable.system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
 
 
 def _copy_attributes(source: int, target: int) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path as FilePath
 from sys import intern
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
 from sessioncompress.store.originals import Place
 
@@ -32,8 +34,15 @@ _LONGEST_SHARED = 256
 
 _MOST_RECORD_BYTES = 1024 * 1024
 """Many times what we write: small values in JSON take thirty times as much memory."""
+_LONGEST_RECORD = 64 * 1024
+"""Bytes of a record that is written; only a policy's lists, or a name of a tool, a call or a key, make one so long."""
 _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
+
+_TIMES = range(-(1 << 63), 1 << 63)
+"""Nanoseconds since 1970 that a record holds: the years 1677 to 2262. A file system may give a file others."""
+_LONGEST_ID = 1024
+"""Characters. No agent's id of a session is nearly as long."""
 
 _COUNTED = ("lines", "blocks")
 _PREFIX = (
@@ -156,7 +165,7 @@ class RunRecord:
     prefix: Prefix = NO_PREFIX
 
     def encode(self) -> bytes:
-        """Return the record as a line of the journal."""
+        """Return the record as a line of the journal, without a session's time or id that none can hold."""
         record: dict[str, Any] = {
             "type": "run",
             "at": self.at,
@@ -174,9 +183,9 @@ class RunRecord:
             record["records"] = dict(zip(_COUNTED, self.records, strict=True))
         if self.originals_sha256:
             record["originalsSha256"] = self.originals_sha256
-        if self.session_id:
+        if 0 < len(self.session_id) <= _LONGEST_ID:
             record["sessionId"] = self.session_id
-        if self.modified:
+        if self.modified and self.modified in _TIMES:
             record["modifiedNs"] = self.modified
         if self.prefix.size:
             record["journalStart"] = self.start
@@ -199,6 +208,26 @@ def decode(raw: bytes) -> Record:
         return _record(record, ended=raw.endswith(b"\n"))
     except RecursionError:
         raise ValueError("a value in it is nested too deep") from None
+
+
+def reads_back(raw: bytes) -> bool:
+    """Say whether a record, as it is to be written, is read as what it was made of."""
+    try:
+        return len(raw) <= _LONGEST_RECORD and decode(raw).encode() == raw
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def readable(run: RunRecord, journal: FilePath) -> RunRecord:
+    """Return a run's record, which is about to be appended to a journal. Raises FileFailed where none could read it."""
+    if reads_back(run.encode()):
+        return run
+    raise FileFailed(
+        "the record of this run could not be read again: its policy is too long, or holds what is no JSON",
+        where=journal,
+        state=NOT_CHANGED,
+        remedy="Shorten the policy's lists.",
+    )
 
 
 def _record(record: Mapping[str, Any], *, ended: bool) -> Record:
@@ -256,7 +285,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         records=_counts(record.get("records")),
         originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
-        modified=_count(record.get("modifiedNs", 0)),
+        modified=_time(record.get("modifiedNs", 0)),
         start=_count(record.get("journalStart", 0)),
         prefix=_prefix(record.get("prefix")),
     )
@@ -269,6 +298,12 @@ def _line(record: Mapping[str, Any]) -> bytes:
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
         raise ValueError(f"not a count: {value!r}")
+    return value
+
+
+def _time(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _TIMES:
+        raise ValueError(f"not a time: {value!r}")
     return value
 
 

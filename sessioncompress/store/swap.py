@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Unsupported
 from sessioncompress.store import durable, reading
 from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import Late, current, draft_of, late_links
+from sessioncompress.store.late import Late, current, draft_of, late_links, now
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.metadata import copy_metadata
 from sessioncompress.store.tail import Replaced, missing
@@ -34,7 +33,7 @@ def put_in_place(
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size)
     states = states or states_at_the_end(session, work, draft.size)
-    states[inode] = Late(inode, int(time.time()), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
+    states[inode] = Late(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
     states = {number: replace(state, successor=draft.inode) for number, state in states.items()}
     new = draft.open_locked()
     try:

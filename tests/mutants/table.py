@@ -31,6 +31,9 @@ _GIT = ("tests/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/test_clean.py",)
 _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
+_RECORDS = ("tests/store/test_records.py",)
+_METADATA = ("tests/store/test_metadata.py",)
+_NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
 _MARKER = ("tests/test_marker.py",)
 _QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
 
@@ -452,4 +455,16 @@ MUTANTS = (
         "RecursionError):\n        raise",
         _QUOTED,
     ),
+    # What no record can hold.
+    Mutant(
+        "a run is written that cannot be read", "store/records.py", "if reads_back(run.encode()):", "if True:", _RECORDS
+    ),
+    Mutant(
+        "a block is written that cannot be read",
+        "apply.py",
+        "if not all(map(reads_back, blocks)):",
+        "if False:",
+        _NAMES,
+    ),
+    Mutant("a time before 1970 is lost", "store/metadata.py", "newest or old.st_mtime_ns", "newest", _METADATA),
 )

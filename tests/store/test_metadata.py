@@ -47,6 +47,13 @@ def test_newest_time(tmp_path: Path, target: Path) -> None:
     assert copied(source, target, newest=5).st_mtime_ns == MTIME
 
 
+def test_a_time_before_1970(tmp_path: Path, target: Path) -> None:
+    """It keeps its sign."""
+    source = make_session(tmp_path)
+    os.utime(source, ns=(-5, -(10**18) - 5))
+    assert copied(source, target).st_mtime_ns == source.stat().st_mtime_ns < 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_owner(tmp_path: Path, target: Path) -> None:
     """Owner and group are kept."""
