@@ -37,7 +37,11 @@ _MESSAGES = frozenset({"message", "agent_message"})
 _COMMANDS = frozenset(
     {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
 )
-_READS_SKILL = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b[^|;&\n]*?([^\s'\"`|;&\\]*\bSKILL\.md)\b")
+_SKILL_FILE = "SKILL.md"
+_PART = re.compile(r"[^|;&\n]+")
+_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
+_WORD = re.compile(r"[^\s'\"`\\]+")
+_NAMES_SKILL = re.compile(rf"\b{re.escape(_SKILL_FILE)}\b")
 _PROMPT = Facts(prompt=True)
 _TASK = Facts(task=True)
 
@@ -148,10 +152,20 @@ def arguments_of(item: Mapping[str, Any], path: Path) -> Any:
 
 def _made(call: str, tool: str, arguments: Any) -> Call:
     """Return a call; a command that prints a skill is a read of it."""
-    skill = _READS_SKILL.search(arguments) if isinstance(arguments, str) and "SKILL.md" in arguments else None
+    skill = _skill_read(arguments) if isinstance(arguments, str) and _SKILL_FILE in arguments else ""
     if skill:
-        return Call(call, call, tool, Purpose.READ, skill.group(1))
+        return Call(call, call, tool, Purpose.READ, skill)
     return Call(call, call, tool, Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER)
+
+
+def _skill_read(command: str) -> str:
+    """Return the path of the skill that a command prints; an empty text where it prints none."""
+    for part in _PART.findall(command):
+        prints = _PRINTS.search(part)
+        for word in _WORD.findall(part, prints.end()) if prints else ():
+            if named := list(_NAMES_SKILL.finditer(word)):
+                return str(word[: named[-1].end()])
+    return ""
 
 
 def _texts(item: Mapping[str, Any]) -> list[str]:
