@@ -58,7 +58,10 @@ class ClaudeCode(requests.InEntries):
     tools = frozenset(_TOOLS.lower().split())
     kept_tools = _KEPT_TOOLS
     listings = claude_notes.LISTINGS
-    links: re.Pattern[str] | None = re.compile(r"saved to:? ?[^\n]{1,4096}?tool-results[^\s\"<>\[\]]{1,300}")
+    # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
+    links: re.Pattern[str] | None = re.compile(
+        r"saved to:?+ ?+(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
+    )
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
     answer_marks = (b'"assistant"',)
