@@ -66,7 +66,7 @@ class ChatReader:
             calls.append(call)
             self._made[call.name] = call
             io += len(written)
-            blocks += _arguments(("tool_calls", index, FUNCTION, "arguments"), written, given, call, raw)
+            blocks += _arguments(("tool_calls", index, FUNCTION, "arguments"), written, given, call)
         thoughts = [(key, values.text(entry.get(key))) for key in REASONING]
         if may_go(entry):
             blocks += [block for key, text in thoughts for block in _thought(key, text)]
@@ -108,12 +108,13 @@ def _call(name: str, tool: str, given: Any) -> Call:
     return Call(name, name, intern(tool), purpose, file, part)
 
 
-def _arguments(path: Path, written: str, given: Any, call: Call, raw: bytes) -> list[Block]:
-    size = len(values.literal(written)) if values.literal(given) else 0
+def _arguments(path: Path, written: str, given: Any, call: Call) -> list[Block]:
+    parsed = values.literal(given)
+    size = len(values.literal(written)) if parsed else 0
     blocks = []
     if size >= values.SMALLEST_BLOCK:
         blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(given)), call.tool, call.name))
-    if marker.PREFIX_BYTES in raw and size:
+    if marker.PREFIX_BYTES in parsed:
         blocks += values.marked_leaves(path, given, call.tool, call.name)
     return blocks
 

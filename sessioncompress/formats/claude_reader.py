@@ -67,7 +67,7 @@ class ClaudeReader:
             characters += len(values.text(values.fields(part).get("text")))
             if kind == "tool_use":
                 calls.append(self._made(part))
-                io += values.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], raw, blocks)
+                io += values.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks

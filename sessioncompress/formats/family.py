@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +22,9 @@ from sessioncompress.splice import REMOVED, within
 from sessioncompress.usage import Answer, Usage, beside
 
 _LONGEST_COMPARED = 32 * 1024
+_MOST_COMPARED = 16
+"""So many results, the newest ones, are looked for in the text that follows them; each through all of it."""
+
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
 _PARENTS = ("parentSession", "branchedFrom")
@@ -71,7 +75,7 @@ class FamilyReader:
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
-    _unanswered: list[tuple[str, bytes]] = field(default_factory=list)
+    _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
     _asked: dict[str, Call] = field(default_factory=dict)
     """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
@@ -139,7 +143,7 @@ class FamilyReader:
             text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                blocks += self._result_text(_text_path(index), text, tool, call, raw)
+                blocks += self._result_text(_text_path(index), text, tool, call)
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
@@ -151,9 +155,9 @@ class FamilyReader:
         reads = characters + values.pictures(blocks) + values.RESULT
         return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, reads, facts)
 
-    def _result_text(self, path: Path, text: str, tool: str, call: str, raw: bytes) -> list[Block]:
+    def _result_text(self, path: Path, text: str, tool: str, call: str) -> list[Block]:
         """Return the block of a text, and keep the text until the next assistant message shows if it repeats it."""
-        marked = marker.PREFIX_BYTES in raw and marker.occurs_in(text)
+        marked = marker.occurs_in(text)
         if len(text) < values.SMALLEST_BLOCK and not marked:
             return []
         written = values.literal(text)
@@ -175,7 +179,7 @@ class FamilyReader:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
                 calls.append(self._made(part))
-                io += self._arguments(index, part, raw, calls[-1], blocks)
+                io += self._arguments(index, part, calls[-1], blocks)
                 ties += _id_tie((*_part_path(index), "id"), part.get("id")) if responses else ()
             elif kind == "text":
                 texts.append(values.text(part.get("text")))
@@ -202,7 +206,7 @@ class FamilyReader:
         reads = 0 if _failed(message) else characters + io + values.CALL * len(calls)
         return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, reads, facts)
 
-    def _arguments(self, index: int, part: Entry, raw: bytes, made: Call, blocks: list[Block]) -> int:
+    def _arguments(self, index: int, part: Entry, made: Call, blocks: list[Block]) -> int:
         """Add the blocks of one call; return how many characters its arguments are."""
         tool, call = made.tool, made.name
         arguments = part.get("arguments")
@@ -211,7 +215,7 @@ class FamilyReader:
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
             blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
-        if written and marker.PREFIX_BYTES in raw:
+        if marker.PREFIX_BYTES in written:
             blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
             blocks += values.whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
@@ -227,7 +231,8 @@ class FamilyReader:
 
     def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
         """Return the digests of the results that stand again, whole, in the texts that follow them."""
-        waiting, self._unanswered = self._unanswered, []
+        waiting = tuple(self._unanswered)
+        self._unanswered.clear()
         longest = max(map(len, texts), default=0)
         found = []
         for result, digest in waiting if longest else ():

@@ -104,16 +104,20 @@ class GeminiReader:
         # Older versions tell by the arguments which call a part without an id is.
         bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in asks)
         blocks: list[Block] = []
-        calls = {call.name: call for call in (call_of(each) for _, each in made)}
+        calls: dict[str, Call] = {}
+        io = 0
+        for index, each in made:
+            call = call_of(each)
+            calls[call.name] = call
+            io += self._called(index, each, call, blocks, whole=bound)
         self._made.update(calls)
-        io = sum(self._called(raw, index, each, blocks, whole=bound) for index, each in made)
         for index, part in asks:
             call = call_of(values.fields(part["functionCall"]))
             call = calls.setdefault(call.name, call)
             # A signature covers the call that it stands at.
             if not bound and "thoughtSignature" not in part:
                 path: Path = (*CONTENT, index, "functionCall", "args")
-                values.arguments(path, values.fields(part["functionCall"]).get("args"), call, raw, blocks)
+                values.arguments(path, values.fields(part["functionCall"]).get("args"), call, blocks)
         self._made.update(calls)
         thoughts = thoughts_of(entry, parts, calls)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
@@ -124,12 +128,11 @@ class GeminiReader:
         line = _line(raw, Role.ASSISTANT, (*blocks, *thoughts), io=io, reads=reads, facts=facts)
         return line._replace(calls=tuple(calls.values()))
 
-    def _called(self, raw: bytes, index: int, made: Entry, blocks: list[Block], *, whole: bool) -> int:
+    def _called(self, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
         """Add the blocks of a call with its result; return how many characters both are."""
         path: Path = ("toolCalls", index)
-        call = call_of(made)
         given: list[Block] = []
-        size = values.arguments((*path, "args"), made.get("args"), call, raw, given)
+        size = values.arguments((*path, "args"), made.get("args"), call, given)
         blocks += () if whole else given
         result = made.get("result")
         if result:

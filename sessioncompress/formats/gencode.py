@@ -77,7 +77,7 @@ class GenCodeReader:
                 call = _call(part)
                 # A signature covers the call.
                 kept: list[Block] = [] if "thoughtSignature" in part else blocks
-                io += values.arguments((*_CONTENT, index, "input"), part.get("input"), call, raw, kept)
+                io += values.arguments((*_CONTENT, index, "input"), part.get("input"), call, kept)
                 calls.append(call)
                 self._made[call.name] = call
         reads = size + io + values.CALL * len(calls)

@@ -80,7 +80,7 @@ class OpenCodeReader:
         for index, part in parts:
             if part.get("type") == "tool":
                 calls.append(_call(part))
-                blocks += _tool(raw, ("parts", index, "state"), values.fields(part.get("state")), calls[-1])
+                blocks += _tool(("parts", index, "state"), values.fields(part.get("state")), calls[-1])
                 io += _io(values.fields(part.get("state")))
         texts = sum(
             len(values.text(part.get("text"))) for _, part in parts if part.get("type") in ("text", "reasoning")
@@ -211,13 +211,13 @@ def _call(part: Entry) -> Call:
     return Call(name, name, tool, _PURPOSES.get(tool, Purpose.OTHER), intern(file), named if file else "")
 
 
-def _tool(raw: bytes, path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
+def _tool(path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
     """Return the blocks of one call: what it was given, what it gave back, what the screen shows of it.
 
     Of a skill that was read what it gave back stays.
     """
     blocks: list[Block] = []
-    values.arguments((*path, "input"), state.get("input"), call, raw, blocks)
+    values.arguments((*path, "input"), state.get("input"), call, blocks)
     if _is_pruned(state) and not marker.occurs_in(values.text(state.get("output"))):
         for key in sorted(_PRUNED & state.keys()):
             blocks += values.whole(Kind.MIRROR, (*path, key), state[key], call.tool, call.name)

@@ -109,13 +109,13 @@ def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[
     return [Block(kind, path, len(written), len(written), tool, call, digest_of(written), holds_one)]
 
 
-def arguments(path: Path, given: Any, made: Call, raw: bytes, blocks: list[Block]) -> int:
+def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
     """Add the blocks of one call; return how many characters its arguments are."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
         bulk = sum(long_leaves(given))
         blocks.append(Block(Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name))
-    if written and marker.PREFIX_BYTES in raw:
+    if marker.PREFIX_BYTES in written:
         blocks += marked_leaves(path, given, made.tool, made.name)
     return len(written)
 
