@@ -81,8 +81,9 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
     """Move the boundary back until no protected result has its call before it."""
     ids = lines.calls.columns[0]
     waiting: dict[str, int] = {}
+    protected = 0
     for position in range(len(path) - 1, -1, -1):
-        if position < start and not any(result >= start for result in waiting.values()):
+        if position < start and not protected:
             break
         for index in lines.call_span(path[position]):
             if waiting.pop(ids[index], -1) >= start:
@@ -90,4 +91,6 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
         for name in lines.facts[path[position]].several or (lines.answers[path[position]],):
             if name:
                 waiting[name] = max(position, waiting.get(name, 0))
+        if position >= start:
+            protected = len(waiting)
     return start

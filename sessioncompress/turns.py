@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from sessioncompress.lines import Lines
@@ -17,21 +18,42 @@ def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
     turns = [position for position, number in enumerate(path) if roles[number] is Role.USER]
     if turns:
         return [_first_prompt(lines, path, position) for position in turns]
-    prompts = [position for position, number in enumerate(path) if facts[number].prompt]
-    return [position for position in prompts if _first_prompt(lines, path, position) == position]
+    prompts = [facts[number].prompt for number in path]
+    return [position for position, prompt in enumerate(prompts) if prompt and not (position and prompts[position - 1])]
 
 
-def tasks_on(lines: Lines, path: Sequence[int]) -> list[int]:
-    """Return the positions on the path at which the tasks of its user lines begin; without tasks, its turns."""
-    roles, facts = lines.roles, lines.facts
-    task = -1
-    found: list[int] = []
-    for position, number in enumerate(path):
-        if facts[number].task:
-            task = position
-        elif roles[number] is Role.USER and task >= 0 and task not in found[-1:]:
-            found.append(task)
-    return found or turns_on(lines, path)
+class GrowingPath:
+    """A path from which turns are taken back as it grows, and where on it they begin: kept as it grows."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.path: list[int] = []
+        self._tasks: list[int] = []
+        self._begun: list[int] = []
+        """The tasks in which a user line came."""
+        self._users: list[int] = []
+        self._prompts: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Add a line."""
+        position, facts, role = len(self.path), self._lines.facts[number], self._lines.roles[number]
+        if facts.task:
+            self._tasks.append(position)
+        elif role is Role.USER and self._tasks and self._tasks[-1:] != self._begun[-1:]:
+            self._begun.append(self._tasks[-1])
+        self.path.append(number)
+        if role is Role.USER:
+            self._users.append(_first_prompt(self._lines, self.path, position))
+        if facts.prompt and not (position and self._lines.facts[self.path[position - 1]].prompt):
+            self._prompts.append(position)
+
+    def take_back(self, most: int) -> None:
+        """Take off so many tasks of user lines, or without tasks turns, or all there are."""
+        turns = self._begun or self._users or self._prompts
+        start = turns[-most] if most <= len(turns) else 0
+        del self.path[start:]
+        for positions in (self._tasks, self._begun, self._users, self._prompts):
+            del positions[bisect_left(positions, start) :]
 
 
 def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:

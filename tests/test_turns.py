@@ -6,7 +6,7 @@ import pytest
 
 from sessioncompress.lines import Lines
 from sessioncompress.model import PLAIN, Facts, Line, Role
-from sessioncompress.turns import tasks_on, turns_on
+from sessioncompress.turns import GrowingPath, turns_on
 
 LINES = {
     "u": Line(Role.USER, 1, 1),
@@ -14,6 +14,7 @@ LINES = {
     "p": Line(Role.OTHER, 1, 1, facts=Facts(prompt=True)),
     "t": Line(Role.OTHER, 1, 1, facts=Facts(task=True)),
     "o": Line(Role.OTHER, 1, 1, facts=PLAIN),
+    "<": Line(Role.OTHER, 1, 1, facts=Facts(back=1)),
 }
 
 
@@ -37,19 +38,33 @@ def test_where_turns_begin(session: str, turns: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("session", "tasks"),
+    ("session", "left"),
     [
-        ("tpuatpua", [0, 4]),
-        ("tpuapuatua", [0, 7]),
-        ("ttua", [1]),
-        ("tuatatua", [0, 5]),
-        ("puapua", [0, 3]),
-        ("uatuua", [2]),
+        ("tpuatpua", "tpua"),
+        ("tpuapuatua", "tpuapua"),
+        ("ttua", "t"),
+        ("tuatatua", "tuata"),
+        ("puapua", "pua"),
+        ("papa", "pa"),
+        ("uatuua", "ua"),
+        ("oua", "o"),
+        ("oa", ""),
+        ("tuatua<tua", "tua<"),
+        ("tuatua<<", ""),
+        ("tu<pua", "<"),
+        ("puapua<pupa", "pua<"),
     ],
 )
-def test_where_tasks_begin(session: str, tasks: list[int]) -> None:
-    """At each t; one without a user line does not count, and what stands before the first is no task."""
-    assert tasks_on(Lines(LINES[each] for each in session), range(len(session))) == tasks
+def test_what_is_taken_back(session: str, left: str) -> None:
+    """The last task in which a user line came, without tasks the last turn, without both all; `<` does so before."""
+    lines = Lines(LINES[each] for each in session)
+    growing = GrowingPath(lines)
+    for number, each in enumerate(session):
+        if each == "<":
+            growing.take_back(1)
+        growing.add(number)
+    growing.take_back(1)
+    assert "".join(session[number] for number in growing.path) == left
 
 
 def test_only_the_lines_of_the_path_count() -> None:

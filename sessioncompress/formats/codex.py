@@ -14,7 +14,7 @@ from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS,
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Path, Shape
 from sessioncompress.splice import within
-from sessioncompress.turns import tasks_on
+from sessioncompress.turns import GrowingPath
 from sessioncompress.usage import Answer
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
@@ -72,13 +72,12 @@ class Codex(requests.InEntries):
         Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
         the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
         """
-        live: list[int] = []
+        live = GrowingPath(lines)
         for number in tree.entries(lines):
-            live.append(number)
             if back := lines.facts[number].back:
-                turns = tasks_on(lines, live)
-                del live[turns[-back] if back <= len(turns) else 0 : -1]
-        return Shape(array("I", live), frozenset(tree.dead(lines, live)))
+                live.take_back(back)
+            live.add(number)
+        return Shape(array("I", live.path), frozenset(tree.dead(lines, live.path)))
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
         """Say whether the value at a path of an entry may become that one (or be REMOVED)."""

@@ -148,9 +148,10 @@ def _is_record(entry: Entry) -> bool:
 
 def _go_back(live: dict[str, int], name: str) -> None:
     """Take a message and all behind it off the path; where it is not there, everything, as the agent does."""
-    names = list(live)
-    for each in names[names.index(name) if name in live else 0 :]:
-        del live[each]
+    if name not in live:
+        live.clear()
+    while live and live.popitem()[0] != name:
+        pass
 
 
 def _may_change_call(call: Mapping[str, Any], path: Path, value: Any) -> bool:
