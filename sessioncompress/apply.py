@@ -21,7 +21,7 @@ from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Path,
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
-from sessioncompress.rewrite import MustStay, Rewritten, original_path, rewrite
+from sessioncompress.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
@@ -174,13 +174,16 @@ class Applier:
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Return the records of a line's blocks, with their places in its original where that is another line."""
         records = []
+        calls = self._view.calls(number)
+        places = None if original is None else OriginalPlaces(original)
         for each in new.replacements:
             block = each.change.block
             if block is not None and each.origin is not None:
                 records.append(self._shrunk(number, each, block, each.origin))
             elif block is not None and each.content is not None:
-                path = each.path if original is None else original_path(original, each.path, each.content, block.kind)
-                records.append(self._block(number, each, block, each.content, path))
+                path = each.path if places is None else places.path(each.path, each.content, block.kind)
+                made = calls.get(block.call) if block.kind in _MAYBE_FILES else None
+                records.append(self._block(number, each, block, each.content, path, made))
         return records
 
     def _shrunk(self, number: int, each: Replacement, block: Block, origin: Origin) -> BlockRecord:
@@ -197,8 +200,9 @@ class Applier:
             replacement=self._digest(each, block.kind),
         )
 
-    def _block(self, number: int, each: Replacement, block: Block, content: bytes, path: Path) -> BlockRecord:
-        made = self._view.call(number, block) if block.kind in _MAYBE_FILES else None
+    def _block(
+        self, number: int, each: Replacement, block: Block, content: bytes, path: Path, made: Call | None
+    ) -> BlockRecord:
         file = _writable(made.file) if made and _is_whole_file(block.kind, made, path) else ""
         ref, xxh3 = self._references.named(content)
         return BlockRecord(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sessioncompress.columns import Table, columns
 from sessioncompress.lines import Lines
-from sessioncompress.model import Change
+from sessioncompress.model import Change, Path
 
 _NO_BLOCK = -1
 
@@ -20,6 +20,9 @@ class Proposals:
         self._lines = lines
         self._rows: Table[Change] = Table(Change, columns("IOOqqOOIb"))
         self.gains: array[int] = array("q")
+        self._line = -1
+        self._places: dict[Path, int] = {}
+        """Of the line of the change that was added last: which of all blocks stands at a path."""
 
     def __len__(self) -> int:
         return len(self.gains)
@@ -57,8 +60,11 @@ class Proposals:
         """Return which of all blocks a change is about, or -1."""
         if change.block is None:
             return _NO_BLOCK
-        paths = self._lines.blocks.columns[1]
-        return next(index for index in self._lines.block_span(change.line) if paths[index] == change.block.path)
+        if change.line != self._line:
+            paths = self._lines.blocks.columns[1]
+            self._line = change.line
+            self._places = {paths[index]: index for index in reversed(self._lines.block_span(change.line))}
+        return self._places[change.block.path]
 
 
 class Changes(Mapping[int, tuple[Change, ...]]):

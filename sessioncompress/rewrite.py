@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from sessioncompress.compressors import RENDERERS, Context, View
@@ -65,7 +67,7 @@ def value_at(entry: Entry, path: Path) -> Any:
     value: Any = entry
     try:
         for step in path:
-            value = within(value) if isinstance(value, str) else value
+            value = _opened(value) if isinstance(value, str) else value
             # A journal's path may hold as an index what is a key.
             value = value[str(step) if isinstance(step, int) and isinstance(value, dict) else step]
     except (KeyError, IndexError, TypeError) as error:
@@ -73,22 +75,35 @@ def value_at(entry: Entry, path: Path) -> Any:
     return value
 
 
-def original_path(original: Entry, path: Path, content: bytes, kind: Kind) -> Path:
-    """Return where a value of a rewritten line stands in the line's original: parts before it may have been taken out.
+@lru_cache(maxsize=1)
+def _opened(text: str) -> Any:
+    """Return what a text is the JSON of. Many values of a line may stand in the same text: it is parsed once."""
+    return within(text)
 
-    Raises CannotSplice where the original does not hold that content.
-    """
-    at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
-    if at is None:
-        return path
-    siblings = value_at(original, path[:at])
-    first = path[at]
-    if isinstance(siblings, list) and isinstance(first, int):
-        for index in range(first, len(siblings)):
-            candidate = (*path[:at], index, *path[at + 1 :])
-            if _holds(original, candidate, content, kind):
-                return candidate
-    raise CannotSplice("the line's original does not hold what would be replaced")
+
+class OriginalPlaces:
+    """Where the values of a rewritten line stand in the line's original: parts before them may have been taken out."""
+
+    def __init__(self, original: Entry) -> None:
+        self._original = original
+        self._taken_out = 0
+        """So many parts stood before the last value that was looked for: before the next one there are as many."""
+
+    def path(self, path: Path, content: bytes, kind: Kind) -> Path:
+        """Return where a value stands. Raises CannotSplice where the original does not hold that content."""
+        at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
+        if at is None:
+            return path
+        siblings = value_at(self._original, path[:at])
+        first = path[at]
+        if isinstance(siblings, list) and isinstance(first, int):
+            likely = first + self._taken_out
+            for index in chain(range(likely, len(siblings)), range(first, min(likely, len(siblings)))):
+                candidate = (*path[:at], index, *path[at + 1 :])
+                if _holds(self._original, candidate, content, kind):
+                    self._taken_out = index - first
+                    return candidate
+        raise CannotSplice("the line's original does not hold what would be replaced")
 
 
 def _holds(original: Entry, path: Path, content: bytes, kind: Kind) -> bool:

@@ -5,6 +5,7 @@ Of the two texts of an edit those lines are shown that the other one has not; of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -13,7 +14,7 @@ from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
-from sessioncompress.model import Block, Change, Kind, Path, Replacement, Treatment
+from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
 from sessioncompress.splice import literal, within
 
 _MARKER_BYTES = 165
@@ -29,22 +30,30 @@ _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdi
 def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
     loosened = ties.loosened(view)
+    line, ours = -1, Counter[Path]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
         bound = view.lines.facts[number].bound
         if block.marked or block.size <= view.policy.call_limit:
             continue
-        saves = block.bulk - _ours(view, number, block) - view.policy.leaf_limit
+        if number != line:
+            line, ours = number, _ours(view, number)
+        saves = block.bulk - ours[block.path] - view.policy.leaf_limit
         if saves <= 0 or (bound and number not in loosened):
             continue
         group = ties.group_of(number) if bound else 0
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
 
 
-def _ours(view: View, number: int, block: Block) -> int:
-    """Return the bytes of the arguments' texts that are replacements of ours: they never shrink again."""
-    marked, span = view.lines.blocks.columns[7], view.lines.block_span(number)
-    inside = view.lines.blocks.rows(index for index in span if marked[index])
-    return sum(each.size for each in inside if each.path[: len(block.path)] == block.path and view.holds_ours(each))
+def _ours(view: View, number: int) -> Counter[Path]:
+    """Return the bytes of a line's replacements of ours, by the arguments they are in: they never shrink again."""
+    blocks = [block for block in view.lines.blocks_of(number) if block.kind is Kind.ARGUMENT]
+    lengths = {len(block.path) for block in blocks if not block.marked}
+    found = Counter[Path]()
+    for block in blocks:
+        if block.marked and view.holds_ours(block):
+            for length in lengths:
+                found[block.path[:length]] += block.size
+    return found
 
 
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:

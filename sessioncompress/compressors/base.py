@@ -120,12 +120,14 @@ class View:
             if sizes[index] > over or marked[index]:
                 yield self.lines.block_lines[index], self.lines.blocks[index]
 
-    def call(self, number: int, block: Block) -> Call | None:
-        """Return the call that a block of this line belongs to."""
+    def calls(self, number: int) -> Mapping[str, Call]:
+        """Return the calls that the blocks of this line belong to, by the names that these give them."""
         if self.lines.answers[number]:
-            return self.asking(number)
-        calls = self.lines.calls.rows(self.lines.call_span(number))
-        return next((call for call in calls if call.name == block.call), None)
+            made = self.asking(number)
+            return {} if made is None else {made.name: made}
+        made_here = list(self.lines.calls.rows(self.lines.call_span(number)))
+        # Of several by one name the first counts.
+        return {call.name: call for call in reversed(made_here)}
 
     def is_whole(self, number: int, index: int) -> bool:
         """Say whether the policy keeps this block as it is."""

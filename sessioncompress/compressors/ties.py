@@ -43,9 +43,10 @@ def changes(view: View, number: int, group: int) -> Iterator[Change]:
 
 
 def _own(number: int, line: Line, group: int) -> Iterator[Change]:
+    blocks = {block.path: block for block in line.blocks} if line.facts.ties else {}
     for tie in line.facts.ties:
         treatment = Treatment.REMOVE if tie.value is None else Treatment.SET
-        block = next((block for block in line.blocks if block.path == tie.path), None)
+        block = blocks.get(tie.path)
         saves = block.size if block else tie.size
         yield Change(number, tie.path, treatment, saves, block, value=tie.value, group=group)
 

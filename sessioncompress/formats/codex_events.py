@@ -6,6 +6,7 @@ Codex itself empties the outputs of most commands when it writes such an event; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from sessioncompress.formats import values
@@ -23,6 +24,7 @@ _WHOLE: Mapping[str, tuple[Path, ...]] = {
     ),
     "user_message": (("images",),),
 }
+_PATCH = "patch_apply_end"
 _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
 """The texts of a change to a file."""
 
@@ -31,14 +33,24 @@ def mirrors(root: str, event: Mapping[str, Any]) -> Iterator[Block]:
     """Yield the copies that an event holds."""
     kind = values.text(event.get("type"))
     tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
-    for path, value in _values(kind, event):
+    changes = _changes(values.fields(event.get("changes")) if kind == _PATCH else {})
+    for path, value in chain(_values(kind, event), changes):
         yield from values.whole(Kind.MIRROR, (root, *path), value, tool, call)
 
 
 def may_become(event: Mapping[str, Any], path: Path, value: Any) -> bool:
     """Say whether the value at a path of an event is such a copy, and that one an empty value of its type."""
-    found = dict(_values(values.text(event.get("type")), event))
-    return path in found and type(value) is type(found[path]) and not value
+    copy = _at(values.text(event.get("type")), event, path)
+    return copy is not None and type(value) is type(copy) and not value
+
+
+def _at(kind: str, event: Mapping[str, Any], path: Path) -> Any:
+    """Return the copy at a path; None where none stands there."""
+    match path:
+        case ("changes", str(file), _):
+            files = values.fields(event.get("changes")) if kind == _PATCH else {}
+            return dict(_changes({file: files.get(file)})).get(path)
+    return dict(_values(kind, event)).get(path)
 
 
 def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
@@ -51,8 +63,6 @@ def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
             value = values.fields(value).get(str(step))
         if isinstance(value, (list, dict)):
             yield path, value
-    if kind == "patch_apply_end":
-        yield from _changes(values.fields(event.get("changes")))
 
 
 def _changes(files: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
