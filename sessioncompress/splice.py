@@ -43,7 +43,7 @@ class Added:
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^,\]}\s]+")
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
 _OPEN = (b"[", b"{")
 _CLOSE = b"]}"
 _COMMA = ord(",")
@@ -52,7 +52,7 @@ _NEEDLE = 48
 """Bytes of a value that are searched for; where they stand, the whole value is compared."""
 
 _FEW = 16
-"""So many values are looked for one by one, each through the whole line; more of them are found in one walk."""
+"""So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
 
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
@@ -178,17 +178,22 @@ def _unique(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut] 
 
 
 def _only(raw: bytes, old: bytes) -> int:
-    """Return where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole."""
+    """Return where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
+
+    It is also -1 where their first ones stand in too many places to be compared there.
+    """
     start = old[:_NEEDLE]
     only = -1
     found = raw.find(start)
-    while found >= 0:
+    for _ in range(_FEW):
+        if found < 0:
+            return only
         if raw.startswith(old, found):
             if only >= 0:
                 return -1
             only = found
         found = raw.find(start, found + 1)
-    return only
+    return -1
 
 
 def _tree(values: Mapping[Path, Any]) -> dict[str | int, Any]:
@@ -273,16 +278,22 @@ def _added(wanted: Mapping[str | int, Any], left: int) -> bytes:
 
 
 def _intend(document: Any, values: Mapping[Path, Any]) -> None:
-    """Change the document as the splice changes the bytes; removals last to first, so that indexes hold."""
+    """Change the document as the splice changes the bytes."""
     for path, value in values.items():
         if value is not REMOVED:
             _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
-    for path in sorted((path for path, value in values.items() if value is REMOVED), key=_order, reverse=True):
-        del _parent(document, path)[path[-1]]
-
-
-def _order(path: Path) -> tuple[tuple[bool, str | int], ...]:
-    return tuple((isinstance(step, str), step) for step in path)
+    gone: dict[Path, set[str | int]] = {}
+    for path, value in values.items():
+        if value is REMOVED:
+            gone.setdefault(path[:-1], set()).add(path[-1])
+    # What is deeper goes first, so that indexes hold.
+    for parent, steps in sorted(gone.items(), key=lambda each: len(each[0]), reverse=True):
+        holder = _parent(document, (*parent, ""))
+        if isinstance(holder, list):
+            holder[:] = [value for index, value in enumerate(holder) if index not in steps]
+        else:
+            for step in steps:
+                del holder[step]
 
 
 def _parent(document: Any, path: Path) -> Any:
