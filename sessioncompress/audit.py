@@ -87,20 +87,22 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
-def _stands(session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside) -> Mapping[int, int]:
-    """Return which entry stands rewritten in each original's place, by the first line record of the original."""
-    stands: dict[int, int] = {}
+def _stands(
+    session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside
+) -> Mapping[int | None, int]:
+    """Return which entry stands rewritten in each original's place, by the newest line record of the original."""
+    stands: dict[int | None, int] = {}
     if not rewritten:
         return stands
     for number, raw, _ in pieces_of(session.reader, session.size):
         if record := rewritten.get(number):
             entry = identity(parse(raw))
-            if stands.setdefault(journal.originals(bytes.fromhex(record.sha256))[0], entry) != entry:
+            if stands.setdefault(journal.original(bytes.fromhex(record.sha256)), entry) != entry:
                 raise of_another(beside.journal)
     return stands
 
 
-def _originals(beside: Beside, journal: Journal, stands: Mapping[int, int]) -> int:
+def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int]) -> int:
     """Read every original, compare it and its blocks with their records and it with what stands there for it.
 
     Return how many there are.
@@ -113,7 +115,7 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int, int]) -> i
             record = journal.line(row)
             assert record.place is not None
             entry = parse(originals.line(record.place, record.sha256))
-            if stands.get(journal.originals(bytes.fromhex(record.sha256))[0], identity(entry)) != identity(entry):
+            if stands.get(journal.original(bytes.fromhex(record.sha256)), identity(entry)) != identity(entry):
                 raise of_another(beside.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):

@@ -181,6 +181,12 @@ class Index:
         first = bisect_left(self._numbers, number)
         return self._rows[first : bisect_right(self._numbers, number, first)]
 
+    def newest(self, number: int) -> Iterator[int]:
+        """Yield the rows with that number, the last one first."""
+        first = bisect_left(self._numbers, number)
+        behind = bisect_right(self._numbers, number, first)
+        return (self._rows[at] for at in range(behind - 1, first - 1, -1))
+
     @property
     def doubles(self) -> Iterator[tuple[int, int]]:
         """Yield every two rows next to each other that have the same number."""
@@ -201,6 +207,10 @@ class DigestIndex:
         if not self._index:
             return []
         return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
+
+    def newest(self, digest: bytes) -> Iterator[int]:
+        """Yield the rows with that digest, the last one first."""
+        return (row for row in self._index.newest(_number(digest)) if self._digests[row] == digest)
 
 
 def _number(digest: bytes) -> int:

@@ -145,4 +145,4 @@ def _marked(session: OpenSession, form: str | None, journal: Journal | None = No
 
 
 def _knows(journal: Journal, digest: bytes) -> bool:
-    return journal.rewriting(digest) is not None or bool(journal.originals(digest))
+    return journal.rewriting(digest) is not None or journal.original(digest) is not None

@@ -77,6 +77,10 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
         digest = sha256(raw).digest() if whole else b""
         row = _row_of(raw, digest, journal) if whole else None
         found.note(number, row)
-        for each in journal.originals(digest if row is None else journal.original_of(row)):
-            present[each] = True
+        original = digest if row is None else journal.original_of(row)
+        newest = journal.original(original)
+        # Where as many lines are the same, their records are marked once.
+        if newest is not None and not present[newest]:
+            for each in journal.originals(original):
+                present[each] = True
     return found, journal.originals_but(present)

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, NamedTuple
 
-from sessioncompress.columns import DigestIndex, Table, columns
+from sessioncompress.columns import DigestIndex, Index, Table, columns
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
@@ -30,6 +30,7 @@ from sessioncompress.store.sides import is_conflict_marker, met
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
 _NO_FRAME = -1
+_64_BITS = (1 << 64) - 1
 _NOTHING: Mapping[str, Any] = {}
 _RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
@@ -121,15 +122,19 @@ class Journal:
 
     def rewriting(self, sha256: bytes) -> int | None:
         """Return the newest line record of a rewritten line with that SHA-256."""
-        return max(self._rewritten.rows(sha256), default=None)
+        return next(self._rewritten.newest(sha256), None)
 
     def originals(self, sha256: bytes) -> list[int]:
         """Return the line records of an original with that SHA-256."""
         return self._originals.rows(sha256)
 
+    def original(self, sha256: bytes) -> int | None:
+        """Return the newest line record of an original with that SHA-256."""
+        return next(self._originals.newest(sha256), None)
+
     def place(self, sha256: bytes) -> Place | None:
         """Return where an original is; a run that kept none may come before or behind one that did."""
-        return next((place for row in reversed(self.originals(sha256)) if (place := self.line(row).place)), None)
+        return next((place for row in self._originals.newest(sha256) if (place := self.line(row).place)), None)
 
     def placed(self, row: int) -> LineRecord:
         """Return a line record, with a place where any run kept its original."""
@@ -152,18 +157,20 @@ class Journal:
 
     def replaced(self, key: OurKey) -> list[int]:
         """Return the block records of the replacements that a key identifies."""
-        digest, _, call = key
-        calls = self._blocks.columns[5]
-        found = self._replacements.rows(digest) if digest else []
-        return [row for row in found if calls[row] == call and key in self._blocks[row].identities()]
+        return list(self._newest(key))[::-1]
+
+    def _newest(self, key: OurKey) -> Iterator[int]:
+        """Yield the block records of the replacements that a key identifies, the last one first."""
+        found = self._replacements.newest(_key(key[0], key[2]))
+        return (row for row in found if key in self._blocks[row].identities())
 
     def __contains__(self, key: OurKey) -> bool:
-        return bool(self.replaced(key))
+        return next(self._newest(key), None) is not None
 
     def origin(self, key: OurKey) -> Origin | None:
         """Return the original of a replacement of ours, None where it is none."""
-        found = self.replaced(key)
-        return self._blocks[found[-1]].origin if found else None
+        row = next(self._newest(key), None)
+        return None if row is None else self._blocks[row].origin
 
     @cached_property
     def _originals(self) -> DigestIndex:
@@ -174,8 +181,9 @@ class Journal:
         return DigestIndex(self._lines.columns[1])
 
     @cached_property
-    def _replacements(self) -> DigestIndex:
-        return DigestIndex(self._blocks.columns[9])
+    def _replacements(self) -> Index:
+        """The same text may stand for many originals: so they are found by their calls as well."""
+        return Index(map(_key, self._blocks.columns[9], self._blocks.columns[5]))
 
     @property
     def references(self) -> Iterator[tuple[str, str]]:
@@ -206,6 +214,10 @@ class Journal:
     def restored(self) -> bool:
         """Say whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored
+
+
+def _key(replacement: bytes, call: str) -> int:
+    return hash((replacement, call)) & _64_BITS
 
 
 def load(path: FilePath) -> Journal:
