@@ -22,6 +22,8 @@ from sessioncompress.survey import read_line
 from sessioncompress.turns import turns_on
 
 _NO_DIGEST: Final = "0" * 32
+_BEGINNING: Final = re.compile(rb'"[^"\\]*+')
+"""A string of a line's JSON, up to what is escaped in it."""
 _MOST_BEHIND: Final = 256
 """So many lines that are ours already may follow what is finished; they are noted one by one."""
 
@@ -136,12 +138,12 @@ def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes]
     """
     rewritten = {(new.sizes[number], new.digests[number]) for number in changed}
     ids = frozenset(new.calls.columns[0]).difference(view.lines.calls.columns[0])
-    written = re.compile(b"|".join(re.escape(literal(name)[:-1]) for name in ids)) if ids else None
+    written = frozenset(each for name in ids for each in _BEGINNING.findall(literal(name))[:1])
 
     def clashes(raw: bytes) -> bool:
         if (len(raw), xxh3_64_intdigest(raw)) in rewritten:
             return True
-        if written is None or not written.search(raw):
+        if not written or written.isdisjoint(_BEGINNING.findall(raw)):
             return False
         line = read_line(raw, view.form.reader())
         return line.answers in ids or any(call.name in ids for call in line.calls)
