@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from sessioncompress.jsonl import GAP, LINE_CAP, Piece, pieces
+from sessioncompress.jsonl import DOCUMENT_VALUES, GAP, LINE_CAP, Piece, holds_at_most, pieces
 from sessioncompress.spans import of_key, of_list
 
 _MESSAGES = "messages"
@@ -81,7 +81,7 @@ def _update(raw: bytes) -> Document | None:
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
-    """Return the document that a session is, None where it is lines, or no messages are in it, or it is too long."""
+    """Return the document that a session is; None where it is lines, or has no messages, or is too large to be held."""
     with reader() as file:
         first = file.readline(min(size, LINE_CAP))
         if size > LINE_CAP or not _begins(first, size):
@@ -112,8 +112,12 @@ def cut(raw: bytes) -> Document | None:
 
 
 def _is_json(raw: bytes) -> bool:
+    return value_of(raw) is not None
+
+
+def value_of(raw: bytes) -> Any:
+    """Return the JSON value that bytes are; None where they are none, or null, or hold more than is read at once."""
     try:
-        orjson.loads(raw)
+        return orjson.loads(raw) if holds_at_most(raw, DOCUMENT_VALUES) else None
     except orjson.JSONDecodeError:
-        return False
-    return True
+        return None

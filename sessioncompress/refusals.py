@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
-from sessioncompress.documents import begins_document
+from sessioncompress.documents import begins_document, value_of
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.formats import AGENTS, recognising
 from sessioncompress.formats.base import Head
@@ -50,7 +48,4 @@ def _value(session: OpenSession) -> Any:
     if session.size > LINE_CAP or not begins_document(session.reader, session.size):
         return None
     with session.reader() as file:
-        try:
-            return orjson.loads(file.read())
-        except orjson.JSONDecodeError:
-            return None
+        return value_of(file.read())

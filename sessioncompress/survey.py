@@ -9,7 +9,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.formats.base import Entry, Format, Reader
 from sessioncompress.formats.lenient import Skeleton, entry_of
-from sessioncompress.jsonl import GAP, Piece
+from sessioncompress.jsonl import GAP, Piece, is_readable
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import Facts, Line, Role
 
@@ -87,9 +87,9 @@ def unchangeable(line: Line) -> Line:
 
 
 def parse(raw: bytes) -> Entry | None:
-    """Return a line's JSON object, or None where it holds none that this parser reads."""
+    """Return a line's JSON object, or None where it holds none that this parser reads, or too many values."""
     try:
-        value = orjson.loads(raw)
+        value = orjson.loads(raw) if is_readable(raw) else None
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None

@@ -19,6 +19,7 @@ from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.pi import Pi
+from sessioncompress.jsonl import is_readable
 
 FORMATS: tuple[Format, ...] = (
     OhMyPi(),
@@ -79,7 +80,7 @@ def format_named(name: str) -> Format:
 
 def _entry(raw: bytes) -> Entry | None:
     try:
-        value = orjson.loads(raw.removeprefix(_BOM))
+        value = orjson.loads(raw.removeprefix(_BOM)) if is_readable(raw) else None
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any, NoReturn
 
+from sessioncompress.jsonl import is_readable
+
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())
     for key in (
@@ -63,6 +65,8 @@ class Skeleton:
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:
     """Return what an agent reads of a line, its large numbers left out; None where it reads no object either."""
+    if not is_readable(raw):
+        return _outline(raw) if raw.lstrip().startswith(b"{") else None
     try:
         value = json.loads(
             raw.decode(errors="replace"), parse_int=_number, parse_float=_no_number, parse_constant=_refuse
@@ -75,7 +79,7 @@ def entry_of(raw: bytes) -> dict[str, Any] | None:
 
 
 def _outline(raw: bytes) -> dict[str, Any]:
-    """Pick the few strings that hang lines together out of one that is nested too deep to be parsed."""
+    """Pick the few strings that hang lines together out of one that is too deep or too large to be parsed."""
     found = {
         key: match.group(1).decode(errors="replace")
         for key, pattern in _STRINGS.items()
