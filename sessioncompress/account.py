@@ -11,7 +11,7 @@ from sessioncompress.gate import KB
 from sessioncompress.lines import NO_LINE
 from sessioncompress.measure import messages_of, tokens_of, turns_of
 from sessioncompress.model import Change, Kind, Standing
-from sessioncompress.plan import Plan
+from sessioncompress.plan import Plan, in_question
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
@@ -19,6 +19,9 @@ from sessioncompress.tokens import estimate
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 """What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
+
+
+_FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
 
 
 def counted(view: View, path: str, backup_size: int) -> CompressionStats:
@@ -115,12 +118,12 @@ def why(view: View, planned: Plan, gain: int, reason: str = "") -> str:
 
 
 def advice(view: View, planned: Plan) -> str:
-    """Say how much the recent context holds, and whether there is a preset that keeps less of it."""
+    """Say how much the recent context holds, and with which options a run would keep less of it."""
     if planned.protected < KB:
         return ""
-    less = PRESETS["low-cost"]
-    more = view.policy.protect_mode is not less.protect_mode or view.policy.protect_tokens > less.protect_tokens
-    hint = "; --preset low-cost keeps less" if more else ""
+    less = replace(view.policy, protect_mode=ProtectMode.TURNS_AND_TOKENS, protect_tokens=_FEWER_TOKENS)
+    keeps_less = planned.protected - in_question(replace(view, policy=less))[1] >= KB
+    hint = f"; --protect-mode {less.protect_mode} --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
     return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{hint}"
 
 

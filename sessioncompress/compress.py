@@ -129,7 +129,7 @@ class _Session:
             # Which results are old enough shows only in all of it.
             raise NotFinished
         stats = run.compress()
-        if stats.status is Status.COMPRESSED or policy is asked:
+        if stats.is_smaller or policy is asked:
             return stats
         # A rule asked for what would save too little: what a run does without it may pay.
         return Run(part, self._beside, self._asked, asked).compress()

@@ -7,14 +7,14 @@ from sessioncompress.compress import compress_session
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.selection import Session
-from sessioncompress.stats import ListedSession, Status
+from sessioncompress.stats import ListedSession
 from sessioncompress.store import journal as journals
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:
     """Return what the list says of a session, by a run that writes nothing. Raises SessionCompressError."""
     would = gate.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
-    saves = would.status is Status.COMPRESSED
+    saves = would.is_smaller
     runs = journals.load(beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
     return ListedSession(
         path=str(session.path),

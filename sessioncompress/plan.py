@@ -54,7 +54,7 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
     proposals = _claimed(view, left_alone)
-    removable, protected = _in_question(view)
+    removable, protected = in_question(view)
     return Plan(Changes(proposals, _worth(view, proposals, known)), removable, protected)
 
 
@@ -114,7 +114,7 @@ def _cost(view: View, number: int, known: bytes) -> int:
     return _LINE_RECORD + (0 if number < len(known) and known[number] else view.lines.sizes[number] // _ORIGINAL_SHARE)
 
 
-def _in_question(view: View) -> tuple[int, int]:
+def in_question(view: View) -> tuple[int, int]:
     """Return the bytes of all blocks over their kind's threshold: outside the protected part, and inside."""
     removable = protected = 0
     kinds, _, sizes, _, _, _, _, marked = view.lines.blocks.columns

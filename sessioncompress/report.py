@@ -15,6 +15,8 @@ from sessioncompress.words import counted, file_line, files_line, not_there, str
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
 STATS_SCHEMA = "sessioncompress.stats/1"
+_TOOL_WIDTH = 20
+_CUT = "..."
 PASSED_OVER = "passed over (no sessions, or links)"
 
 _FIELDS = (
@@ -72,14 +74,15 @@ def status_of(error: SessionCompressError) -> Status:
     return Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
 
 
-def line(stats: CompressionStats, *, dry_run: bool = False) -> str:
+def line(stats: CompressionStats) -> str:
     """Return the line of one file."""
     name = printable(stats.path)
     if stats.exit_code:
         return f"{stats.status.value}: {stats.reason}"
-    if stats.status is not Status.COMPRESSED:
+    if not stats.is_smaller:
         return file_line(name, stats.status.value, stats.reason)
-    parts = [change(stats, dry_run=dry_run), *([_uncached(stats)] if dry_run else []), *filter(None, [stats.reason])]
+    uncached = _uncached(stats) if stats.status is Status.WOULD_COMPRESS else ""
+    parts = [change(stats, _arrow(stats.status)), *filter(None, [uncached, stats.reason])]
     return f"{name}: {'; '.join(parts)}"
 
 
@@ -88,9 +91,12 @@ def _uncached(stats: CompressionStats) -> str:
     return f"the next request would send {stats.tokens_uncached:,} tokens (estimated) uncached"
 
 
-def change(stats: CompressionStats, *, dry_run: bool = False) -> str:
+def _arrow(status: Status) -> str:
+    return "would become" if status is Status.WOULD_COMPRESS else "->"
+
+
+def change(stats: CompressionStats, arrow: str = "->") -> str:
     """Return what a run did, or would do, in sizes and counts."""
-    arrow = "would become" if dry_run else "->"
     parts = [smaller(stats.original_size, stats.compressed_size) + "; " + _counts(stats)]
     parts.append(f"{'originals' if stats.originals_size else 'journal'} {kb(stats.backup_size)}")
     return f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} ({'; '.join(parts)})"
@@ -134,26 +140,27 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     return summed
 
 
-def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0, dry_run: bool = False) -> str:
+def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> str:
     """Return the line that ends a run: all files, how many of each status, what they and all beside them came to."""
     summed = total(all_stats)
-    by_status = {status.value: sum(stats.status is status for stats in all_stats) for status in Status}
+    by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
-    if not by_status[Status.COMPRESSED.value]:
+    smaller_ones = [stats.status for stats in all_stats if stats.is_smaller]
+    if not smaller_ones:
         return head
     with_beside = summed.compressed_size + summed.backup_size
     before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)
     return (
-        f"{head}: {change(summed, dry_run=dry_run)}; with what lies beside: "
+        f"{head}: {change(summed, _arrow(smaller_ones[0]))}; with what lies beside: "
         f"{kb(with_beside)}, {smaller(before, with_beside)}; "
         f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
     )
 
 
-def document(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
+def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
     """Return the `--json` document of compress."""
     totals = {_camel(name): value for name, value in _numbers(total(all_stats)).items()}
-    return {"schema": SCHEMA, "files": [_file(stats) for stats in all_stats], "totals": totals}
+    return {"schema": SCHEMA, "dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
 
 
 def _file(stats: CompressionStats) -> dict[str, Any]:
@@ -179,15 +186,16 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
     turns = counted(stats.turns, "turn", "turns")
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
-    yield f"  {'kind':<10} {'tool':<20} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
+    yield f"  {'kind':<10} {'tool':<{_TOOL_WIDTH}} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
+    names = _in_columns({printable(share.tool) for share in stats.shares})
     for share in stats.shares:
-        tool = printable(share.tool)[:20] or "-"
+        tool = names[printable(share.tool)] or "-"
         row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
-        yield f"  {share.kind:<10} {tool:<20} {share.blocks:>7,} {row}"
+        yield f"  {share.kind:<10} {tool:<{_TOOL_WIDTH}} {share.blocks:>7,} {row}"
     if not stats.shares:
         yield "  no blocks of 256 bytes or more"
     would = stats.would
-    if would.status is Status.COMPRESSED:
+    if would.is_smaller:
         yield f"  a run would do: {change(would)}"
         yield f"  tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
         yield f"  {_uncached(would)}"
@@ -196,11 +204,22 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     yield f"  beside it: {kb(stats.backup_size)}"
 
 
+def _in_columns(tools: Iterable[str]) -> dict[str, str]:
+    """Return the tools' names cut to their column, in the middle: tools of one server differ at their ends."""
+    shown: dict[str, str] = {}
+    room = _TOOL_WIDTH - len(_CUT)
+    for tool in sorted(tools):
+        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
+        names = [tool] if len(tool) <= _TOOL_WIDTH else cuts
+        shown[tool] = next((name for name in names if name not in shown.values()), names[0])
+    return shown
+
+
 def sessions_total(all_stats: Sequence[SessionStats]) -> str:
     """Return what the sums over all sessions come to."""
     would = total([stats.would for stats in all_stats])
     parts = [f", {kb(sum(stats.size for stats in all_stats))}", "a run would leave them"]
-    if any(stats.would.status is Status.COMPRESSED for stats in all_stats):
+    if any(stats.would.is_smaller for stats in all_stats):
         parts[1] = (
             f"a run would do: {change(would)}; tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
         )

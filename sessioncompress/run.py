@@ -185,7 +185,7 @@ class Run:
         stats = replace(
             with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
             compressed_size=attempt.finished.size,
-            status=Status.COMPRESSED,
+            status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
             backup_added=self._added(attempt),
             originals_size=attempt.finished.originals_size,
             reason=advice(attempt.view, attempt.plan) if said else "",

@@ -10,6 +10,7 @@ class Status(StrEnum):
     """How a run over one file ended."""
 
     COMPRESSED = "compressed"
+    WOULD_COMPRESS = "would-compress"
     RESTORED = "restored"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
@@ -94,6 +95,11 @@ class CompressionStats:
     turns: int = 0
     exit_code: int = 0
     budget: BudgetStats | None = None
+
+    @property
+    def is_smaller(self) -> bool:
+        """Say whether the run made the session smaller, or with `dry_run` would."""
+        return self.status in (Status.COMPRESSED, Status.WOULD_COMPRESS)
 
     @property
     def ratio(self) -> float:

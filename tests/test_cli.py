@@ -252,7 +252,21 @@ def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> Non
     put(here / "session.jsonl", "pi-gemini.jsonl")
     reason = one("compress", "session.jsonl")["reason"]
     assert re.search(r"it would save [\d.]+ KB, less than minSavedKB 16; inside the last 4 turns: \d+ KB", reason)
-    assert reason.endswith("; --preset low-cost keeps less")
+    hint = re.search(r"; (--protect-mode turns-and-tokens --protect-tokens 8000) keeps less$", reason)
+    assert hint
+    less = one("compress", *hint[1].split(), "session.jsonl")
+    assert less["protectedBytes"] < one("compress", "--dry-run", "session.jsonl")["protectedBytes"]
+
+
+def test_no_hint_where_fewer_tokens_would_keep_as_much(here: Path) -> None:
+    """The newest step is larger than any number of tokens."""
+    made = PiSession().opening()
+    made.user("go")
+    made.step("bash", {"command": "make"}, "a line of output\n" * 40_000)
+    made.write(here / "session.jsonl")
+    reason = one("compress", "session.jsonl")["reason"]
+    assert "inside the newest 20,000 tokens" in reason
+    assert "keeps less" not in reason
 
 
 def test_dry_run(session: Path) -> None:
@@ -269,6 +283,7 @@ def test_a_dry_run_says_what_the_run_does(session: Path) -> None:
     """All figures are those of the run that follows."""
     would = one("compress", "--dry-run", session)
     done = one("compress", session)
+    assert (would.pop("status"), done.pop("status")) == ("would-compress", "compressed")
     would["backupSize"], backup = done["backupSize"], would["backupSize"]
     assert abs(backup - done["backupSize"]) < 100
     assert would == done

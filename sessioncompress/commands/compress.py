@@ -137,17 +137,17 @@ def compress(
         stats = replace(stats, path=str(outcome.found.path))
         done.append(stats)
         if not as_json or outcome.error:
-            click.echo(report.line(stats, dry_run=rehearse), err=outcome.error is not None)
+            click.echo(report.line(stats), err=outcome.error is not None)
         for text in report.warnings(stats):
             click.echo(text, err=True)
     if not paths:
         tell_of_opencode(agent)
     if as_json:
-        echo_json(report.document(done))
+        echo_json(report.document(done, dry_run=rehearse))
     else:
-        click.echo(report.total_line(done, passed_over=passed_over, dry_run=rehearse))
+        click.echo(report.total_line(done, passed_over=passed_over))
     codes.add(cut_short(run))
-    if check and any(stats.status.value == "compressed" for stats in done):
+    if check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(archive.worst(codes))
 

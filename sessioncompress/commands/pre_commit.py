@@ -52,7 +52,7 @@ def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: 
         done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
         return replace(done, path=str(found.path))
 
-    codes = {_code(outcome, check=check) for outcome in archive.each(policies, work)}
+    codes = {_code(outcome) for outcome in archive.each(policies, work)}
     if 1 in codes:
         click.echo(_next(policies.values(), check=check))
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
@@ -68,7 +68,7 @@ def _next(policies: Iterable[Policy], *, check: bool) -> str:
     return f"{todo}: 'git add' them, and commit again.{where}"
 
 
-def _code(outcome: Outcome[CompressionStats], *, check: bool) -> int:
+def _code(outcome: Outcome[CompressionStats]) -> int:
     """Say what became of a file, if anything; return the code with which it would end alone."""
     from sessioncompress import report
     from sessioncompress.errors import InUse
@@ -82,9 +82,9 @@ def _code(outcome: Outcome[CompressionStats], *, check: bool) -> int:
     assert outcome.result is not None
     for text in report.warnings(outcome.result):
         click.echo(text, err=True)
-    if outcome.result.status.value != "compressed":
+    if not outcome.result.is_smaller:
         return 0
-    click.echo(report.line(outcome.result, dry_run=check))
+    click.echo(report.line(outcome.result))
     return 1
 
 

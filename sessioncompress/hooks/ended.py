@@ -76,7 +76,7 @@ def _compressed(session: Path, policies: Policies, deadline: float) -> str:
                 raise
             time.sleep(_POLL_SECONDS)
         else:
-            return line(done, dry_run=False)
+            return line(done)
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
