@@ -104,13 +104,11 @@ class GeminiReader:
         # Older versions tell by the arguments which call a part without an id is.
         bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in asks)
         blocks: list[Block] = []
-        calls: dict[str, Call] = {}
-        io = 0
-        for index, each in made:
-            call = call_of(each)
-            calls[call.name] = call
-            io += self._called(index, each, call, blocks, whole=bound)
+        called = [(index, each, call_of(each)) for index, each in made]
+        calls = {call.name: call for _, _, call in called}
+        # Each of several calls may hold the results of all: known before any of them is read.
         self._made.update(calls)
+        io = sum(self._called(index, each, call, blocks, whole=bound) for index, each, call in called)
         for index, part in asks:
             call = call_of(values.fields(part["functionCall"]))
             call = calls.setdefault(call.name, call)
