@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from sessioncompress.jsonl import DOCUMENT_VALUES, GAP, LINE_CAP, Piece, holds_at_most, pieces
+from sessioncompress.nesting import is_deep, loads
 from sessioncompress.spans import of_key, of_list
 
 _MESSAGES = "messages"
@@ -74,8 +75,11 @@ def _update(raw: bytes) -> Document | None:
     found = of_list(raw, len(_UPDATE) - 1) if _is_json(raw) else None
     if found is None or not found.items:
         return None
+    around = raw[: found.start] + b"[]" + raw[found.end :]
+    if is_deep(around):
+        return None
     # Of a key that stands there twice an agent takes the last.
-    keys = json.loads(raw[: found.start] + b"[]" + raw[found.end :], object_pairs_hook=list)
+    keys = json.loads(around, object_pairs_hook=list)
     once = len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1
     return Document(raw, found.items, {}) if once else None
 
@@ -107,8 +111,10 @@ def cut(raw: bytes) -> Document | None:
     found = of_key(raw, _MESSAGES)
     if found is None:
         return None
-    outer = orjson.loads(raw[: found.start] + b"[]" + raw[found.end :])
-    return Document(raw, found.items, outer)
+    try:
+        return Document(raw, found.items, loads(raw[: found.start] + b"[]" + raw[found.end :]))
+    except ValueError:
+        return None
 
 
 def _is_json(raw: bytes) -> bool:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress.errors import Unreadable
-from sessioncompress.formats.base import Entry, Format
+from sessioncompress.formats.base import Format
 from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import Kind, Line
 from sessioncompress.model import Path as ValuePath
@@ -16,7 +16,7 @@ from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
-from sessioncompress.survey import parse
+from sessioncompress.survey import parse, parse_original, read_line
 from sessioncompress.whole import Whole
 from sessioncompress.words import counted, listed
 
@@ -149,8 +149,8 @@ class PutBack:
             except Unreadable:
                 unknown.add(block.xxh3)
                 continue
-            original = parse(raw)
-            if original is not None and self._is_of(of, raw, original):
+            original = parse_original(raw)
+            if original is not None and self._is_of(of, raw):
                 value = block.kind, recorded(original, block, self._where)
                 known.add(block.xxh3)
                 values += [value] if value not in values else []
@@ -159,9 +159,9 @@ class PutBack:
         self._unreadable.add(number)
         return []
 
-    def _is_of(self, of: Line, raw: bytes, original: Entry) -> bool:
+    def _is_of(self, of: Line, raw: bytes) -> bool:
         """Say whether the original is that of an entry: a later call of the same id may have printed its marker.
 
         Forks and migrations keep the ids of entries; before a migration there may have been none.
         """
-        return not of.id or self._form.reader().line(raw, original).id in ("", of.id, of.facts.copy_of or of.id)
+        return not of.id or read_line(raw, self._form.reader()).id in ("", of.id, of.facts.copy_of or of.id)

@@ -109,5 +109,6 @@ class OriginalPlaces:
 def _holds(original: Entry, path: Path, content: bytes, kind: Kind) -> bool:
     try:
         return content_of(value_at(original, path), kind) == content
-    except CannotSplice:
+    except (CannotSplice, TypeError):
+        # A value that is nested too deep to be written is a TypeError.
         return False

@@ -12,6 +12,7 @@ from sessioncompress.formats.lenient import Skeleton, entry_of
 from sessioncompress.jsonl import GAP, Piece, is_readable
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import Facts, Line, Role
+from sessioncompress.nesting import loads
 
 
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
@@ -87,9 +88,21 @@ def unchangeable(line: Line) -> Line:
 
 
 def parse(raw: bytes) -> Entry | None:
-    """Return a line's JSON object, or None where it holds none that this parser reads, or too many values."""
+    """Return a line's JSON object; None where it holds none that this parser reads, is too large or nested too deep."""
     try:
-        value = orjson.loads(raw) if is_readable(raw) else None
+        value = loads(raw) if is_readable(raw) else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parse_original(raw: bytes) -> Entry | None:
+    """Return the same of an original, however large or deep: an earlier version rewrote what is not read now.
+
+    Nothing walks through it but along a path.
+    """
+    try:
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None

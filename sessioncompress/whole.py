@@ -13,7 +13,7 @@ from sessioncompress.formats.base import Format
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-from sessioncompress.survey import parse
+from sessioncompress.survey import read_line
 
 
 class Whole(NamedTuple):
@@ -82,8 +82,5 @@ def _lines(session: OpenSession) -> Iterator[tuple[int, bytes]]:
 
 def _ids(form: Format, raw: bytes) -> list[str]:
     """Return the ids of the calls that a line makes or answers, as they stand there."""
-    entry = parse(raw)
-    if entry is None:
-        return []
-    line = form.reader().line(raw, entry)
+    line = read_line(raw, form.reader())
     return [*(call.id for call in line.calls), line.answers]

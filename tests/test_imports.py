@@ -75,6 +75,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "schedule",
                 "signs",
                 "tokens",
+                "nesting",
             }
         ),
     ),

@@ -14,8 +14,9 @@ from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
+from sessioncompress.formats import values
 from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
-from sessioncompress.splice import literal, within
+from sessioncompress.splice import literal
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
@@ -62,7 +63,7 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     call = change.block.call if change.block else ""
     if isinstance(arguments, str):
         # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
-        arguments = within(arguments) or arguments
+        arguments = values.given(arguments)
     for path, text, other in _leaves(arguments, change.path):
         was = len(literal(text))
         if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):

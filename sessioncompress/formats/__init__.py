@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
 from sessioncompress.formats.chat import Chat
@@ -20,6 +18,7 @@ from sessioncompress.formats.openclaw import OpenClaw
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.pi import Pi
 from sessioncompress.jsonl import is_readable
+from sessioncompress.nesting import loads
 
 FORMATS: tuple[Format, ...] = (
     OhMyPi(),
@@ -80,7 +79,7 @@ def format_named(name: str) -> Format:
 
 def _entry(raw: bytes) -> Entry | None:
     try:
-        value = orjson.loads(raw.removeprefix(_BOM)) if is_readable(raw) else None
-    except orjson.JSONDecodeError:
+        value = loads(raw.removeprefix(_BOM)) if is_readable(raw) else None
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None

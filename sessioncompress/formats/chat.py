@@ -12,7 +12,7 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Path, Shape
-from sessioncompress.splice import REMOVED, within
+from sessioncompress.splice import REMOVED
 from sessioncompress.usage import Answer, Usage
 from sessioncompress.usage import within as usage_within
 
@@ -145,7 +145,7 @@ def _calls_fit(entry: Entry) -> bool:
 def _may_change(function: Mapping[str, Any], path: Path) -> bool:
     """Say whether a text of a call's arguments may change: they stay a string of JSON where they are one."""
     if not path:
-        return within(function["arguments"]) is None
+        return values.given(function["arguments"]) is function["arguments"]
     return path[-1] not in _FILE_KEYS
 
 

@@ -13,7 +13,6 @@ from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
-from sessioncompress.splice import within
 
 FUNCTION = "function"
 TEXT = "text"
@@ -61,7 +60,7 @@ class ChatReader:
             function = values.fields(values.fields(part).get(FUNCTION))
             written = values.text(function.get("arguments"))
             # What is no JSON is one long text.
-            given = within(written) or written
+            given = values.given(written)
             call = _call(values.text(values.fields(part).get("id")), values.text(function.get("name")), given)
             calls.append(call)
             self._made[call.name] = call

@@ -13,7 +13,6 @@ from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
 from sessioncompress.lines import Lines
 from sessioncompress.model import Block, Path, Shape
-from sessioncompress.splice import within
 from sessioncompress.turns import GrowingPath
 from sessioncompress.usage import Answer
 
@@ -138,7 +137,7 @@ def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -
     """Say whether the text at a path may become another; a string that holds JSON only changes inside."""
     if path == arguments:
         now = arguments_of(item, arguments)
-        return isinstance(now, str) and within(now) is None
+        return isinstance(now, str) and values.given(now) is now
     return path[: len(arguments)] == arguments and path[-1] not in _FILE_KEYS
 
 

@@ -16,7 +16,6 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.formats.codex_outputs import TEXT_PARTS, images_in, output_texts, result_text
 from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
 from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
-from sessioncompress.splice import within
 
 PAYLOAD = "payload"
 CALLS: Mapping[str, Path] = {
@@ -92,8 +91,8 @@ class RolloutReader:
         made = _made(call, tool, written)
         self._made[call] = made
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
-        arguments = (within(written) or written) if isinstance(written, str) else written
-        size = len(values.literal(written)) if values.literal(arguments) else 0
+        arguments = values.given(written) if isinstance(written, str) else written
+        size = len(values.literal(written))
         blocks = []
         if size >= values.SMALLEST_BLOCK:
             blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(arguments)), tool, call))

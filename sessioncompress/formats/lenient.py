@@ -11,6 +11,7 @@ import re
 from typing import Any, NoReturn
 
 from sessioncompress.jsonl import is_readable
+from sessioncompress.nesting import shallow
 
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())
@@ -64,22 +65,20 @@ class Skeleton:
 
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:
-    """Return what an agent reads of a line, its large numbers left out; None where it reads no object either."""
+    """Return the object that an agent reads, without what is too large or nested too deep; None where it is none."""
     if not is_readable(raw):
         return _outline(raw) if raw.lstrip().startswith(b"{") else None
     try:
         value = json.loads(
-            raw.decode(errors="replace"), parse_int=_number, parse_float=_no_number, parse_constant=_refuse
+            shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=_no_number, parse_constant=_refuse
         )
-    except RecursionError:
-        return _outline(raw)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
 
 def _outline(raw: bytes) -> dict[str, Any]:
-    """Pick the few strings that hang lines together out of one that is too deep or too large to be parsed."""
+    """Pick the few strings that hang lines together out of one that is too large to be parsed."""
     found = {
         key: match.group(1).decode(errors="replace")
         for key, pattern in _STRINGS.items()

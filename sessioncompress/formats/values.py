@@ -11,7 +11,9 @@ import orjson
 
 from sessioncompress import marker
 from sessioncompress.model import Block, Call, Kind, Path
+from sessioncompress.nesting import is_deep
 from sessioncompress.references import digest_of, image_data
+from sessioncompress.splice import within
 
 SMALLEST_BLOCK = 256
 """Bytes. Smaller values are never replaced, so they are not looked at."""
@@ -26,6 +28,17 @@ vendor; the third is what pi itself reckons with."""
 FILE_KEYS = ("path", "file_path", "filePath")
 _MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+
+
+def given(written: str) -> Any:
+    """Return the arguments that a text holds as JSON; what holds none is itself a text like any other.
+
+    Of what is nested too deep nothing is known but that it is an object.
+    """
+    if written.lstrip()[:1] in {"{", "["} and is_deep(written.encode(errors="replace")):
+        return {}
+    value = within(written)
+    return written if value is None else value
 
 
 def literal(value: Any) -> bytes:

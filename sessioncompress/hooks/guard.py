@@ -7,13 +7,19 @@ That is the form of Claude Code, which other agents' hooks of ours speak too. No
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sessioncompress import marker
 
 _TAKEN_AWAY = frozenset({"old_string", "oldText"})
 """The keys of what an edit takes away: a marker that stands there is in the file already."""
+
+
+_TOO_DEEP = (
+    "Not written: the arguments are nested too deep to be looked at, and hold what looks like a marker for text "
+    "that was left out of this session."
+)
 
 
 def new_markers(given: Any) -> list[str]:
@@ -44,6 +50,10 @@ def answer(raw: bytes) -> bytes:
     # Imported only now: this runs before each write, and nearly all of them end above.
     import json
 
+    from sessioncompress.nesting import is_deep
+
+    if is_deep(raw):
+        return _denied(_TOO_DEEP)
     call = json.loads(raw)
     found = new_markers(call.get("tool_input"))
     if not found:
@@ -60,7 +70,7 @@ def answer(raw: bytes) -> bytes:
         log.note("guard", f"let through {tool}: nothing beside the session knows {found[0]}")
         return b""
     log.note("guard", f"refused {tool}: {ours[0]}")
-    return json.dumps({"hookSpecificOutput": _denial(reason(ours))}).encode()
+    return _denied(reason(ours))
 
 
 def reason(found: list[str]) -> str:
@@ -75,5 +85,8 @@ def reason(found: list[str]) -> str:
     return f"{said} No original of it was kept: read what it was from where it came from, and write again."
 
 
-def _denial(why: str) -> Mapping[str, str]:
-    return {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
+def _denied(why: str) -> bytes:
+    import json
+
+    said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
+    return json.dumps({"hookSpecificOutput": said}).encode()

@@ -21,6 +21,7 @@ import orjson
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
+from sessioncompress.nesting import loads
 from sessioncompress.store.originals import Place
 
 Bytes = bytes
@@ -203,11 +204,7 @@ def raw_records(file: BinaryIO) -> Iterator[Bytes]:
 
 def decode(raw: bytes) -> Record:
     """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
-    record = orjson.loads(raw)
-    try:
-        return _record(record, ended=raw.endswith(b"\n"))
-    except RecursionError:
-        raise ValueError("a value in it is nested too deep") from None
+    return _record(loads(raw), ended=raw.endswith(b"\n"))
 
 
 def reads_back(raw: bytes) -> bool:

@@ -106,12 +106,16 @@ def test_of_a_result_it_may_be_noted_when_it_was_pruned(message: Any, value: Any
     assert OhMyPi().may_change({"type": "message", "message": message}, ("message", "prunedAt"), value) == may
 
 
-@pytest.mark.parametrize("deep", [b"7", b"[" * 600 + b"]" * 600, b"[" * 1015 + b"]" * 1015], ids=len)
-def test_a_start_may_hold_anything(deep: bytes) -> None:
+@pytest.mark.parametrize(
+    ("deep", "blocks"),
+    [(b"7", 1), (b"[" * 90 + b"]" * 90, 1), (b"[" * 600 + b"]" * 600, 0), (b"[" * 1015 + b"]" * 1015, 0)],
+    ids=["flat", "nested", "deep", "deeper"],
+)
+def test_a_start_may_hold_anything(deep: bytes, blocks: int) -> None:
     """Names that are none, and values that are nested deep."""
     entry = {**START, "data": {**START["data"], "toolName": "@@", "toolCallId": "@@"}}
     raw = json.dumps(entry).encode().replace(b'"@@"', deep) + b"\n"
-    assert [(block.tool, block.call) for block in read_line(raw, OhMyPi().reader()).blocks] == [("", "")]
+    assert [(block.tool, block.call) for block in read_line(raw, OhMyPi().reader()).blocks] == [("", "")] * blocks
     raw = raw.replace(json.dumps(LONG).encode(), deep)
     assert read_line(raw, OhMyPi().reader()).blocks == ()
 

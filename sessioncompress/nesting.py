@@ -1,0 +1,57 @@
+"""How deep JSON that others wrote may be nested: the one bound for all that walks through what was parsed."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from itertools import accumulate
+from typing import Any, Final
+
+import orjson
+
+DEEPEST: Final = 200
+"""Objects and lists inside each other. No agent nests a fifth of it; Python walks through four times as many."""
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+"""Linear also where a string does not end."""
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_TOKENS = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_OPEN, _CLOSE = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
+_BRACKETS = b"[]{}"
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
+
+
+def loads(written: bytes | str) -> Any:
+    """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
+    value = orjson.loads(written)
+    if is_deep(written if isinstance(written, bytes) else written.encode()):
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
+    return value
+
+
+def is_deep(raw: bytes) -> bool:
+    """Say whether bytes are nested more than DEEPEST deep, be they JSON or not."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
+    return max(accumulate(steps), default=0) > DEEPEST
+
+
+def shallow(raw: bytes) -> bytes:
+    """Return JSON with null in the place of everything that is nested more than DEEPEST deep."""
+    if not is_deep(raw):
+        return raw
+    kept = []
+    depth = position = 0
+    for token in _TOKENS.finditer(raw):
+        mark = token.group()
+        if mark in _OPEN:
+            depth += 1
+            if depth == DEEPEST + 1:
+                kept.append(raw[position : token.start()] + b"null")
+        elif mark in _CLOSE:
+            depth -= 1
+            if depth == DEEPEST:
+                position = token.end()
+    return b"".join(kept) + (raw[position:] if depth <= DEEPEST else b"")

@@ -1,0 +1,280 @@
+"""Values nested deeper than a parser or Python goes: the line is copied, and nothing else of the session suffers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress import nesting
+from sessioncompress.cli import main
+from sessioncompress.hooks import guard
+from sessioncompress.store.beside import beside
+from tests.build import PiSession
+from tests.chats import ChatSession, GenCodeSession
+from tests.claude import ClaudeSession
+from tests.documents import GeminiDocument, OpenCodeExport
+from tests.hooks.calls import INVENTED
+from tests.rollout import Rollout
+from tests.runs import HOMES, journal_of, split, turn
+
+SHALLOW = range(1, 301)
+DEEP = range(900, 1101)
+DEPTHS = [*SHALLOW, *DEEP, 3000, 60_000]
+IN_DOCUMENTS = [*SHALLOW, 500, 800]
+"""A document that is nested a thousand deep is refused as a whole."""
+SOME = [1, 100, 180, 190, 200, 210, 250, 300, 500, 800]
+LONG = "a line of output, as a tool prints it\n" * 200
+RUNS = [(), ("--preset", "archive"), ("--preset", "low-cost"), ("--prune",)]
+_MARK = re.compile(rb'(\\?")@([0-9]+)@\\?"')
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in HOMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def invoke(*args: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, list(map(str, args)))
+
+
+def run(*args: object) -> Result:
+    """Run the command, which must succeed."""
+    result = invoke(*args)
+    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
+    return result
+
+
+def nested(data: bytes) -> bytes:
+    """Put a text that is nested so many lists deep in the place of each `@number@`, also where JSON is in a string."""
+
+    def deep(mark: re.Match[bytes]) -> bytes:
+        depth = int(mark[2])
+        return b"[" * depth + mark[1] + b"x" * 400 + mark[1] + b"]" * depth
+
+    return _MARK.sub(deep, data)
+
+
+def claude(depths: Iterable[int]) -> bytes:
+    """Return a session whose calls, and whose results for the screen, are nested as deep."""
+    made = ClaudeSession()
+    made.user("Go.")
+    for depth in depths:
+        made.step("X", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"})
+    for number in range(20):
+        made.step("Bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
+    return made.turn(6).bytes()
+
+
+def pi(depths: Iterable[int]) -> bytes:
+    """Return a session whose calls, and whose details, are nested as deep."""
+    made = PiSession()
+    made.user("Go.")
+    for depth in depths:
+        made.step("x", {"q": f"@{depth}@"}, INVENTED, details={"q": f"@{depth}@"})
+    for number in range(20):
+        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
+    return turn(made, 6).bytes()
+
+
+def codex(depths: Iterable[int]) -> bytes:
+    """Return a rollout whose arguments are nested as deep, in the JSON that a string holds."""
+    made = Rollout()
+    made.user("Go.")
+    for depth in depths:
+        made.mcp("server", "tool", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"})
+    for number in range(20):
+        made.run(f"cat {number}", f"{number}\n{LONG}")
+    made.end("Done.")
+    for number in range(6):
+        made.user(f"And {number}?").end("Yes.")
+    return made.bytes()
+
+
+def chat(depths: Iterable[int]) -> bytes:
+    """Return a chat whose arguments are nested as deep, in the JSON that a string holds."""
+    made = ChatSession()
+    made.message("user", "Go.")
+    for depth in depths:
+        made.step("x", {"q": f"@{depth}@"}, INVENTED)
+    for number in range(20):
+        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
+    for number in range(6):
+        made.message("user", f"And {number}?").message("assistant", "Yes.")
+    return made.bytes()
+
+
+def gemini(depths: Iterable[int]) -> bytes:
+    """Return a document whose calls are nested as deep."""
+    made = GeminiDocument()
+    made.user("Go.")
+    for depth in depths:
+        made.answer("I look.", made.used("x", {"q": f"@{depth}@"}, INVENTED, f"@{depth}@"))
+    for number in range(20):
+        made.answer("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
+    for number in range(6):
+        made.user(f"And {number}?")
+        made.answer("Yes.")
+    return made.bytes()
+
+
+def opencode(depths: Iterable[int]) -> bytes:
+    """Return an export whose calls, and what they keep for the screen, are nested as deep."""
+    made = OpenCodeExport()
+    made.user("Go.").assistant()
+    for depth in depths:
+        made.tool("x", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"}).finish("tool-calls").assistant()
+    for number in range(20):
+        made.tool("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}").finish("tool-calls").assistant()
+    for number in range(6):
+        made.finish("stop").user(f"And {number}?").assistant()
+    return made.finish("stop").bytes()
+
+
+def gencode(depths: Iterable[int]) -> bytes:
+    """Return a session of gencode whose calls are nested as deep."""
+    made = GenCodeSession()
+    made.message("user", "Go.")
+    for depth in depths:
+        made.step("x", {"q": f"@{depth}@"}, INVENTED)
+    for number in range(20):
+        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
+    for number in range(6):
+        made.message("user", f"And {number}?").message("assistant", "Yes.")
+    return made.bytes()
+
+
+Build = Callable[[Iterable[int]], bytes]
+LINES: list[Build] = [claude, pi, codex, chat]
+DOCUMENTS: list[Build] = [gemini, opencode, gencode]
+
+
+def goes_through(path: Path, options: Iterable[str]) -> None:
+    """Put a session through every command, and back."""
+    was = path.read_bytes()
+    done = json.loads(run("compress", "--force", *options, "--json", path).stdout)["files"][0]
+    assert done["status"] == "compressed", done
+    small = path.read_bytes()
+    again = json.loads(run("compress", "--force", *options, "--json", path).stdout)["files"][0]
+    assert again["status"] == "unchanged", again
+    for command in ("verify", "stats"):
+        run(command, path)
+    assert invoke("budget", path).exit_code in {0, 1}
+    refs = {record["ref"] for record in journal_of(path) if record["type"] == "block"}
+    for ref in sorted(refs)[:5]:
+        run("show", ref, path)
+    for way in ((), ("--from-markers",)):
+        run("restore", *way, path)
+        assert path.read_bytes() == was
+        path.write_bytes(small)
+
+
+@pytest.mark.parametrize("options", RUNS, ids=lambda options: " ".join(options) or "default")
+@pytest.mark.parametrize(
+    ("build", "depths"),
+    [*((build, [*SOME, *range(985, 1030), 3000]) for build in LINES), *((build, SOME) for build in DOCUMENTS)],
+    ids=[build.__name__ for build in [*LINES, *DOCUMENTS]],
+)
+def test_depths_with_any_options(tmp_path: Path, build: Build, depths: list[int], options: tuple[str, ...]) -> None:
+    """Of 990 and more the file failed for good, in every command."""
+    path = tmp_path / "session.json"
+    path.write_bytes(nested(build(depths)))
+    goes_through(path, options)
+
+
+@pytest.mark.parametrize(
+    ("build", "depths"),
+    [(claude, DEPTHS), (pi, DEPTHS), (codex, DEPTHS[::2]), (codex, DEPTHS[1::2]), (gemini, IN_DOCUMENTS)],
+    ids=["claude", "pi", "codex, even", "codex, odd", "gemini"],
+)
+def test_every_depth(tmp_path: Path, build: Build, depths: list[int]) -> None:
+    """In one session."""
+    path = tmp_path / "session.json"
+    path.write_bytes(nested(build(depths)))
+    goes_through(path, ())
+
+
+@pytest.mark.parametrize("depth", [*range(985, 1030), 1100, 3000])
+def test_each_depth_that_is_appended(tmp_path: Path, depth: int) -> None:
+    """By an agent that goes on with a compressed session: it comes back with all that was appended."""
+    path = tmp_path / "session.jsonl"
+    whole = nested(claude([depth]))
+    lines = split(whole)
+    path.write_bytes(b"".join(lines[4:]))
+    run("compress", "--force", path)
+    with path.open("ab") as file:
+        file.write(b"".join(lines[1:4]))
+    for command in (["verify"], ["stats"], ["compress", "--force"], ["verify"], ["restore"]):
+        run(*command, path)
+    assert path.read_bytes() == b"".join([*lines[4:], *lines[1:4]])
+
+
+@pytest.mark.parametrize("build", DOCUMENTS, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("depth", [1030, 1100, 60_000])
+def test_a_document_that_is_too_deep_is_refused(tmp_path: Path, build: Build, depth: int) -> None:
+    """By name, and left as it is."""
+    path = tmp_path / "session.json"
+    path.write_bytes(nested(build([depth])))
+    was = path.read_bytes()
+    for command in (["compress", "--force"], ["verify"], ["stats"]):
+        result = invoke(*command, path)
+        assert result.exit_code == 4, (command, result.output)
+    assert path.read_bytes() == was
+
+
+def test_a_deeper_line_is_counted(tmp_path: Path) -> None:
+    """One deeper than the bound is not understood, and has its place all the same."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(nested(pi([nesting.DEEPEST - 10, nesting.DEEPEST + 10])))
+    (done,) = json.loads(run("compress", "--force", "--json", path).stdout)["files"]
+    assert done["linesNotUnderstood"] == 2
+    assert b"[" * (nesting.DEEPEST + 10) in path.read_bytes()
+
+
+@pytest.mark.parametrize("build", [claude, pi, codex, gemini, opencode], ids=lambda build: build.__name__)
+def test_what_was_rewritten_at_a_depth_that_is_none_now_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
+) -> None:
+    """An earlier version read deeper lines."""
+    path = tmp_path / "session.json"
+    path.write_bytes(nested(build([20, 60, 120])))
+    was = path.read_bytes()
+    run("compress", "--force", path)
+    refs = {record["ref"] for record in journal_of(path) if record["type"] == "block"}
+    small = path.read_bytes()
+    monkeypatch.setattr(nesting, "DEEPEST", 15)
+    for ref in refs:
+        run("show", ref, path)
+    for way in ((), ("--from-markers",)):
+        run("verify", path)
+        run("restore", *way, path)
+        assert path.read_bytes() == was
+        path.write_bytes(small)
+
+
+@pytest.mark.parametrize("depth", [300, 990, 1500])
+def test_a_deep_record_in_a_journal_is_damage(tmp_path: Path, depth: int) -> None:
+    """Of a store that came from elsewhere; it ends no command otherwise."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(claude([1]))
+    run("compress", "--force", path)
+    journal = beside(path).journal
+    lines = split(journal.read_bytes())
+    lines[0] = b'{"type":"block","ref":' + b"[" * depth + b"]" * depth + b"}\n"
+    journal.write_bytes(b"".join(lines))
+    for command in ("verify", "restore"):
+        assert invoke(command, path).exit_code == 5
+
+
+@pytest.mark.parametrize("depth", [300, 990, 1500, 60_000])
+def test_a_deep_call_does_not_pass_the_guard(depth: int) -> None:
+    """What cannot be looked at, and holds what looks like a marker, is not written."""
+    call = json.dumps({"tool_name": "Write", "tool_input": {"content": INVENTED, "q": f"@{depth}@"}}).encode()
+    assert b'"deny"' in guard.answer(nested(call))
