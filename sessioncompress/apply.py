@@ -25,8 +25,8 @@ from sessioncompress.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
 from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
-from sessioncompress.store.records import BlockRecord, LineRecord, reads_back
-from sessioncompress.survey import parse
+from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
+from sessioncompress.survey import parse_any
 from sessioncompress.verify import broken
 
 _MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
@@ -107,7 +107,7 @@ class Applier:
         return self.done
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
-        entry = parse(raw)
+        entry = parse_any(raw)
         if entry is None or xxh3_64_intdigest(raw) != self._view.lines.digests[number]:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
@@ -137,8 +137,8 @@ class Applier:
             return
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
-        if not all(map(reads_back, blocks)):
-            raise CannotSplice("a name in it is none that the journal can hold")
+        if any(len(block) > LONGEST_RECORD for block in blocks):
+            raise CannotSplice("a name in it is too long for the journal")
         for record in records:
             for key in record.identities():
                 self.done.ours.add(key)

@@ -28,7 +28,7 @@ from sessioncompress.store.late import foreign_links
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import check
-from sessioncompress.survey import parse_original
+from sessioncompress.survey import parse_any
 from sessioncompress.words import as_written
 
 
@@ -96,7 +96,7 @@ def _stands(
         return stands
     for number, raw, _ in pieces_of(session.reader, session.size):
         if record := rewritten.get(number):
-            entry = identity(parse_original(raw))
+            entry = identity(parse_any(raw))
             if stands.setdefault(journal.original(bytes.fromhex(record.sha256)), entry) != entry:
                 raise of_another(beside.journal)
     return stands
@@ -114,7 +114,7 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int
         for row in kept:
             record = journal.line(row)
             assert record.place is not None
-            entry = parse_original(originals.line(record.place, record.sha256))
+            entry = parse_any(originals.line(record.place, record.sha256))
             if stands.get(journal.original(bytes.fromhex(record.sha256)), identity(entry)) != identity(entry):
                 raise of_another(beside.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
@@ -133,4 +133,4 @@ def _read_originals(relative: Relative, strangers: Iterable[Stranger]) -> None:
     with closing(OriginalsReader(relative.beside.originals)) as originals:
         for line, block in kept:
             assert line.place is not None
-            recorded(parse_original(originals.line(line.place, line.sha256)), block, relative.beside.journal)
+            recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.beside.journal)

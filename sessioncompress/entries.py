@@ -12,7 +12,7 @@ from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.marker import PREFIX
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-from sessioncompress.survey import parse_original
+from sessioncompress.survey import parse_any
 
 _LONG_ENOUGH = 64
 """Bytes of a head that hold, besides the type, an id or a time."""
@@ -25,7 +25,7 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
     """
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
-    if not _begin_alike(raw, original) and identity(parse_original(raw)) != identity(parse_original(original)):
+    if not _begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(journal)
     # A message that stood in a line of its own, and now among others.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")

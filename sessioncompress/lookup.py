@@ -22,7 +22,7 @@ from sessioncompress.store.lock import open_session
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader
-from sessioncompress.survey import parse_original
+from sessioncompress.survey import parse_any
 
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")
@@ -151,7 +151,7 @@ def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Ite
         for line, block in kept:
             assert line.place is not None
             try:
-                entry = parse_original(originals.line(line.place, line.sha256))
+                entry = parse_any(originals.line(line.place, line.sha256))
             except Unreadable as error:
                 lost.append((block.xxh3, error))
                 continue

@@ -32,7 +32,7 @@ def loads(written: bytes | str) -> Any:
 
 def is_deep(raw: bytes) -> bool:
     """Say whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    if len(raw) <= DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
     return max(accumulate(steps), default=0) > DEEPEST

@@ -16,7 +16,7 @@ from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
-from sessioncompress.survey import parse, parse_original, read_line
+from sessioncompress.survey import parse, parse_any, read_line
 from sessioncompress.whole import Whole
 from sessioncompress.words import counted, listed
 
@@ -149,7 +149,7 @@ class PutBack:
             except Unreadable:
                 unknown.add(block.xxh3)
                 continue
-            original = parse_original(raw)
+            original = parse_any(raw)
             if original is not None and self._is_of(of, raw):
                 value = block.kind, recorded(original, block, self._where)
                 known.add(block.xxh3)

@@ -38,7 +38,7 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
 from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.store.seal import sealed
-from sessioncompress.survey import parse, parse_original
+from sessioncompress.survey import parse, parse_any
 from sessioncompress.version import VERSION
 
 _CERTAIN = 1024 * KB
@@ -178,7 +178,7 @@ class Run:
             return None
         if self._originals is None:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
-        return parse_original(self._originals.line(record.place, record.sha256))
+        return parse_any(self._originals.line(record.place, record.sha256))
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
         said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()

@@ -96,10 +96,10 @@ def parse(raw: bytes) -> Entry | None:
     return value if isinstance(value, dict) else None
 
 
-def parse_original(raw: bytes) -> Entry | None:
-    """Return the same of an original, however large or deep: an earlier version rewrote what is not read now.
+def parse_any(raw: bytes) -> Entry | None:
+    """Return the same however large or deep it is: of a line that parse() took before, or that is only followed along paths.
 
-    Nothing walks through it but along a path.
+    An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
     """
     try:
         value = orjson.loads(raw)

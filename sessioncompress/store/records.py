@@ -35,7 +35,7 @@ _LONGEST_SHARED = 256
 
 _MOST_RECORD_BYTES = 1024 * 1024
 """Many times what we write: small values in JSON take thirty times as much memory."""
-_LONGEST_RECORD = 64 * 1024
+LONGEST_RECORD = 64 * 1024
 """Bytes of a record that is written; only a policy's lists, or a name of a tool, a call or a key, make one so long."""
 _TOO_MANY = 1 << 62
 """No file has so many bytes; the system takes no position behind it."""
@@ -210,7 +210,7 @@ def decode(raw: bytes) -> Record:
 def reads_back(raw: bytes) -> bool:
     """Say whether a record, as it is to be written, is read as what it was made of."""
     try:
-        return len(raw) <= _LONGEST_RECORD and decode(raw).encode() == raw
+        return len(raw) <= LONGEST_RECORD and decode(raw).encode() == raw
     except (ValueError, KeyError, TypeError):
         return False
 

@@ -34,6 +34,7 @@ _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
 _RECORDS = ("tests/store/test_records.py",)
 _METADATA = ("tests/store/test_metadata.py",)
 _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
+_DEEP = ("tests/attacks/test_deep_values.py",)
 _MARKER = ("tests/test_marker.py",)
 _QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
 
@@ -462,9 +463,24 @@ MUTANTS = (
     Mutant(
         "a block is written that cannot be read",
         "apply.py",
-        "if not all(map(reads_back, blocks)):",
+        "if any(len(block) > LONGEST_RECORD for block in blocks):",
         "if False:",
         _NAMES,
     ),
     Mutant("a time before 1970 is lost", "store/metadata.py", "newest or old.st_mtime_ns", "newest", _METADATA),
+    Mutant(
+        "values may be nested as deep as they like",
+        "nesting.py",
+        "DEEPEST: Final = 200",
+        "DEEPEST: Final = 2000",
+        _DEEP,
+    ),
+    Mutant(
+        "arguments in a text may be nested so",
+        "formats/values.py",
+        "is_deep(written.encode(",
+        "not (written.encode(",
+        _DEEP,
+    ),
+    Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
 )
