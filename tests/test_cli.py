@@ -309,7 +309,7 @@ def test_the_json_document(session: Path) -> None:
     result = run("compress", "session.jsonl", "small.jsonl", "none.jsonl", "--json")
     assert result.exit_code == 4
     done = json.loads(result.stdout)
-    assert set(done) == {"schema", "files", "totals"}
+    assert set(done) == {"schema", "dryRun", "files", "totals"}
     assert done["schema"] == "sessioncompress.compress/1"
     assert [set(each) for each in done["files"]] == [FILE_FIELDS] * 3
     assert [each["status"] for each in done["files"]] == ["compressed", "skipped", "refused"]
