@@ -97,7 +97,7 @@ def parse(raw: bytes) -> Entry | None:
 
 
 def parse_any(raw: bytes) -> Entry | None:
-    """Return the same however large or deep it is: of a line that parse() took before, or that is only followed along paths.
+    """Return the same however large or deep it is: of a line that parse() took, or that is only followed along paths.
 
     An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
     """
