@@ -54,3 +54,14 @@ def test_an_index_of_numbers_knows_its_doubles() -> None:
     assert list(index.rows(7)) == [0, 3, 5]
     assert list(index.doubles) == [(0, 3), (3, 5)]
     assert list(Index([]).doubles) == []
+
+
+def test_the_newest_rows_come_first() -> None:
+    """Of a number, and of a digest."""
+    index = Index([7, 3, 7, 7])
+    assert list(index.newest(7)) == [3, 2, 0]
+    assert list(index.newest(5)) == []
+    digests = Digests(16)
+    for each in (b"a" * 16, b"b" * 16, b"a" * 16):
+        digests.append(each)
+    assert list(DigestIndex(digests).newest(b"a" * 16)) == [2, 0]

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from sessioncompress.jsonl import LINE_CAP, Piece, pieces
+from sessioncompress.jsonl import LINE_CAP, Piece, holds_at_most, is_readable, pieces
 
 CASES: list[tuple[str, bytes, list[Piece]]] = [
     ("an empty file has no line", b"", []),
@@ -56,3 +56,35 @@ def test_the_cap_is_what_the_store_holds() -> None:
     from sessioncompress.store.originals import LONGEST_LINE
 
     assert LINE_CAP <= LONGEST_LINE
+
+
+@pytest.mark.parametrize(
+    ("raw", "most", "held"),
+    [
+        (b"", 0, True),
+        (b'{"a": "b, c, [d], {e}"}', 1, True),
+        (b'{"a": "\\", [", "b": "\\\\"}', 2, True),
+        (b'"[1, 2"', 1, False),
+        (b'"\\n {1, 2"', 1, False),
+        (b'"\\u005b1, 2"', 0, False),
+        (b'"\\t1, 2, 3"', 0, True),
+        (b"[[],[],[]]", 5, False),
+        (b"[[],[],[]]", 6, True),
+        (b'["a","b","c"]', 3, True),
+        (b'["a","b","c"]', 2, False),
+        (b'{"a":1,"b":2}', 1, False),
+        (b'["[not closed, ,', 2, False),
+    ],
+)
+def test_how_many_values_json_may_hold(raw: bytes, most: int, held: bool) -> None:
+    """Texts count as one, unless they may be JSON themselves."""
+    assert holds_at_most(raw, most) is held
+
+
+def test_which_lines_are_parsed() -> None:
+    """One of a few long texts however long, one of many values only where it is short."""
+    text = b'{"text": "' + b"a, b, " * (4 << 20) + b'"}'
+    assert is_readable(text)
+    assert is_readable(b"[" + b"0," * 100_000 + b"0]")
+    assert not is_readable(b"[" + b"0," * 200_000 + b"0]")
+    assert not is_readable(text + b"," * 2_000)

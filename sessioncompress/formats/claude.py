@@ -60,7 +60,7 @@ class ClaudeCode(requests.InEntries):
     listings = claude_notes.LISTINGS
     # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
     links: re.Pattern[str] | None = re.compile(
-        r"saved to:?+ ?+(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
+        r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
     )
     preamble: re.Pattern[str] | None = None
     frame: re.Pattern[str] | None = None
