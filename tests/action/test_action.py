@@ -253,7 +253,7 @@ def test_preset_and_policy_file_are_heeded(repository: Repository, job: Job) -> 
     policy.write_text('{"session": {"stripThinking": false, "sizeThresholdKB": 200}}')
     done = job.use({"paths": SESSIONS, "config": "our policy.json", "preset": "low-cost"})
     assert done.exit_code == 0, done.log
-    assert f"{FIRST}: skipped: 164 KB, under the threshold of 200 KB" in done.log
+    assert f"{FIRST}: skipped: 165 KB, under the threshold of 200 KB" in done.log
     assert "thinking" not in done.log
     plain = document(done)["totals"]
     assert isinstance(plain, dict)

@@ -73,7 +73,6 @@ RUN = st.builds(
     store_size=COUNT,
     boundary=COUNT,
     stats=st.dictionaries(st.sampled_from(["turns", "linesChanged", "unknownMarkersInCalls"]), COUNT),
-    head=st.just("") | digits(40, 64),
     restored=st.booleans(),
     records=st.none() | st.tuples(COUNT, COUNT),
     originals_sha256=st.just("") | SHA,
