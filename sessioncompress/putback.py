@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress.errors import Unreadable
-from sessioncompress.formats.base import Format
+from sessioncompress.formats.base import Entry, Format
 from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import Kind, Line
 from sessioncompress.model import Path as ValuePath
@@ -46,6 +47,8 @@ class PutBack:
         self._rewritten, self._missing = rewritten or ({}, ())
         self._in_part = 0
         self._forms: dict[str, LineRecord | None] = {}
+        # Many markers may stand for values of one line.
+        self._original = lru_cache(maxsize=2)(self._read)
         self.changed = 0
         self.unclear = 0
 
@@ -145,12 +148,13 @@ class PutBack:
             if line.place is None:
                 continue
             try:
-                raw = self._originals.line(line.place, line.sha256)
+                original, original_id = self._original(line)
             except Unreadable:
                 unknown.add(block.xxh3)
                 continue
-            original = parse_any(raw)
-            if original is not None and self._is_of(of, raw):
+            # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
+            # before a migration there may have been none.
+            if original is not None and (not of.id or original_id in ("", of.id, of.facts.copy_of or of.id)):
                 value = block.kind, recorded(original, block, self._where)
                 known.add(block.xxh3)
                 values += [value] if value not in values else []
@@ -159,9 +163,8 @@ class PutBack:
         self._unreadable.add(number)
         return []
 
-    def _is_of(self, of: Line, raw: bytes) -> bool:
-        """Say whether the original is that of an entry: a later call of the same id may have printed its marker.
-
-        Forks and migrations keep the ids of entries; before a migration there may have been none.
-        """
-        return not of.id or read_line(raw, self._form.reader()).id in ("", of.id, of.facts.copy_of or of.id)
+    def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
+        """Return the original of a line, parsed, and the id of its entry. Raises Unreadable."""
+        assert line.place is not None
+        raw = self._originals.line(line.place, line.sha256)
+        return parse_any(raw), read_line(raw, self._form.reader()).id

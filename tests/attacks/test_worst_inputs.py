@@ -342,3 +342,26 @@ def _slow(half: list[float], whole: list[float]) -> dict[str, tuple[float, float
     """Return the commands that take too long, with their seconds."""
     took = {" ".join(command): both for command, both in zip(_LIFE, zip(half, whole, strict=True), strict=True)}
     return {name: both for name, both in took.items() if both[1] > max(_SOON, _MOST * both[0])}
+
+
+def test_many_markers_in_a_line_that_its_agent_wrote_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no line that the journal knows: what each marker stands for is looked up by itself."""
+    monkeypatch.chdir(tmp_path)
+
+    def put_back(size: int) -> float:
+        data = many_results_in_one_line(size)
+        session = Path(f"{size}.jsonl")
+        session.write_bytes(data)
+        CliRunner().invoke(main, [*_LIFE[0], session.name])
+        session.write_bytes(session.read_bytes().replace(b'"userType":"external"', b'"userType": "external"'))
+        begun = time.process_time()
+        CliRunner().invoke(main, ["restore", "--from-markers", session.name])
+        took = time.process_time() - begun
+        assert [json.loads(line) for line in session.read_bytes().splitlines()] == [
+            json.loads(line) for line in data.splitlines()
+        ]
+        return took
+
+    put_back(_MB // 50)
+    half, whole = put_back(_MB // 2), put_back(_MB)
+    assert whole < max(_SOON, _MOST * half)
