@@ -23,11 +23,13 @@ from sessioncompress.errors import FileFailed
 from sessioncompress.state import folder as state_folder
 from sessioncompress.store import durable, reading
 
-_FIELDS = r"(\d{1,20})-(\d{1,18})-(\d{1,18})-(\d{1,18})-(\d{1,20})-([0-9a-f]{8})-([0-9a-f]{16})"
+_NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
+_SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
+_LATE = re.compile(r"[0-9a-f-]+")
+_DRAFT = re.compile(r"[0-9a-f]{8}")
+_LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 NO_DRAFT = "0" * 8
 """Stands in the state of a file that was put aside by another one's return."""
-_DRAFT = r"temp-([0-9a-f]{8})"
-_LEFT_OVER = rf"(.+)\.(?:late-[0-9a-f-]+|{_DRAFT})"
 _KEY = "late-links.key"
 _KEY_BYTES = 32
 _SEAL_BYTES = 6
@@ -96,11 +98,11 @@ def longest_name(session: Path, inode: int, size: int) -> int:
 def late_links(work: Path, session: Path) -> dict[int, list[Late]]:
     """Find a session's late links: the states of each replaced file, by its inode number."""
     found: dict[int, list[Late]] = {}
-    for name in _matching(work, rf"{re.escape(session.name)}\.late-({_FIELDS})-([0-9a-f]+)"):
+    for path, name in _matching(work, f"{session.name}.late-", _SEALED):
         fields, *numbers, draft, prefix, seal = name.groups()
         inode, since, drained, base, successor = map(int, numbers)
         late = Late(inode, since, drained, base, successor, draft, prefix)
-        if hmac.compare_digest(seal, _seal(session.name, fields)) and _is_whose(work / name[0], session, inode):
+        if hmac.compare_digest(seal, _seal(session.name, fields)) and _is_whose(path, session, inode):
             found.setdefault(inode, []).append(late)
     return found
 
@@ -120,7 +122,7 @@ def own_links(work: Path, session: Path, inode: int) -> list[Path]:
 
 
 def _named_late(work: Path, session: Path) -> list[Path]:
-    return [work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.late-[0-9a-f-]+")]
+    return [path for path, _ in _matching(work, f"{session.name}.late-", _LATE)]
 
 
 def _is_whose(link: Path, session: Path, inode: int) -> bool:
@@ -149,13 +151,13 @@ def current(states: list[Late], inode: int, size: int) -> Late:
 
 def stale_drafts(work: Path, session: Path) -> list[Path]:
     """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
-    named = (work / name[0] for name in _matching(work, rf"{re.escape(session.name)}\.{_DRAFT}"))
-    return [path for path in named if stat.S_ISREG(path.lstat().st_mode)]
+    named = _matching(work, f"{session.name}.temp-", _DRAFT)
+    return [path for path, _ in named if stat.S_ISREG(path.lstat().st_mode)]
 
 
 def sessions_named(work: Path) -> set[str]:
     """Return the names of the sessions whose late links and temp files lie in a folder."""
-    return {name[1] for name in _matching(work, _LEFT_OVER)}
+    return {name[1] for _, name in _matching(work, "", _LEFT_OVER)}
 
 
 def draft_path(work: Path, session: Path) -> Path:
@@ -168,13 +170,14 @@ def draft_of(path: Path) -> str:
     return path.name[-8:]
 
 
-def _matching(folder: Path, pattern: str) -> list[re.Match[str]]:
-    """Match the names in a folder, in order; none if there is no such folder."""
+def _matching(folder: Path, begins: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
+    """Find what in a folder has a name that begins so, and goes on by a pattern; nothing if there is no such folder."""
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        names = sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [match for name in names if (match := re.fullmatch(pattern, name, re.DOTALL))]
+    found = ((name, rest.fullmatch(name, len(begins))) for name in names if name.startswith(begins))
+    return [(folder / name, match) for name, match in found if match]
 
 
 def _seal(session: str, fields: str) -> str:

@@ -84,6 +84,10 @@ _WORST: dict[str, tuple[str, ...]] = {
     "staging._ADDED": ("add ", "add\n", "\n"),
     "staging._PATCH": ("patch1-", "patch1", "1", "-1"),
     "store.journal._RUN": ('"type":', '"type": ', '"type":"run'),
+    "store.late._SEALED": ("1", "1-", "1-2-3-4-5-01234567-", "a"),
+    "store.late._LATE": ("0", "-", "g"),
+    "store.late._DRAFT": ("0", "01234567"),
+    "store.late._LEFT_OVER": (".late-", ".temp-0123456", "."),
     "store.last._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
@@ -95,6 +99,10 @@ _USED: dict[str, str] = {
     "formats.values._MEDIA_TYPE": "match",
     "hooks.settings._INDENT": "match",
     "jsonl._MAY_HOLD_JSON": "match",
+    "store.late._SEALED": "fullmatch",
+    "store.late._LATE": "fullmatch",
+    "store.late._DRAFT": "fullmatch",
+    "store.late._LEFT_OVER": "fullmatch",
     "splice._SCALAR": "match",
     "splice._SPACE": "match",
     "splice._STRING": "match",
@@ -107,10 +115,6 @@ _BUILT: dict[str, str] = {
     "commands.show._lines": "a word of the command line",
     "hooks.pi._extension": "a file of this package",
     "compressors.failures._lines": "the forms of this module, for _REPORTS",
-    "store.late._matching": "names in a folder, of at most 255 bytes",
-    "store.late._named_late": "the name of the session, escaped",
-    "store.late.late_links": "the name of the session, escaped",
-    "store.late.stale_drafts": "the name of the session, escaped",
 }
 """The functions that make or use a pattern of their own, and on what: on nothing that a session holds."""
 
