@@ -118,7 +118,8 @@ def warnings(stats: CompressionStats) -> list[str]:
         one = stats.markers_without_journal == 1
         found.append(
             f"{printable(stats.path)}: {stats.markers_without_journal:,} {'marker' if one else 'markers'}, but no "
-            f"journal lies here: what {'it stands' if one else 'they stand'} for cannot be restored from here"
+            "journal lies here: 'sessioncompress verify' tells whether what "
+            f"{'it stands' if one else 'they stand'} for is found"
         )
     if stats.imitated_in_calls:
         one = stats.imitated_in_calls == 1

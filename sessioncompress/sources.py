@@ -134,7 +134,10 @@ class Policies:
             return False
         what = f'the policy\'s "{name}" {key.harm}, which a file found near a session may not'
         where = user_file() or "your own configuration"
-        remedy = f"Remove it there. If you want it, give {key.option}, name a file with --config, or set it in {where}."
+        # Every command that looks for originals has an option for their folder.
+        to = "" if key.near is Near.INSIDE else " to 'compress'"
+        wanted = f"If you want it, give {key.option}{to}, name a file with --config, or set it in {where}."
+        remedy = f"Remove this key there. {wanted}"
         raise UsageError(what, where=file, state="No session is changed.", remedy=remedy)
 
     def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:

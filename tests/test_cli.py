@@ -377,7 +377,7 @@ def test_markers_without_a_journal_are_told(compressed: Path) -> None:
     shutil.rmtree(beside(compressed).folder)
     result = run("compress", "--force", "session.jsonl")
     assert re.fullmatch(
-        r"session\.jsonl: \d+ markers, but no journal lies here: what they stand for cannot be restored from here\n",
+        r"session\.jsonl: \d+ markers, but no journal lies here: 'sessioncompress verify' tells whether what they stand for is found\n",
         result.stderr,
     )
 

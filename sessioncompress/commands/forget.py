@@ -71,4 +71,7 @@ def _nothing(stats: ForgetStats) -> str:
     if not stats.markers:
         return "nothing lies beside it"
     stand = counted(stats.markers, "marker stands", "markers stand")
-    return f"no store lies here, but {stand} in it: the originals were deleted, or name their folder with --backup-dir"
+    return (
+        f"nothing is deleted: no store lies here, but {stand} in it. Name the folder of the originals with "
+        "--backup-dir; 'sessioncompress verify' tells whether they are in the store of another session here"
+    )

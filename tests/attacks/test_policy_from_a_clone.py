@@ -121,7 +121,7 @@ def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where
     assert (done.returncode, done.stdout) == (2, "")
     assert victim.tree() == before
     assert done.stderr.startswith(f"{file}: the policy's \"session.{key}\" ")
-    assert "which a file found near a session may not. No session is changed. Remove it there." in done.stderr
+    assert "which a file found near a session may not. No session is changed. Remove this key there" in done.stderr
     assert "name a file with --config, or set it in " + str(victim.home / ".config") in done.stderr
     assert done.stderr.count("\n") == 1
 
