@@ -6,11 +6,12 @@ processes with it, whatever they were writing.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -21,6 +22,8 @@ from sessioncompress.discover import Found
 from sessioncompress.outcome import Outcome
 
 T = TypeVar("T")
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,20 @@ def _first(order: Iterator[int], most: int) -> Iterator[int]:
             yield number
 
 
+@contextmanager
+def _away_from_the_working_folder() -> Iterator[None]:
+    """Let a Python that is started meanwhile import nothing from the working folder, which may be anyone's clone."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
 class _Crew(Generic[T]):
     """The processes at work."""
 
@@ -94,7 +111,8 @@ class _Crew(Generic[T]):
         # The terminal sends an interrupt to all of them: it is for us to decide what ends. A new process inherits that.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()
+            with _away_from_the_working_folder():
+                process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()

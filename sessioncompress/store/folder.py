@@ -61,6 +61,17 @@ def refuse_linked(file: Path) -> None:
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
 
 
+def refuse_other_names(file: Path, fd: int) -> None:
+    """Raise IsALink if an open file of a store has other hard links: what is written to it would change those too."""
+    if os.fstat(fd).st_nlink > 1:
+        raise IsALink(
+            "it has other hard links, which a run would change too",
+            where=file,
+            state=NOT_CHANGED,
+            remedy="Put a copy in its place: cp -p FILE COPY && mv COPY FILE.",
+        )
+
+
 def is_open_to_others(files: Beside) -> bool:
     """Tell whether the modes of a store let other users read originals, or the journal, as those of a clone do."""
     if files.folder.name == FOLDER and files.folder.is_dir() and durable.is_private(files.folder.stat()):

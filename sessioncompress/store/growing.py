@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import durable, reading
-from sessioncompress.store.folder import create_in_folder
+from sessioncompress.store.folder import create_in_folder, refuse_other_names
 
 
 class GrowingFile:
@@ -40,6 +40,7 @@ class GrowingFile:
             os.close(fd)
             raise too_short(self._path, found.st_size, self._committed)
         self._fd = fd
+        refuse_other_names(self._path, fd)
         # A clone or an archive may have brought it with a mode that lets others read it.
         durable.make_private(fd)
         durable.cut(self._fd, self._committed)

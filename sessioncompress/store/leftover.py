@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
@@ -16,9 +15,6 @@ from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
 from sessioncompress.store.salvage import readable_lines
-
-FORGOTTEN: Final = 1
-"""Bytes of a journal that forget() was about to delete: no run leaves it so short, and no space is needed for it."""
 
 
 def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> None:
@@ -38,7 +34,7 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             remedy=f"Put {files.journal.name} back from a backup. Without it 'zstd -dc {files.originals.name}' still "
             "prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
         )
-    behind = Lengths(originals or 0, journal or 0) != lengths and journal != FORGOTTEN
+    behind = Lengths(originals or 0, journal or 0) != lengths
     loaded = _loaded(files) if behind and originals != lengths.originals else None
     if loaded is not None:
         refuse_if_another_sides(files.journal, loaded)

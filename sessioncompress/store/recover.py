@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from itertools import chain
 from pathlib import Path
@@ -12,10 +13,10 @@ from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside, Lengths, note_of, size_of
 from sessioncompress.store.drain import carry, drain, state_of
-from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, tidy
+from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import Late, draft_of, foreign_links, holding_state, late_links, own_links, stale_drafts
-from sessioncompress.store.leftover import FORGOTTEN, refuse_if_needed
+from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
 from sessioncompress.store.tail import Replaced, is_rewritten, missing
@@ -78,7 +79,9 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
 
 def unfinished(session: Path, files: Beside) -> list[Path]:
     """Find the temp files that killed runs on a session left, and the note that an earlier version wrote of it."""
-    return [*stale_drafts(files.work, session), *filter(os.path.lexists, [note_of(files)])]
+    note = note_of(files)
+    is_file = os.path.lexists(note) and not stat.S_ISDIR(note.lstat().st_mode)
+    return [*stale_drafts(files.work, session), *([note] if is_file else [])]
 
 
 def removable(session: OpenSession, files: Beside) -> list[Path]:
@@ -106,14 +109,12 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
     """Remove everything beside a session; return the late links that must stay.
 
     What came late is carried over first. A link stays where lines may still come, or where its file was rewritten.
-    The journal is cut to a stub first and removed last, so that a crash in between is tidied up by the next run.
+    The journal goes last: after a crash in between it tells what is missing, and forget ends it.
     """
     with failing(session.path):
         _refuse_unless_removable(files)
         _carry_over_all(session, files)
-        if (size_of(files.journal) or 0) > FORGOTTEN:
-            _shorten(files.journal, FORGOTTEN)
-        for path in (files.originals, files.journal, note_of(files)):
+        for path in (files.originals, files.journal):
             durable.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
@@ -146,6 +147,7 @@ def _cut_back(files: Beside, lengths: Lengths) -> None:
 def _shorten(path: Path, length: int) -> None:
     fd = durable.open_existing(path)
     try:
+        refuse_other_names(path, fd)
         durable.cut(fd, length)
         durable.flush(fd)
     finally:

@@ -24,6 +24,7 @@ _RECOVER = ("tests/store/test_recover.py",)
 _LOCK = ("tests/store/test_lock.py",)
 _SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
 _PLANTED = ("tests/attacks/test_planted_files.py",)
+_NAMES_BESIDE = ("tests/attacks/test_planted_names.py",)
 _PUT = ("tests/store/test_put.py",)
 _SOURCES = ("tests/test_sources.py",)
 _BUDGET = ("tests/test_budget.py",)
@@ -124,8 +125,8 @@ MUTANTS = (
     Mutant(
         "a log is added to whatever lies there",
         "runlog.py",
-        "            _refuse_other(file)\n",
-        "",
+        "appending(file, partial(_refuse_other, file))",
+        "appending(file, lambda fd: None)",
         ("tests/test_budget.py",),
     ),
     # What is read back.
@@ -282,7 +283,7 @@ MUTANTS = (
     Mutant(
         "a late link of a killed run is not looked at",
         "store/recover.py",
-        "sum(_carry_over(session, work, inode) for inode in late_links(work, session.path))",
+        "sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))",
         "0",
         _RECOVER,
     ),
@@ -331,9 +332,23 @@ MUTANTS = (
     Mutant(
         "forget does not finish the run that was killed before",
         "store/recover.py",
-        "        _refuse_unless_removable(files)\n        _carry_over_all(session, files.work)\n",
+        "        _refuse_unless_removable(files)\n        _carry_over_all(session, files)\n",
         "        _refuse_unless_removable(files)\n",
         ("tests/attacks/test_forget_leaves_nothing.py",),
+    ),
+    Mutant(
+        "a store with other names is written to",
+        "store/growing.py",
+        "        refuse_other_names(self._path, fd)\n",
+        "",
+        _NAMES_BESIDE,
+    ),
+    Mutant(
+        "processes import from the working folder",
+        "pool.py",
+        '    os.environ[_SAFE_PATH] = "1"\n',
+        "",
+        _NAMES_BESIDE,
     ),
     Mutant(
         "a session that another program replaced is replaced",
@@ -452,7 +467,7 @@ MUTANTS = (
     Mutant(
         "a marker that cannot be read stops a restore",
         "marked.py",
-        "RecursionError):\n        return 0",
+        "RecursionError):\n        return []",
         "RecursionError):\n        raise",
         _QUOTED,
     ),

@@ -1,0 +1,98 @@
+"""What an archive or a clone can put beside a session, besides late links: nothing of it costs an original."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress import pool
+from sessioncompress.cli import main
+from sessioncompress.compress import compress_session
+from sessioncompress.errors import Damaged, IsALink
+from sessioncompress.policy import PRESETS
+from sessioncompress.restore import restore_session
+from tests.faults.tools import ENVIRONMENT, run
+from tests.runs import fixture
+
+POLICY = PRESETS["archive"]
+
+
+def compressed(folder: Path) -> Path:
+    """Return a session with its store."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "s.jsonl"
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    compress_session(path, POLICY, force=True)
+    return path
+
+
+@pytest.mark.parametrize("journal", [b"", b"\n", b"x", b"{}\n", b"\n\n"], ids=repr)
+def test_a_journal_of_a_byte_or_two(tmp_path: Path, journal: bytes) -> None:
+    """Whatever the size says, originals that the session needs do not go."""
+    path = compressed(tmp_path)
+    originals = path.parent / ".sessioncompress" / "s.jsonl.zst"
+    kept = originals.read_bytes()
+    (path.parent / ".sessioncompress" / "s.refs.jsonl").write_bytes(journal)
+    for command in (restore_session, partial(compress_session, force=True)):
+        with pytest.raises(Damaged):
+            command(path, POLICY)
+    assert originals.read_bytes() == kept
+
+
+@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
+def test_a_store_with_other_names(tmp_path: Path, name: str) -> None:
+    """An archive may link our file to any file of the user's: none of them is written to, or cut."""
+    path = compressed(tmp_path / "a")
+    notes = tmp_path / "notes.txt"
+    os.link(path.parent / ".sessioncompress" / name, notes)
+    before = notes.read_bytes()
+    more = fixture("pi-one-prompt.jsonl").partition(b"\n")[2]
+    path.write_bytes(path.read_bytes() + more)
+    with pytest.raises(IsALink, match="other hard links"):
+        compress_session(path, POLICY, force=True)
+    assert notes.read_bytes() == before
+    assert CliRunner().invoke(main, ["forget", "--yes", str(path)]).exit_code == 0
+    assert notes.read_bytes() == before
+    assert not (path.parent / ".sessioncompress").exists()
+
+
+def test_a_folder_named_like_a_note_of_earlier_versions(tmp_path: Path) -> None:
+    """No command fails for it."""
+    path = compressed(tmp_path)
+    (path.parent / ".sessioncompress" / "s.jsonl.missing").mkdir()
+    for command in (["restore"], ["compress", "--force"], ["verify"], ["forget", "--yes"]):
+        done = CliRunner().invoke(main, [*command, str(path)])
+        assert done.exit_code == 0, done.output
+
+
+def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new Python begins with the folder that it is started in: that may be a clone with a module of our names."""
+    mark = tmp_path / "PWNED"
+    for name in ("multiprocessing", "orjson", "sessioncompress"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit(1)\n")
+    script = f"""
+import os, threading
+import sys; sys.path.insert(0, {str(Path(pool.__file__).parent.parent)!r})
+from pathlib import Path
+from sessioncompress import pool
+from sessioncompress.discover import Found
+if __name__ == "__main__":
+    os.chdir({str(tmp_path)!r})
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    tasks = [pool.Task(Found(Path(str(number)), named=True), os.getpid) for number in range(2)]
+    done = [each for each in pool.results(tasks, iter(range(2)), 2, 1.0) if each is not None]
+    assert {{outcome.result for _, outcome in done}}.isdisjoint({{None, os.getpid()}}), done
+    os._exit(0)
+"""
+    monkeypatch.chdir("/")
+    (tmp_path / "elsewhere").mkdir()
+    file = tmp_path / "elsewhere" / "main.py"
+    file.write_text(script)
+    done = run([sys.executable, "-P", str(file)], {**ENVIRONMENT, "PYTHONPATH": ""})
+    assert done.returncode == 0, done.stderr
+    assert not mark.exists()
