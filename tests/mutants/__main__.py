@@ -19,7 +19,8 @@ _COPIED = ("sessioncompress", "action", "tests", "fixtures", "pyproject.toml", "
 _NOT_COPIED = shutil.ignore_patterns("node_modules", "__pycache__")
 _PASSED, _FAILED, _HANGS = 0, 1, -1
 _LONGEST = 300
-"""Seconds that a test run may take."""
+"""Seconds that the tests of one error may take."""
+_LONGEST_OF_ALL = 1800
 
 
 def main(names: Sequence[str]) -> int:
@@ -28,7 +29,8 @@ def main(names: Sequence[str]) -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cpu_count()) as threads:
         copies = [_copy(Path(folder) / str(number)) for number in range(len(wanted) + 1)]
-        untouched = threads.submit(_tests, copies[0], sorted({test for mutant in wanted for test in mutant.tests}), ())
+        every = sorted({test for mutant in wanted for test in mutant.tests})
+        untouched = threads.submit(_tests, copies[0], every, (), _LONGEST_OF_ALL)
         found = list(threads.map(_judge, wanted, copies[1:]))
         if untouched.result() != _PASSED:
             found.append("the tests fail without any error made on purpose")
@@ -60,12 +62,12 @@ def _judge(mutant: Mutant, folder: Path) -> str:
     return "" if code == _FAILED else f"{mutant.name}: pytest ended with {code}, not with {_FAILED}"
 
 
-def _tests(folder: Path, tests: Iterable[str], options: Sequence[str]) -> int:
+def _tests(folder: Path, tests: Iterable[str], options: Sequence[str], seconds: int = _LONGEST) -> int:
     """Run tests in a copy, with as many examples as on an ordinary machine; return pytest's exit code."""
     line = [sys.executable, "-m", "pytest", "-q", "--no-header", *options, *tests]
     environment = {**environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
     try:
-        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=False, timeout=_LONGEST)
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
         return _HANGS
     return done.returncode
