@@ -28,8 +28,8 @@ def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> 
     What git may see already is not hidden from it again: the session that is in git needs it.
     """
     for _ in range(_TRIES):
-        _prepare(path.parent, commit_originals=commit_originals)
         try:
+            _prepare(path.parent, commit_originals=commit_originals)
             return durable.create(path) if exclusive else durable.create_or_open(path)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.

@@ -10,6 +10,7 @@ import pytest
 
 from sessioncompress.errors import IsALink
 from sessioncompress.store import durable
+from sessioncompress.store.beside import FOLDER
 from sessioncompress.store.folder import create_in_folder, tidy
 from tests.store.tools import CALLS, disk
 
@@ -148,3 +149,21 @@ def test_only_durable_changes_the_disk() -> None:
             text = module.read_text()
             assert not [name for name in changing if f" os.{name}(" in text or f"=os.{name}(" in text], module
             assert not any(call in text for call in (".write_bytes(", ".write_text(", ".touch(", "shutil.")), module
+
+
+def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It found the folder empty just then, at work on another session: this one makes it again."""
+    make, made = durable.make_folder, []
+
+    def make_folder(folder: Path) -> None:
+        make(folder)
+        if folder.name == FOLDER:
+            made.append(folder)
+        if made == [folder]:
+            folder.rmdir()
+
+    monkeypatch.setattr(durable, "make_folder", make_folder)
+    path = tmp_path / FOLDER / "s.jsonl.zst"
+    os.close(create_in_folder(path, exclusive=False, commit_originals=False))
+    assert path.exists()
+    assert len(made) == 2
