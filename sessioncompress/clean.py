@@ -219,7 +219,7 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         cut = (size_of(holding.beside.originals) or 0) - lengths.originals
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
         going = removable(session, holding.beside)
-        size = _size_going(going) + cut
+        size = files.size_of_names(going) + cut
         if not dry_run:
             recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]
@@ -250,7 +250,7 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         needed = gone.needed_links(holding.session, holding.beside)
         others = not holding.size and set(gone.remains(holding.session, holding.beside))
         dead = gone.dead_drafts(holding.session, holding.beside)
-        size = _size_going(dead)
+        size = files.size_of_names(dead)
         if not dry_run:
             gone.remove_drafts(dead, holding.beside)
     kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
@@ -273,9 +273,3 @@ def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
         originals_lost=cost.originals_lost,
         links_kept=cost.links_kept,
     )
-
-
-def _size_going(paths: Iterable[Path]) -> int:
-    """Return the bytes that go with these names: those of a file that has another name stay."""
-    found = [path.lstat() for path in paths]
-    return sum(each.st_size for each in found if each.st_nlink == 1)
