@@ -106,8 +106,9 @@ def test_what_the_agent_saved_stays(
     checked(path, original, new)
 
 
+@pytest.mark.parametrize("call", ["write", "link", "exchange"])
 @pytest.mark.parametrize("name", [name for name in SESSIONS if name.endswith(".json")])
-def test_a_document_that_grew_is_not_appended_to(tmp_path: Path, name: str) -> None:
+def test_a_document_that_grew_is_not_appended_to(tmp_path: Path, name: str, call: str) -> None:
     """Nobody adds lines to a document: whatever came behind it is the agent's, and no part of ours."""
     path = tmp_path / name
     path.write_bytes(original := fixture(name))
@@ -116,7 +117,7 @@ def test_a_document_that_grew_is_not_appended_to(tmp_path: Path, name: str) -> N
         with path.open("ab") as file:
             file.write(b" \n")
 
-    with disk(at_the_swap(append)), pytest.raises(InUse):
+    with disk(at_the_swap(append, call)), pytest.raises(InUse):
         compress_session(path, POLICY, force=True)
     assert path.read_bytes() == original + b" \n"
     assert left_over(tmp_path) == []
