@@ -39,8 +39,13 @@ class GrowingFile:
             # Left as it is: cutting a file to a length that it does not have would fill it up.
             os.close(fd)
             raise too_short(self._path, found.st_size, self._committed)
+        try:
+            refuse_other_names(self._path, fd)
+        except BaseException:
+            # Nor is it cut back when the run is undone.
+            os.close(fd)
+            raise
         self._fd = fd
-        refuse_other_names(self._path, fd)
         # A clone or an archive may have brought it with a mode that lets others read it.
         durable.make_private(fd)
         durable.cut(self._fd, self._committed)
