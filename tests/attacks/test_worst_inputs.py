@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +23,8 @@ from tests.rollout import Rollout
 from tests.session import PiSession
 
 _MB = 1_000_000
-_MOST = 3.0
-"""So many times as long may a session of twice the size take; where time grows with the square it is four."""
+_MOST = 8.0
+"""So many times as long may a session of four times the size take; where time grows with the square it is sixteen."""
 _SOON = 0.3
 """Seconds of processor time that say nothing of growth."""
 _DOCUMENT = (b"{\n", b"[\n")
@@ -303,6 +304,15 @@ def many_calls_in_one_message_of_an_export(size: int) -> bytes:
     return export.bytes()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_of_other_tests_is_collected() -> Iterator[None]:
+    """Keep what thousands of tests left out of the collector's rounds: one of them takes longer than a command."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def life(session: Path) -> list[float]:
     """Run the commands of a session's life on it; return the seconds of processor time of each."""
     took = []
@@ -319,7 +329,7 @@ def life(session: Path) -> list[float]:
 def test_time_grows_as_the_session_does(
     build: Callable[[int], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a session of 1 MB no command takes three times as long as of one of half that; and it comes back as it was."""
+    """Of a session of 1 MB no command takes eight times as long as of a quarter of it; and it comes back as it was."""
     monkeypatch.chdir(tmp_path)
     Path("compression.json").write_text(json.dumps(_POLICY))
 
@@ -332,15 +342,15 @@ def test_time_grows_as_the_session_does(
         return took
 
     lived(_MB // 50)  # what is imported or compiled once
-    half, whole = lived(_MB // 2), lived(_MB)
-    if _slow(half, whole):  # whatever else the machine did meanwhile
-        half, whole = (list(map(min, took, lived(size))) for took, size in ((half, _MB // 2), (whole, _MB)))
-    assert not _slow(half, whole)
+    quarter, whole = lived(_MB // 4), lived(_MB)
+    if _slow(quarter, whole):  # whatever else the machine did meanwhile
+        quarter, whole = (list(map(min, took, lived(size))) for took, size in ((quarter, _MB // 4), (whole, _MB)))
+    assert not _slow(quarter, whole)
 
 
-def _slow(half: list[float], whole: list[float]) -> dict[str, tuple[float, float]]:
+def _slow(quarter: list[float], whole: list[float]) -> dict[str, tuple[float, float]]:
     """Return the commands that take too long, with their seconds."""
-    took = {" ".join(command): both for command, both in zip(_LIFE, zip(half, whole, strict=True), strict=True)}
+    took = {" ".join(command): both for command, both in zip(_LIFE, zip(quarter, whole, strict=True), strict=True)}
     return {name: both for name, both in took.items() if both[1] > max(_SOON, _MOST * both[0])}
 
 
@@ -363,5 +373,5 @@ def test_many_markers_in_a_line_that_its_agent_wrote_again(tmp_path: Path, monke
         return took
 
     put_back(_MB // 50)
-    half, whole = put_back(_MB // 2), put_back(_MB)
-    assert whole < max(_SOON, _MOST * half)
+    quarter, whole = put_back(_MB // 4), put_back(_MB)
+    assert whole < max(_SOON, _MOST * quarter)

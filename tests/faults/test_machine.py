@@ -105,6 +105,7 @@ class Life(Agent):
         """A run that has something to do, and maybe the one that is to finish it."""
         self.works_much()
         self._killed(lambda: compress_session(self.path, POLICIES[policy]), numbers)
+        verify_session(self.path)
 
     @rule(numbers=_KILLS)
     def is_killed_in_a_restore(self, numbers: list[int]) -> None:
@@ -112,13 +113,17 @@ class Life(Agent):
         compress_session(self.path, GREEDY)
         if self.is_kept():
             self._killed(lambda: restore_session(self.path), numbers)
+            verify_session(self.path)
 
     @rule(numbers=_KILLS)
     @precondition(lambda self: self.is_kept())
     def is_killed_while_it_forgets(self, numbers: list[int]) -> None:
-        """Of a session that needs nothing beside it."""
+        """Of a session that needs nothing beside it. Where only the journal is left, forgetting again ends it."""
         self.restore()
         self._killed(lambda: forget_session(self.path), numbers)
+        if not beside(self.path).originals.exists():
+            forget_session(self.path)
+        verify_session(self.path)
 
     @invariant()
     def every_line_can_be_had(self) -> None:
@@ -147,7 +152,6 @@ class Life(Agent):
             if ended == 0:
                 self._lived()
             assert self.path.read_bytes() == old or len(split(self.path.read_bytes())) == lines
-            verify_session(self.path)
 
 
 def _until(number: int, act: Callable[[], object]) -> None:
