@@ -16,6 +16,11 @@ from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, IsALink
 from sessioncompress.policy import PRESETS
 from sessioncompress.restore import restore_session
+from sessioncompress.store import journal as journals
+from sessioncompress.store.beside import Beside, Lengths, beside
+from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.recover import recover
 from tests.faults.tools import ENVIRONMENT, run
 from tests.runs import fixture
 
@@ -59,6 +64,31 @@ def test_a_store_with_other_names(tmp_path: Path, name: str) -> None:
     assert CliRunner().invoke(main, ["forget", "--yes", str(path)]).exit_code == 0
     assert notes.read_bytes() == before
     assert not (path.parent / ".sessioncompress").exists()
+
+
+def keep_a_line(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+    """Begin a run that adds to the store."""
+    with Rewrite(session, files, lengths) as rewrite:
+        rewrite.keep(b"a line\n")
+        rewrite.finish()
+
+
+@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
+def test_a_store_that_gets_another_name_and_grows(tmp_path: Path, name: str) -> None:
+    """Once the run has begun: what refuses it must not be cut to its committed length when the run is undone."""
+    path = compressed(tmp_path / "a")
+    notes = tmp_path / "notes.txt"
+    files = beside(path)
+    lengths = journals.load(files.journal).lengths
+    with open_session(path, writing=True) as session:
+        recover(session, files, lengths)
+        os.link(files.folder / name, notes)
+        with notes.open("ab") as file:
+            file.write(b"more of the user's own\n")
+        before = notes.read_bytes()
+        with pytest.raises(IsALink, match="other hard links"):
+            keep_a_line(session, files, lengths)
+    assert notes.read_bytes() == before
 
 
 def test_a_folder_named_like_a_note_of_earlier_versions(tmp_path: Path) -> None:
