@@ -32,6 +32,9 @@ _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 """What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
 _OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
+_SECONDS = 300
+"""How long git may take: to read the whole history of a large repository, or to add a large file, takes less. A named
+pipe among the files that it reads would let it wait forever."""
 
 
 def call(
@@ -49,22 +52,28 @@ def call(
     `at` is the top of a work tree, as work_trees() gives it; whatever repository the environment names, that one is
     asked. Without it the one of the working folder is, as a hook of git's means it. `trusted` is the top of a work
     tree that another user may own. Filters (`filter.*.clean`) run in `git add`, as in the user's own: call that only
-    without `at`. Raises FileFailed where there is no git, or its exit code is not `fine`.
+    without `at`. Raises FileFailed where there is no git, it does not end in time, or its exit code is not `fine`.
     """
     # Imported here: hardly any run calls git.
     import subprocess
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
-    with failing("git", state):
-        # No shell reads the names, and the user's own git is meant.
-        done = subprocess.run(  # noqa: S603
-            ["git", *options, *arguments],  # noqa: S607
-            cwd=at,
-            env=_environment(os.environ, () if at else _OF_A_COMMIT),
-            input=given,
-            capture_output=True,
-            check=False,
-        )
+    try:
+        with failing("git", state):
+            # No shell reads the names, and the user's own git is meant.
+            done = subprocess.run(  # noqa: S603
+                ["git", *options, *arguments],  # noqa: S607
+                cwd=at,
+                env=_environment(os.environ, () if at else _OF_A_COMMIT),
+                input=given,
+                capture_output=True,
+                check=False,
+                timeout=_SECONDS,
+            )
+    except subprocess.TimeoutExpired as error:
+        what = f"git has not ended within {_SECONDS} seconds, and was stopped"
+        look = "See whether 'git status' ends there; no file of a repository may be a named pipe. Then run again."
+        raise FileFailed(what, where=at or arguments[-1], state=state, remedy=look) from error
     if done.returncode not in fine:
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise FileFailed(f"git fails: {said}", where=at or arguments[-1], state=state, remedy=remedy)

@@ -130,6 +130,26 @@ def test_where_it_fails_it_is_said(repository: Repository, monkeypatch: pytest.M
         git.call(["--version"])
 
 
+PIPES = (".git", ".git/HEAD", ".git/config", ".git/index")
+
+
+@pytest.mark.parametrize("name", PIPES)
+def test_a_pipe_in_a_repository_holds_nobody_up(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Git would wait for whoever writes to it; what cannot be asked may be known."""
+    monkeypatch.setattr(git, "_SECONDS", 0.5)
+    repository.git("worktree", "add", "--quiet", "--detach", "../other")
+    (repository.folder / name).rename(repository.folder.parent / "away")
+    os.mkfifo(repository.folder / name)
+    assert known("s.jsonl") == {"s.jsonl": True}
+    if name == ".git/HEAD":
+        with pytest.raises(FileFailed, match=r"within 0.5 seconds, and was stopped") as caught:
+            git.call(["ls-files"], at=repository.folder, state="It is as it was.")
+        assert str(caught.value).startswith(f"{repository.folder}: git has not ended within 0.5 seconds")
+        assert "It is as it was. See whether 'git status' ends there" in str(caught.value)
+
+
 # Which files it has
 
 
