@@ -64,8 +64,7 @@ def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limit
     """Find out what can go under the paths; changes nothing."""
     found = list(holdings(paths, policy_of))
     held = [each for each in found if isinstance(each, Holding)]
-    limited = limits != Limits()
-    withheld = _withheld(each for each in held if not each.exists and (each.named or limited))
+    withheld = _withheld(each for each in held if not each.exists)
     decisions = [_decide(each, limits, withheld.get(each.session)) for each in held]
     unread = tuple(each for each in found if isinstance(each, Found))
     return Plan(tuple(_fit(decisions, limits.max_size)), unread)

@@ -96,27 +96,44 @@ def in_work_tree(folder: Path) -> bool:
 
 
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
-    """Return which of some files git has in any commit that it can still find, in the index or in a stash.
+    """Return which of some files git has in any commit that it can still find, in an index or in a stash.
 
-    The folders that the files lie in must not be links. Where git does not answer the file counts as known, with the
-    error. Git is asked a few times a work tree, not a few times a file.
+    The folders that the files lie in must not be links. Asked are the repositories of the work trees around a file,
+    and the one that the environment names: the user keeps its folder elsewhere, and chose it. Where git does not
+    answer the file counts as known, with the error. Git is asked a few times a work tree, not a few times a file.
     """
-    asked: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
-    for file in files:
-        for top in work_trees(file.parent):
-            asked[top][_composed(os.path.relpath(file, top))] = file
+    files = list(files)
+    asked: defaultdict[tuple[Path, Path | None], dict[str, Path]] = defaultdict(dict)
     found: dict[Path, FileFailed | None] = {}
-    for top, names in asked.items():
+    try:
+        named = _named_work_tree()
+    except FileFailed as error:
+        named = None
+        found |= dict.fromkeys(files, error)
+    for file in files:
+        tops: list[tuple[Path, Path | None]] = [(top, top) for top in work_trees(file.parent)]
+        if named and file.is_relative_to(named):
+            tops.append((named, None))
+        for each in tops:
+            asked[each][_composed(os.path.relpath(file, each[0]))] = file
+    for (top, at), names in asked.items():
         try:
-            there = _names_in(top, names.values())
+            there = _names_in(top, at, names.values())
             found |= {names[name]: None for name in names.keys() & map(_composed, there)}
         except FileFailed as error:
             found |= {file: error for file in names.values() if file not in found}
     return found
 
 
-def _names_in(top: Path, files: Iterable[Path]) -> Iterator[str]:
-    """Yield the names of at least those of the files that git has, from the top. Raises FileFailed.
+def _named_work_tree() -> Path | None:
+    """Return the top of the work tree that the environment names, None where it names none. Raises FileFailed."""
+    if not any(name in os.environ for name in _OF_A_COMMIT):
+        return None
+    return Path(os.path.realpath(_path(call(["rev-parse", "--show-toplevel"]))))
+
+
+def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str]:
+    """Yield the names of at least those of the files that git has, from the top. `at` is call()'s. Raises FileFailed.
 
     Plumbing alone: `git log` runs the program that checks signatures where a configuration says so.
     """
@@ -124,12 +141,31 @@ def _names_in(top: Path, files: Iterable[Path]) -> Iterator[str]:
     if odd := [name for name in names if set(name) & set("\r\n")]:
         raise FileFailed(f"the name {odd[0]!r} ends a line", where=top)
     # A system may give the letters of a name apart from their accents, as git does not.
-    given = "".join(f"{name}\n" for name in ("--", *dict.fromkeys([*names, *map(_composed, names)])))
-    commits = ["--literal-pathspecs", "rev-list", "--all", "--reflog", "--full-history", "--stdin"]
-    listed = call(commits, at=top, given=os.fsencode(given))
+    asked = [f":(top,literal){name}" for name in dict.fromkeys([*names, *map(_composed, names)])]
+    given = "".join(f"{name}\n" for name in ("--", *asked))
+    listed = call(["rev-list", "--all", "--reflog", "--full-history", "--stdin"], at=at, given=os.fsencode(given))
     changed = ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--no-commit-id", "--name-only", "-z"]
-    for said in (call(changed, at=top, given=listed), call(["ls-files", "-z"], at=top)):
+    for said in (call(changed, at=at, given=listed), *_indexes(top, at)):
         yield from os.fsdecode(said).split("\0")
+
+
+def _indexes(top: Path, at: Path | None) -> Iterator[bytes]:
+    """Yield the names in the index at hand, and in that of each work tree of its repository. Raises FileFailed.
+
+    The folder of a linked work tree may be gone, or on a disk that is off: its index lies in the repository.
+    """
+    listed = ["ls-files", "-z", "--full-name", ":/"]
+    yield call(listed, at=at)
+    common = Path(at or Path.cwd(), _path(call(["rev-parse", "--git-common-dir"], at=at)))
+    linked = common / "worktrees"
+    with failing(linked, ""):
+        folders = [each for each in linked.iterdir() if each.is_dir()] if os.path.lexists(linked) else []
+    for folder in (common, *folders):
+        yield call([f"--git-dir={folder}", *listed], at=top)
+
+
+def _path(said: bytes) -> str:
+    return os.fsdecode(said.removesuffix(b"\n"))
 
 
 def _composed(name: str) -> str:

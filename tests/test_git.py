@@ -130,7 +130,7 @@ def test_where_it_fails_it_is_said(repository: Repository, monkeypatch: pytest.M
         git.call(["--version"])
 
 
-PIPES = (".git", ".git/HEAD", ".git/config", ".git/index")
+PIPES = (".git", ".git/HEAD", ".git/config", ".git/index", ".git/worktrees/other/index")
 
 
 @pytest.mark.parametrize("name", PIPES)
@@ -272,6 +272,46 @@ def test_the_repository_around_another_is_asked_too(repository: Repository) -> N
     assert known("sessions/b.jsonl", "sessions/c.jsonl") == {"sessions/b.jsonl": False, "sessions/c.jsonl": True}
 
 
+@pytest.mark.parametrize("here", ["work", ".", "work/sessions"])
+def test_the_repository_that_the_environment_names_is_asked_too(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str
+) -> None:
+    """From whatever folder, of the files in its work tree; where it does not answer each file may be known."""
+    Path("sessions").mkdir()
+    Path("sessions/a.jsonl").touch()
+    repository.commit()
+    repository.git("config", "core.bare", "true")
+    (repository.folder / ".git").rename(tmp_path / "kept.git")
+    monkeypatch.chdir(tmp_path / here)
+    sessions = repository.folder / "sessions"
+    files = [sessions / "a.jsonl", sessions / "b.jsonl", tmp_path / "a.jsonl"]
+    assert git.known(files) == {}
+    monkeypatch.setenv("GIT_WORK_TREE", os.path.relpath(repository.folder))
+    monkeypatch.setenv("GIT_DIR", os.path.relpath(tmp_path / "kept.git"))
+    assert git.known(files) == {files[0]: None}
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere.git"))
+    found = git.known(files)
+    assert {file: type(error) for file, error in found.items()} == dict.fromkeys(files, FileFailed)
+
+
+def test_a_name_in_the_index_of_any_work_tree_is_known(repository: Repository) -> None:
+    """Of the first one and of linked ones, whichever of them is asked; the index of one may be split."""
+    names = ["first.jsonl", "second.jsonl", "third.jsonl"]
+    folders = [repository.folder, repository.folder.parent / "second", repository.folder.parent / "third"]
+    for folder, name in zip(folders, names, strict=True):
+        if folder != repository.folder:
+            repository.git("worktree", "add", "--quiet", "--detach", folder)
+        (folder / name).touch()
+        Repository(folder, repository.environment).git("add", name)
+    Repository(folders[2], repository.environment).git("update-index", "--split-index")
+    for folder in folders:
+        asked = [folder / name for name in (*names, "fourth.jsonl")]
+        assert git.known(asked) == dict.fromkeys(asked[:3])
+    (repository.folder / ".git/worktrees/second/index").write_bytes(b"?")
+    found = git.known([repository.folder / "fourth.jsonl"])
+    assert "index file" in str(found[repository.folder / "fourth.jsonl"])
+
+
 def test_accents_may_be_given_apart_from_their_letters(repository: Repository) -> None:
     """As some systems list names, and git does not keep them."""
     name = "s\u00e9ance.jsonl"
@@ -297,4 +337,4 @@ def test_it_is_asked_once_for_many(repository: Repository, monkeypatch: pytest.M
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     assert known(*(f"sessions/{number}.jsonl" for number in range(5000))) == {}
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -118,6 +119,41 @@ def in_the_repository_above(repository: Repository) -> None:
     Repository(repository.folder / "sessions", repository.environment)
 
 
+def in_the_index_of_another_work_tree(repository: Repository) -> None:
+    """Move it to a linked work tree, stage it there, and lose that folder: its index lies in the repository."""
+    other = Repository(repository.folder.parent / "other", repository.environment)
+    shutil.rmtree(other.folder)
+    repository.git("worktree", "add", "--quiet", "--detach", other.folder)
+    (other.folder / NAME).parent.mkdir()
+    (repository.folder / NAME).rename(other.folder / NAME)
+    other.git("add", NAME)
+    shutil.rmtree(other.folder)
+
+
+def in_the_index_of_the_first_work_tree(repository: Repository) -> None:
+    """Stage it, and go on in a linked work tree, which the session has been moved to and lost in."""
+    repository.git("add", NAME)
+    first, repository.folder = repository.folder, repository.folder.parent / "other"
+    Repository(first, repository.environment).git("worktree", "add", "--quiet", "--detach", repository.folder)
+    (first / "sessions").rename(repository.folder / "sessions")
+    (repository.folder / NAME).unlink()
+
+
+def in_a_repository_kept_elsewhere(repository: Repository) -> None:
+    """Keep the folder of the repository elsewhere, as that of dotfiles, and name it in the environment."""
+    on_a_branch(repository)
+    (repository.folder / ".git").rename(repository.folder.parent / "kept.git")
+    repository.environment |= {"GIT_DIR": "../kept.git", "GIT_WORK_TREE": "."}
+
+
+def in_the_index_of_a_repository_kept_elsewhere(repository: Repository) -> None:
+    """Stage it in one that names its work tree itself."""
+    (repository.folder / ".git").rename(repository.folder.parent / "kept.git")
+    repository.environment["GIT_DIR"] = str(repository.folder.parent / "kept.git")
+    repository.git("config", "core.worktree", repository.folder)
+    in_the_index(repository)
+
+
 PLACES: tuple[Callable[[Repository], None], ...] = (
     on_a_branch,
     in_a_stash,
@@ -129,6 +165,10 @@ PLACES: tuple[Callable[[Repository], None], ...] = (
     in_another_work_tree,
     left_out_of_the_work_tree,
     in_the_repository_above,
+    in_the_index_of_another_work_tree,
+    in_the_index_of_the_first_work_tree,
+    in_a_repository_kept_elsewhere,
+    in_the_index_of_a_repository_kept_elsewhere,
 )
 
 
@@ -146,7 +186,7 @@ def test_what_git_can_bring_back_keeps_its_originals(
     (repository.folder / NAME).write_bytes(content)
     assert restored(repository) == ORIGINAL
     assert [each.exit_code for each in done] == [0] * len(asked)
-    assert all(f"{NAME}: kept: the session is not there, " in each.stdout for each in done)
+    assert all(f"{NAME}: kept: the session is not there, and git has it in a commit" in each.stdout for each in done)
 
 
 def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
@@ -189,9 +229,29 @@ def trees_that_lie_elsewhere(repository: Repository) -> None:
     (part / ".git").rename(repository.folder / ".git")
 
 
+def a_bare_repository_without_a_work_tree(repository: Repository) -> None:
+    """Name one in the environment; each command of git's names the work tree."""
+    in_a_repository_kept_elsewhere(repository)
+    del repository.environment["GIT_WORK_TREE"]
+    repository.run("git", "config", "core.bare", "true")
+
+
+def no_repository_where_the_environment_names_one(repository: Repository) -> None:
+    """Have it on a disk that is off."""
+    in_a_repository_kept_elsewhere(repository)
+    repository.environment["GIT_DIR"] = "../nowhere.git"
+
+
 @pytest.mark.parametrize(
     "harm",
-    [no_git, a_broken_repository, a_broken_repository_above, trees_that_lie_elsewhere],
+    [
+        no_git,
+        a_broken_repository,
+        a_broken_repository_above,
+        trees_that_lie_elsewhere,
+        a_bare_repository_without_a_work_tree,
+        no_repository_where_the_environment_names_one,
+    ],
     ids=lambda each: each.__name__,
 )
 def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Callable[[Repository], None]) -> None:
