@@ -14,7 +14,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.salvage import readable_lines
+from sessioncompress.store.salvage import first_damaged, readable_lines
 
 
 def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> None:
@@ -81,6 +81,7 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
     standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
     replaced, missing = len(written & standing), len(kept - standing)
     if not replaced and not missing:
+        _refuse_if_damaged(files, lengths)
         return
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {files.originals.name}' prints the originals"
@@ -92,6 +93,18 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
         what = f"either it has {lost}, or a run was killed, and {since}"
         remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {_way_out(files, lengths)}."
     raise Damaged(what, where=files.journal, state="The session and its originals are not changed.", remedy=remedy)
+
+
+def _refuse_if_damaged(files: Beside, lengths: Lengths) -> None:
+    """Raise Damaged where what lies behind cannot be read: nobody knows then what the session needs of it."""
+    damaged = first_damaged(files.originals, lengths.originals)
+    if damaged is not None:
+        raise Damaged(
+            f"the originals cannot be read from byte {damaged:,} on, and {files.journal.name} names none of these",
+            where=files.originals,
+            state="The session and its originals are not changed.",
+            remedy=f"Put both back from a backup. If they are only what a killed run left, {_way_out(files, lengths)}.",
+        )
 
 
 def _way_out(files: Beside, lengths: Lengths) -> str:

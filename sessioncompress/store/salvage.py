@@ -55,6 +55,60 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
         os.close(fd)
 
 
+def first_damaged(path: Path, start: int) -> int | None:
+    """Return where the first frame from a byte of an originals file on begins that is damaged, None if none is.
+
+    One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
+    the rest was to be.
+    """
+    from sessioncompress.store import zstd
+
+    try:
+        fd = open_file(path)
+    except FileNotFoundError:
+        return None
+    position = start
+    try:
+        end = _end_of_data(fd, start)
+        while position < end:
+            following = _end_of_frame(fd, position, end)
+            if following < 0:
+                return None
+            position = following
+    except zstd.ZstdError:
+        return position
+    finally:
+        os.close(fd)
+    return None
+
+
+def _end_of_data(fd: int, start: int) -> int:
+    """Return where the zeros begin that a file ends with."""
+    end = position = start
+    while data := os.pread(fd, READ_BYTES, position):
+        if held := data.rstrip(b"\0"):
+            end = position + len(held)
+        position += len(data)
+    return end
+
+
+def _end_of_frame(fd: int, start: int, end: int) -> int:
+    """Return where the frame at that byte ends, -1 if it is cut off at `end`. Raises ZstdError where it is damaged."""
+    from sessioncompress.store import zstd
+
+    decoder = new_decoder()
+    position, size = start, 0
+    while not decoder.eof:
+        data = os.pread(fd, min(READ_BYTES, end - position), position) if decoder.needs_input else b""
+        if decoder.needs_input and not data:
+            return -1
+        position += len(data)
+        size += len(decoder.decompress(data, max_length=_ALL - size))
+        if size > FRAME_BYTES:
+            raise zstd.ZstdError("larger than any frame of ours")
+    return position - len(decoder.unused_data)
+
+
 def _next_frame(fd: int, position: int) -> int:
     """Return where the next frame seems to begin, -1 if none does."""
     while data := os.pread(fd, FRAME_BYTES, position):

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
+from sessioncompress.store import zstd
 from sessioncompress.store.beside import Lengths, beside
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import FRAME_BYTES
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import forget, recover
 from tests.store.tools import (
@@ -33,6 +35,9 @@ from tests.store.tools import (
 )
 
 NEW = shortened(OLD)
+CHECKSUM = {int(zstd.CompressionParameter.checksum_flag): 1}
+FRAME = zstd.compress(APPENDED + bytes(range(11, 256)), options=CHECKSUM)
+"""A line that stands in the session in the tests below, and a part of another."""
 
 
 def recovered(path: Path) -> int:
@@ -53,13 +58,13 @@ def test_nothing_left_over(tmp_path: Path) -> None:
 
 def test_torn_appends_are_cut(tmp_path: Path) -> None:
     """What stands behind the last run record was never committed; a later run's records do not hide behind it."""
-    path = make_session(tmp_path)
+    path = make_session(tmp_path, OLD + APPENDED)
     compress(path)
     before = everything(tmp_path)
     files = beside(path)
-    for file in (files.originals, files.journal):
+    for file, begun in ((files.originals, FRAME[:-5]), (files.journal, b'{"type": "li')):
         with file.open("ab") as torn:
-            torn.write(b'{"type": "li')
+            torn.write(begun)
     assert recovered(path) == 0
     assert everything(tmp_path) == before
 
@@ -69,7 +74,7 @@ def test_first_run_killed(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     files = beside(path)
     files.folder.mkdir()
-    files.originals.write_bytes(b"frames")
+    files.originals.write_bytes(FRAME[:9])
     files.journal.write_bytes(b"")
     (files.work / "session.jsonl.temp-01234567").write_bytes(b"new")
     recovered(path)
@@ -159,6 +164,61 @@ def test_a_store_that_is_torn_and_lost_a_run(tmp_path: Path) -> None:
     files.originals.write_bytes(files.originals.read_bytes()[:-1])
     with pytest.raises(Damaged, match="replaced 6 lines"):
         recovered(path)
+
+
+def damaged(frames: bytes, at: int) -> bytes:
+    """Return frames with a wrong byte."""
+    return frames[:at] + bytes([frames[at] ^ 0x55]) + frames[at + 1 :]
+
+
+DAMAGED = {
+    "at the head of the first frame": damaged(FRAME, 0),
+    "in the size of its window": damaged(FRAME, 4),
+    "in its content": damaged(FRAME, 20),
+    "in its checksum, before a torn one": damaged(FRAME, len(FRAME) - 1) + FRAME[:-5],
+    "in the second frame": damaged(FRAME * 2, len(FRAME) + 2),
+    "no frame at all": b"garbage",
+    "a frame larger than ours": zstd.compress(b"x" * (FRAME_BYTES + 1)),
+    "zeros where a frame was": bytes(40) + FRAME,
+}
+
+
+@pytest.mark.parametrize("harm", DAMAGED)
+@pytest.mark.parametrize("runs", [0, 1])
+def test_damage_behind_the_committed_bytes(tmp_path: Path, harm: str, runs: int) -> None:
+    """No kill leaves it: what cannot be read may be what the session needs, and an emptied journal says nothing."""
+    path = make_session(tmp_path, OLD + APPENDED)
+    files = beside(path)
+    files.folder.mkdir()
+    if runs:
+        compress(path)
+    with files.originals.open("ab") as file:
+        file.write(DAMAGED[harm])
+    files.journal.touch()
+    before = everything(tmp_path)
+    with pytest.raises(Damaged, match=r"the originals cannot be read from byte [0-9,]+ on") as caught:
+        recovered(path)
+    assert caught.value.remedy.endswith(
+        f"the first {read_lengths(files).journal} bytes of session.refs.jsonl." if runs else "forget' deletes them."
+    )
+    assert everything(tmp_path) == before
+
+
+TORN = [FRAME[:length] for length in (1, 3, 4, 5, 6, 9, 20, len(FRAME) - 1)]
+
+
+@pytest.mark.parametrize("torn", TORN, ids=len)
+@pytest.mark.parametrize("rest", [0, 3, 5000])
+@pytest.mark.parametrize("whole", [0, 2])
+def test_a_torn_frame_is_undone(tmp_path: Path, torn: bytes, rest: int, whole: int) -> None:
+    """A killed run leaves it behind whole ones; a power cut may leave zeros where the rest was to be."""
+    path = make_session(tmp_path, OLD + APPENDED)
+    files = beside(path)
+    files.folder.mkdir()
+    files.originals.write_bytes(zstd.compress(APPENDED) * whole + torn + bytes(rest))
+    files.journal.touch()
+    recovered(path)
+    assert everything(tmp_path) == {"session.jsonl": OLD + APPENDED}
 
 
 @pytest.mark.parametrize("runs", [0, 1])
