@@ -116,7 +116,8 @@ class Facts(NamedTuple):
     changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
     the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
     may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
-    `copy_of` is the id of the entry from which the agent copied the results in this one.
+    `copy_of` is the id of the entry from which the agent copied the results in this one. `conflict` lines are no
+    entries: git put them around what it could not merge.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -134,6 +135,7 @@ class Facts(NamedTuple):
     back: int = 0
     first: bool = False
     copy_of: str = ""
+    conflict: bool = False
 
 
 PLAIN = Facts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import orjson
@@ -11,8 +12,11 @@ from sessioncompress.formats.base import Entry, Format, Reader
 from sessioncompress.formats.lenient import Skeleton, entry_of
 from sessioncompress.jsonl import GAP, Piece, is_readable
 from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import Facts, Line, Role
+from sessioncompress.model import PLAIN, Facts, Line, Role
 from sessioncompress.nesting import loads
+
+CONFLICT = re.compile(rb"(?:<{7}|>{7}) |={7}\r?\n?\Z")
+"""A line that git puts around what it could not merge."""
 
 
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
@@ -77,7 +81,8 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
     """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
     entry = entry_of(raw) if raw.strip() else None
     if entry is None:
-        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw))
+        facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN
+        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw), facts=facts)
     line = unchangeable(reader.line(raw, entry))
     return line._replace(facts=line.facts._replace(foreign=True))
 

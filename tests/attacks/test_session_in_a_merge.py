@@ -1,0 +1,100 @@
+"""A session that git could not merge: its conflict markers stand between the lines, and no run rewrites those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress.cli import main
+from tests.repository import Repository
+from tests.runs import FIXTURES, fixture, snapshot, split
+
+SESSIONS = sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
+SIDES = (b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> a branch\n")
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def merged(lines: list[bytes], at: int, marks: tuple[bytes, ...] = SIDES) -> bytes:
+    """Return lines with those of git around two of them."""
+    return b"".join([*lines[:at], marks[0], lines[at], marks[1], lines[at + 1], *marks[2:], *lines[at + 2 :]])
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+def test_a_session_in_a_merge_is_refused(tmp_path: Path, name: str, ends: bytes) -> None:
+    """In every format of lines, by name and line, by a rehearsal too; nothing is changed."""
+    path = tmp_path / "s.jsonl"
+    lines = split(fixture(name))
+    at = len(lines) // 2
+    first, middle, last = (mark.replace(b"\n", ends) for mark in SIDES)
+    path.write_bytes(merged(lines, at, (first, middle, last)))
+    before = snapshot(path)
+    for options in (["--force"], ["--dry-run", "--force"]):
+        done = run("compress", *options, path)
+        assert done.exit_code == 4, done.output
+        assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
+        assert "The session is not changed. Finish the merge first: " in done.stderr
+        assert snapshot(path) == before
+
+
+def test_behind_what_an_earlier_run_finished(tmp_path: Path) -> None:
+    """The number is that of the line in the file; what is there can be restored, and compressed once they are out."""
+    path = tmp_path / "s.jsonl"
+    original = fixture("pi-anthropic.jsonl")
+    path.write_bytes(original)
+    assert run("compress", "--force", path).exit_code == 0
+    smaller = path.read_bytes()
+    more = split(fixture("pi-one-prompt.jsonl"))[1:3]
+    path.write_bytes(smaller + merged(more, 0))
+    done = run("compress", "--force", path)
+    assert done.exit_code == 4
+    assert f"{path}:{len(split(smaller)) + 1}: git could not merge" in done.stderr
+    assert run("restore", path).exit_code == 0
+    assert path.read_bytes() == original + merged(more, 0)
+    path.write_bytes(original + b"".join(more))
+    assert run("compress", "--force", path).exit_code == 0
+
+
+NO_MARKERS = [
+    b" <<<<<<< HEAD\n",
+    b"<<<<<<<\n",
+    b"<<<<<<<< HEAD\n",
+    b"========\n",
+    b"======= x\n",
+    b'{"a":"<<<<<<< HEAD"}\n',
+]
+
+
+@pytest.mark.parametrize("line", NO_MARKERS, ids=repr)
+def test_what_git_does_not_write_is_copied(tmp_path: Path, line: bytes) -> None:
+    """As every line that is not understood."""
+    path = tmp_path / "s.jsonl"
+    lines = split(fixture("pi-anthropic.jsonl"))
+    path.write_bytes(b"".join([*lines[:9], line, *lines[9:]]))
+    assert run("compress", "--force", path).exit_code == 0
+    assert split(path.read_bytes())[9] == line
+
+
+def test_as_git_leaves_it(tmp_path: Path) -> None:
+    """Two branches went on from one session."""
+    repository = Repository(tmp_path / "work")
+    path = repository.folder / "s.jsonl"
+    lines = split(fixture("pi-anthropic.jsonl"))
+    path.write_bytes(b"".join(lines[:-2]))
+    repository.commit()
+    repository.git("checkout", "--quiet", "-b", "side")
+    path.write_bytes(b"".join(lines[:-1]))
+    repository.commit()
+    repository.git("checkout", "--quiet", "main")
+    path.write_bytes(b"".join([*lines[:-2], lines[-1]]))
+    repository.commit()
+    assert repository.run("git", "merge", "side").returncode == 1
+    done = run("compress", "--force", path)
+    assert done.exit_code == 4
+    assert f"s.jsonl:{len(lines) - 1}: git could not merge this session" in done.stderr
