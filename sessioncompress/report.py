@@ -153,7 +153,7 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -
     before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)
     return (
         f"{head}: {change(summed, _arrow(smaller_ones[0]))}; with what lies beside: "
-        f"{kb(with_beside)}, {smaller(before, with_beside)}; "
+        f"{kb(before)} {_arrow(smaller_ones[0])} {kb(with_beside)}, {smaller(before, with_beside)}; "
         f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
     )
 

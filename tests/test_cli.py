@@ -194,7 +194,7 @@ def test_the_line_of_a_file_and_of_the_run(session: Path) -> None:
     first, last = result.stdout.splitlines()
     assert re.fullmatch(rf"session\.jsonl: {SIZES} -> {SIZES} {PARTS}", first), first
     assert re.fullmatch(
-        rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with what lies beside: {SIZES}, "
+        rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with what lies beside: {SIZES} -> {SIZES}, "
         r"\d+ % smaller; tokens \(estimated\) [\d,]+ -> [\d,]+",
         last,
     ), last
@@ -206,10 +206,11 @@ def test_the_total_of_a_later_run_is_compared_with_the_total_before(session: Pat
     run("compress", "--preset", "high-quality", "session.jsonl")
     before = lying(session.parent)
     last = run("compress", "--preset", "low-cost", "--force", "session.jsonl").stdout.splitlines()[-1]
-    found = re.search(rf"with what lies beside: ({SIZES}), (\d+) % smaller", last)
+    found = re.search(rf"with what lies beside: ({SIZES}) -> ({SIZES}), (\d+) % smaller", last)
     assert found, last
     after = lying(session.parent)
-    assert found.groups() == (f"{round(after / 1024):,} KB", str(100 * (before - after) // before))
+    sizes = [f"{round(size / 1024):,} KB" for size in (before, after)]
+    assert found.groups() == (*sizes, str(100 * (before - after) // before))
 
 
 def lying(folder: Path) -> int:
