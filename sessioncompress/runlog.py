@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from sessioncompress.config import to_mapping
-from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
+from sessioncompress.errors import FileFailed
 from sessioncompress.policy import Policy
 from sessioncompress.printable import printable_json, utf8
 from sessioncompress.stats import BudgetStats, CompressionStats
@@ -25,7 +25,6 @@ from sessioncompress.version import VERSION
 SCHEMA = "sessioncompress.log/1"
 
 _BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
-_DONE = "What was done with the session stands; only the line that tells of it is missing."
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
 
 
@@ -33,40 +32,42 @@ _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "pr
 def logging(session: Path, policy: Policy) -> Iterator[Callable[[CompressionStats], None]]:
     """Open the policy's log, if it names one, before the session is touched; give what notes a run over it there.
 
-    Raises UsageError where what lies there is no log of the user's, FileFailed where it cannot be opened, or, with the
-    session changed by then, not be written.
+    Raises FileFailed where what lies there is no log of the user's, where it cannot be opened, or, with the session
+    changed by then, not be written.
     """
     if policy.log_file is None:
         yield _nowhere
         return
     file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
+    as_it_was = f"{session} is not changed."
+    done = f"What was done with {session} stands; only the line that tells of it is missing."
     with ExitStack() as opened:
-        with _failing(file, NOT_CHANGED):
+        with _failing(file, as_it_was):
             if file.is_symlink():
-                raise _no_log("it is a symbolic link", file)
-            add = opened.enter_context(appending(file, partial(_refuse_other, file)))
+                raise _no_log("it is a symbolic link", file, as_it_was)
+            add = opened.enter_context(appending(file, partial(_refuse_other, file, as_it_was)))
 
         def note(stats: CompressionStats) -> None:
-            with _failing(file, _DONE):
+            with _failing(file, done):
                 add(line(stats, policy, time.time()))
 
         yield note
 
 
-def _refuse_other(file: Path, fd: int) -> None:
-    """Raise UsageError where what was opened is no log of this user's: a session, say, that a glob put there."""
+def _refuse_other(file: Path, state: str, fd: int) -> None:
+    """Raise FileFailed where what was opened is no log of this user's: a session, say, that a glob put there."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
-        raise _no_log("it is not a regular file", file)
+        raise _no_log("it is not a regular file", file, state)
     if found.st_uid != os.geteuid():
-        raise _no_log("it belongs to another user", file)
+        raise _no_log("it belongs to another user", file, state)
     if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
-        raise _no_log("this is no log of sessioncompress", file)
+        raise _no_log("this is no log of sessioncompress", file, state)
 
 
-def _no_log(why: str, file: Path) -> UsageError:
+def _no_log(why: str, file: Path, state: str) -> FileFailed:
     remedy = "Name another file, with --log or as logFile."
-    return UsageError(f"{why}: nothing is added to it", where=file, state=NOT_CHANGED, remedy=remedy)
+    return FileFailed(f"{why}: nothing is added to it", where=file, state=state, remedy=remedy)
 
 
 def _nowhere(stats: CompressionStats) -> None:

@@ -279,12 +279,12 @@ def test_nothing_is_added_to_what_is_no_log(tmp_path: Path, name: str) -> None:
     other.write_bytes(NO_LOGS[name])
     before = snapshot(path)
     result = run("compress", "--log", other, path)
-    assert result.exit_code == 2
-    assert "this is no log of sessioncompress: nothing is added to it. The session is not changed. " in result.stderr
+    assert result.exit_code == 3
+    assert f"this is no log of sessioncompress: nothing is added to it. {path} is not changed. " in result.stderr
     assert other.read_bytes() == NO_LOGS[name]
     assert snapshot(path) == before
     itself = run("compress", "--log", path, path)
-    assert itself.exit_code == 2
+    assert itself.exit_code == 3
     assert snapshot(path) == before
 
 
@@ -293,7 +293,7 @@ def test_a_log_is_a_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """Nobody is waited for, and nothing is written."""
     path, log = long(tmp_path), tmp_path / "log"
     make(log)
-    assert run("compress", "--log", log, path).exit_code == 2
+    assert run("compress", "--log", log, path).exit_code == 3
 
 
 @pytest.mark.parametrize("target", ["log", "none"])
@@ -303,8 +303,8 @@ def test_a_log_is_no_link(tmp_path: Path, target: str) -> None:
     (tmp_path / "log").touch()
     link.symlink_to(target)
     result = run("compress", "--log", link, path)
-    assert result.exit_code == 2
-    assert "link: it is a symbolic link: nothing is added to it. The session is not changed. " in result.stderr
+    assert result.exit_code == 3
+    assert f"link: it is a symbolic link: nothing is added to it. {path} is not changed. " in result.stderr
     assert (tmp_path / "log").read_bytes() == b""
     assert not (tmp_path / "none").exists()
 
@@ -316,8 +316,8 @@ def test_a_log_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     owner = log.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     result = run("compress", "--log", log, "--config", policy(tmp_path / "p.json"), path)
-    assert result.exit_code == 2
-    assert "log: it belongs to another user: nothing is added to it. The session is not changed. " in result.stderr
+    assert result.exit_code == 3
+    assert f"log: it belongs to another user: nothing is added to it. {path} is not changed. " in result.stderr
 
 
 BREAKS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n$(touch x)\n", "'; x #", "\x1b]0;x\x07"]
@@ -370,7 +370,7 @@ def test_a_log_that_cannot_be_written_stops_the_run_before_it_begins(tmp_path: P
     before = snapshot(path)
     result = run("compress", "--log", tmp_path / "nowhere" / "log", path)
     assert result.exit_code == 3
-    assert "the log cannot be written: no such file or directory. The session is not changed. " in result.stderr
+    assert f"the log cannot be written: no such file or directory. {path} is not changed. " in result.stderr
     assert snapshot(path) == before
 
 
