@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant(
         "a log is added to whatever lies there",
         "runlog.py",
-        "appending(file, partial(_refuse_other, file))",
+        "appending(file, partial(_refuse_other, file, as_it_was))",
         "appending(file, lambda fd: None)",
         ("tests/test_budget.py",),
     ),
@@ -418,7 +418,15 @@ MUTANTS = (
     Mutant("git is not asked for the reflog", "git.py", '"--reflog", ', "", _GIT),
     Mutant("git is not asked for all branches", "git.py", '"--all", "--reflog", ', '"HEAD", ', _GIT),
     Mutant("git follows one side of a merge", "git.py", '"--full-history", ', "", _GIT),
-    Mutant("git is not asked for the index", "git.py", ', call(["ls-files", "-z"], at=top)', ",", _GIT),
+    Mutant("git is not asked for any index", "git.py", "given=listed), *_indexes(top, at))", "given=listed),)", _GIT),
+    Mutant("git is not asked for the indexes of other work trees", "git.py", "(common, *folders)", "()", _GIT),
+    Mutant(
+        "damaged originals are the trace of a killed run",
+        "store/leftover.py",
+        "        _refuse_if_damaged(files, lengths)\n",
+        "",
+        ("tests/store/test_recover.py",),
+    ),
     Mutant(
         "where git does not answer nothing is known",
         "git.py",
