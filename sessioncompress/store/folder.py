@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
@@ -15,7 +16,8 @@ _TRIES = 5
 _IGNORE = ".gitignore"
 _IGNORE_ALL = b"*\n"
 _IGNORE_PASSING = b"*.temp-*\n*.late-*\n"
-_OURS = (_IGNORE_ALL, _IGNORE_PASSING, b"*.temp-*\n*.late-*\n*.missing\n", b"")
+_SHOWING = (_IGNORE_PASSING, b"*.temp-*\n*.late-*\n*.missing\n")
+_OURS = (_IGNORE_ALL, *_SHOWING, b"")
 """What we write there, or earlier versions did, and what a crash in between leaves."""
 _NOT_OURS = b"?"
 _LONGEST_IGNORE = max(map(len, _OURS)) + 1
@@ -25,7 +27,7 @@ def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> 
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
     A folder in a git work tree gets a .gitignore: of everything, or of what passes if originals are to be committed.
-    What git may see already is not hidden from it again: the session that is in git needs it.
+    What an earlier run let git see is not hidden from it again: the session that is in git needs it.
     """
     for _ in range(_TRIES):
         try:
@@ -43,8 +45,7 @@ def show_to_git(folder: Path) -> None:
         return
     with failing(folder, "What lies in it is complete, but git may not see it."):
         if _read_ignore(folder) in (_IGNORE_ALL, b"") and _is_for_us(folder):
-            durable.remove(folder / _IGNORE)
-            _write_ignore(folder, _IGNORE_PASSING)
+            _write_anew(folder, _IGNORE_PASSING)
 
 
 def refuse_linked_folder(folder: Path) -> None:
@@ -103,13 +104,28 @@ def _prepare(folder: Path, *, commit_originals: bool) -> None:
         _make_private(folder)
     wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
     present = _read_ignore(folder)
-    if present == wanted or (present and not commit_originals) or not in_work_tree(folder):
+    if present == wanted or (present in _SHOWING and not commit_originals) or not in_work_tree(folder):
         return
     if present is None and (ours or not any(folder.iterdir())):
         _write_ignore(folder, wanted)
     elif present in _OURS and _is_for_us(folder):
-        durable.remove(folder / _IGNORE)
-        _write_ignore(folder, wanted)
+        _write_anew(folder, wanted)
+    elif present is not None and ours and not commit_originals:
+        # A clone may have brought it, so that git sees what is to be hidden.
+        _refuse_no_file(folder / _IGNORE)
+        _write_anew(folder, wanted)
+
+
+def _refuse_no_file(ignore: Path) -> None:
+    """Raise IsALink for a .gitignore that is a link, which git does not follow, or otherwise no file."""
+    try:
+        mode = ignore.lstat().st_mode
+    except FileNotFoundError:
+        # Another of us is about to write it.
+        return
+    if not stat.S_ISREG(mode):
+        what = "this must be a file of its own, which hides the originals from git"
+        raise IsALink(what, where=ignore, state=NOT_CHANGED, remedy="Move it away.")
 
 
 def _make_private(folder: Path) -> None:
@@ -122,7 +138,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _is_for_us(folder: Path) -> bool:
-    """Tell whether nothing but ours is hidden there: the policy of a clone may name any folder in it for originals."""
+    """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
     return folder.name == FOLDER or all(name == _IGNORE or name.endswith(ENDINGS) for name in os.listdir(folder))
 
 
@@ -138,6 +154,11 @@ def _read_ignore(folder: Path) -> bytes | None:
         return os.read(fd, _LONGEST_IGNORE)
     finally:
         os.close(fd)
+
+
+def _write_anew(folder: Path, text: bytes) -> None:
+    durable.remove(folder / _IGNORE)
+    _write_ignore(folder, text)
 
 
 def _write_ignore(folder: Path, text: bytes) -> None:

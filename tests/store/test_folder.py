@@ -46,7 +46,7 @@ def test_outside_git_there_is_no_gitignore(folder: Path) -> None:
 
 @pytest.mark.parametrize("git", ["folder", "file"])
 def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
-    """Originals stay out of commits; on request only what passes does. A user's own file stays."""
+    """Originals stay out of commits; on request only what passes does. Then a user's own file stays."""
     (tmp_path / ".git").mkdir() if git == "folder" else (tmp_path / ".git").write_text("gitdir: elsewhere")
     ignore = folder / ".gitignore"
     create(folder / "file")
@@ -61,6 +61,26 @@ def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
     ignore.write_bytes(b"mine\n")
     create(folder / "file", commit_originals=True)
     assert ignore.read_bytes() == b"mine\n"
+    create(folder / "file")
+    assert ignore.read_bytes() == b"*\n"
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
+def test_what_is_no_gitignore_is_refused(folder: Path, tmp_path: Path, kind: str) -> None:
+    """Git hides nothing by it, and it is not ours to remove."""
+    (tmp_path / ".git").mkdir()
+    folder.mkdir(parents=True)
+    (tmp_path / "mine").write_text("*\n")
+    ignore = folder / ".gitignore"
+    if kind in ("link", "dangling"):
+        ignore.symlink_to(tmp_path / ("mine" if kind == "link" else "none"))
+    elif kind == "folder":
+        ignore.mkdir()
+    else:
+        os.mkfifo(ignore)
+    with pytest.raises(IsALink, match="hides the originals from git"):
+        create(folder / "file")
+    assert [path.name for path in folder.iterdir()] == [".gitignore"]
 
 
 def test_a_backup_folder_that_is_in_use_gets_no_gitignore(tmp_path: Path) -> None:
