@@ -11,20 +11,23 @@ from pathlib import Path
 from sessioncompress import git
 from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed
+from sessioncompress.places import beside_of
 from sessioncompress.sources import Policies
 from sessioncompress.staging import altered
-from sessioncompress.store.beside import FOLDER, JOURNAL, beside
+from sessioncompress.store.beside import JOURNAL
+from sessioncompress.store.folder import show_to_git
 
-_OURS = f"{FOLDER}/.gitignore"
-"""A run that is to commit what lies beside writes it anew."""
 _FIELDS = 4
+_OPTIONS = {"commit_originals": True}
+"""What the command is asked with: what a policy says of the same is then no error."""
 
 
 def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
     """Return what of the sessions' originals git ignores, or would change, each with why; none without a repository.
 
-    A work tree in which git does not answer is returned too: nobody knows then. Where a policy has a folder of its own
-    for originals, that is its user's business.
+    What an earlier run of ours hid is shown first, as the command does it: what it hid may also be hidden by a rule of
+    the repository's own. A work tree in which git does not answer is returned too: nobody knows then. A folder for
+    originals that lies in another work tree than the session, or in none, is its user's business.
     """
     if shutil.which("git") is None:
         return []
@@ -45,7 +48,7 @@ def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
     fields = os.fsdecode(said).split("\0")
     for start in range(0, len(fields) - 1, _FIELDS):
         source, line, rule, name = fields[start : start + _FIELDS]
-        if not source.endswith(_OURS) and not rule.startswith("!"):
+        if not rule.startswith("!"):
             yield f"{files[name]} ({source}:{line}: {rule})"
 
 
@@ -63,13 +66,17 @@ def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Pat
     """Return by work tree where a run puts each session's originals and journal, by their names from its top."""
     found: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
     # What is ignored the command says.
-    policies = Policies(Path(config) if config else None, preset or None, warn=lambda _: None)
+    policies = Policies(Path(config) if config else None, preset or None, _OPTIONS, warn=lambda _: None)
     for path in (each.path for each in discover(map(Path, paths))):
         top = next(git.work_trees(path.parent), None)
-        if top is not None and not policies.of(path).backup_dir:
+        if top is None:
+            continue
+        files = beside_of(path, policies.of(path))
+        folder = Path(os.path.realpath(files.folder))
+        if next(git.work_trees(folder), None) == top:
+            show_to_git(files.folder)
             # Begins with "./", so that git takes no name for one of its patterns.
-            folder = f"./{os.path.relpath(os.path.realpath(path.parent), top)}"
-            files = beside(path)
+            within = f"./{os.path.relpath(folder, top)}"
             for file in (files.originals, files.journal):
-                found[top][f"{folder}/{FOLDER}/{file.name}"] = file
+                found[top][f"{within}/{file.name}"] = file
     return found

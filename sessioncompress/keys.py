@@ -18,9 +18,7 @@ class Near(Enum):
     """What a key may say in a file found near a session, which is data from whoever made that folder."""
 
     FREE = auto()
-    """Anything: it chooses how much is compressed, and writes, runs and throws away nothing."""
-    INSIDE = auto()
-    """A folder inside the one that the file governs; of others as NEVER."""
+    """Anything: it chooses how much is compressed, and writes, shows, runs and throws away nothing."""
     NEVER = auto()
     """Nothing but the default, which then changes nothing."""
 
@@ -28,14 +26,18 @@ class Near(Enum):
 class Key(NamedTuple):
     """The field of the policy that a key sets, and what it may say near a session.
 
-    Where that is not anything: the option that says the same, and what the key would do, as an error words it.
+    Where that is not anything: the option that says the same, what the key would do, and which commands have that
+    option, where not all do that look for originals; as an error words it.
     """
 
     field: str
     near: Near
     option: str = ""
     harm: str = ""
+    to: str = ""
 
+
+_TO_COMPRESS = " to 'compress'"
 
 KEYS: Mapping[str, Key] = {
     "enabled": Key("enabled", Near.FREE),
@@ -50,16 +52,22 @@ KEYS: Mapping[str, Key] = {
     "minSavedKB": Key("min_saved_kb", Near.FREE),
     "stripThinking": Key("strip_thinking", Near.FREE),
     "eliminateRedundancy": Key("eliminate_redundancy", Near.FREE),
-    "keepBackup": Key("keep_backup", Near.NEVER, "--no-backup", "throws originals away"),
-    "backupDir": Key("backup_dir", Near.INSIDE, "--backup-dir", "puts originals outside that file's folder"),
-    "commitOriginals": Key("commit_originals", Near.FREE),
+    "keepBackup": Key("keep_backup", Near.NEVER, "--no-backup", "throws originals away", _TO_COMPRESS),
+    "backupDir": Key("backup_dir", Near.NEVER, "--backup-dir", "puts originals elsewhere"),
+    "commitOriginals": Key(
+        "commit_originals",
+        Near.NEVER,
+        "--commit-originals",
+        "lets git see the originals",
+        " to 'compress' or 'pre-commit'",
+    ),
     "quietSeconds": Key("quiet_seconds", Near.FREE),
     "idleSeconds": Key("idle_seconds", Near.FREE),
-    "logFile": Key("log_file", Near.NEVER, "--log", "names a file that is written to"),
+    "logFile": Key("log_file", Near.NEVER, "--log", "names a file that is written to", _TO_COMPRESS),
     "prune": Key("prune", Near.FREE),
     "budget": Key("budget", Near.FREE),
 }
-"""Every key of the section. `commitOriginals` lets git see no more than the session said in the same folder."""
+"""Every key of the section."""
 
 PRUNE_KEYS: Mapping[str, Key] = {
     "enabled": Key("enabled", Near.FREE),

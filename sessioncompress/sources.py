@@ -18,7 +18,6 @@ from typing import Any
 
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import Key, Near
-from sessioncompress.places import backup_folder
 from sessioncompress.policy import BALANCED, Policy, preset_of, with_options
 
 FILE_NAME = "compression.json"
@@ -108,35 +107,31 @@ class Policies:
                 self._found[file] = self._read(file, status) if status else None
             section = self._found[file]
             if section is not None:
-                return self._applied(section, self.own, file, near=folder)
+                return self._applied(section, self.own, file, near=True)
         return self.own
 
-    def _applied(self, section: Section, base: Policy, file: Path, near: Path | None = None) -> Policy:
-        """Return the base with what a file says; of one found near a session in the folder `near`, what it may say."""
+    def _applied(self, section: Section, base: Policy, file: Path, *, near: bool = False) -> Policy:
+        """Return the base with what a file says; of one found near a session what it may say."""
         # Imported here because most sessions have no such file.
         from sessioncompress.config import from_mapping
 
         def counts(name: str, key: Key, value: Any) -> bool:
-            return near is None or self._counts_near(name, key, value, file, near)
+            return not near or self._counts_near(name, key, value, file)
 
         return from_mapping(section, base, file, counts)
 
-    def _counts_near(self, name: str, key: Key, value: Any, file: Path, folder: Path) -> bool:
+    def _counts_near(self, name: str, key: Key, value: Any, file: Path) -> bool:
         """Say whether a value counts in a file near a session. Raises UsageError if only the user may say that."""
         if key.near is Near.FREE:
             return True
         option = key.option.removeprefix("--").replace("-", "_")
         if value == getattr(BALANCED, key.field) or self._options.get(option) not in (None, False):
             return False
-        if key.near is Near.INSIDE and _stays_inside(value, file, folder):
-            return True
         if _says(self._user_section or {}, name):
             return False
         what = f'the policy\'s "{name}" {key.harm}, which a file found near a session may not'
         where = user_file() or "your own configuration"
-        # Every command that looks for originals has an option for their folder.
-        to = "" if key.near is Near.INSIDE else " to 'compress'"
-        wanted = f"If you want it, give {key.option}{to}, name a file with --config, or set it in {where}."
+        wanted = f"If you want it, give {key.option}{key.to}, name a file with --config, or set it in {where}."
         remedy = f"Remove this key there. {wanted}"
         raise UsageError(what, where=file, state="No session is changed.", remedy=remedy)
 
@@ -208,16 +203,6 @@ def _places(folder: Path) -> Iterator[Path]:
     for above in (folder, *folder.parents):
         yield above / FILE_NAME
         yield above / _ALSO_IN / FILE_NAME
-
-
-def _stays_inside(named: str, file: Path, folder: Path) -> bool:
-    """Say whether a backup folder lies, all links followed, in the folder that a file governs, and not in git's own.
-
-    Raises UsageError.
-    """
-    governed = file.parent.parent if file.parent.name == _ALSO_IN else file.parent
-    top, there = (Path(os.path.realpath(each)) for each in (governed, folder / backup_folder(named, file)))
-    return there.is_relative_to(top) and ".git" not in map(str.lower, there.relative_to(top).parts)
 
 
 def _says(section: Any, name: str) -> bool:

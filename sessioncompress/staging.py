@@ -13,7 +13,7 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
 from sessioncompress.store.beside import FOLDER, Beside
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
-_REMEDY = "Let git see these files and stage them, or set commitOriginals to false in compression.json."
+_REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")

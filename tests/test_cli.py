@@ -557,9 +557,9 @@ def test_a_backup_dir_that_is_no_text(session: Path) -> None:
 
 def test_a_backup_dir_in_nobodys_home(session: Path) -> None:
     """Exit code 2: it is the policy that is wrong."""
-    policy(session.parent / "compression.json", backupDir="~nobody-of-this-name/x")
+    chosen = policy(session.parent / "p.json", backupDir="~nobody-of-this-name/x")
     for command in ("compress", "restore", "verify"):
-        result = run(command, session)
+        result = run(command, "--config", chosen, session)
         assert result.exit_code == 2
         assert "the policy's backupDir is '~nobody-of-this-name/x', but there is no such home." in result.stderr
 
@@ -1270,12 +1270,12 @@ def test_restore_by_config(session: Path) -> None:
 def test_restore_leaves_committed_originals_to_git(session: Path) -> None:
     """With `commitOriginals` git sees them after a restore as before it."""
     (session.parent / ".git").mkdir()
-    policy(session.parent / "compression.json", commitOriginals=True)
-    assert run("compress", session).exit_code == 0
+    chosen = policy(session.parent / "p.json", commitOriginals=True)
+    assert run("compress", "--config", chosen, session).exit_code == 0
     ignore = session.parent / ".sessioncompress" / ".gitignore"
     before = ignore.read_bytes()
     assert before != b"*\n"
-    assert run("restore", session).exit_code == 0
+    assert run("restore", "--config", chosen, session).exit_code == 0
     assert ignore.read_bytes() == before
 
 

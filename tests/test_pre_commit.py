@@ -25,7 +25,8 @@ MANIFEST = ROOT / ".pre-commit-hooks.yaml"
 NAME = "sessions/a.jsonl"
 ORIGINAL = fixture("pi-anthropic.jsonl")
 STORE = {"sessions/.sessioncompress/a.jsonl.zst", "sessions/.sessioncompress/a.refs.jsonl"}
-COMMITTED = '{"session": {"commitOriginals": true, "sizeThresholdKB": 1, "minSavedKB": 1}}'
+EAGERLY = '{"session": {"sizeThresholdKB": 1, "minSavedKB": 1}}'
+COMMITTED = "--commit-originals"
 COMMAND = '#!/bin/sh\nexec {python} -m sessioncompress "$@"\n'
 
 
@@ -165,38 +166,36 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     assert run(*check, "--config", "mine.json", NAME).exit_code == 5
 
 
-def test_originals_are_staged_where_the_policy_says_so(repository: Repository) -> None:
+def test_originals_are_staged_where_the_user_says_so(repository: Repository) -> None:
     """With the session's own file left to the user; also where an earlier run, or nobody, has staged them."""
-    (repository.folder / "compression.json").write_text(COMMITTED)
-    assert run(NAME).exit_code == 1
+    assert run(COMMITTED, NAME).exit_code == 1
     expected = STORE | {"sessions/.sessioncompress/.gitignore"}
     assert repository.staged() == expected
     repository.git("reset", "--quiet")
-    checked = run("--check", NAME)
+    checked = run("--check", COMMITTED, NAME)
     assert checked.exit_code == 1
     assert all(f"not staged: '{name}'" in checked.stdout for name in expected)
     assert repository.staged() == set()
-    assert run(NAME).exit_code == 0
+    (repository.folder / "mine.json").write_text('{"session": {"commitOriginals": true}}')
+    assert run("--config", "mine.json", NAME).exit_code == 0
     assert repository.staged() == expected
-    assert run("--check", NAME).exit_code == 0
+    assert run("--check", COMMITTED, NAME).exit_code == 0
 
 
 def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) -> None:
-    """When the policy begins to say so, and the session itself has nothing due."""
+    """When the user begins to say so, and the session itself has nothing due."""
     assert run(NAME).exit_code == 1
-    (repository.folder / "compression.json").write_text('{"session": {"commitOriginals": true}}')
-    assert run("--check", NAME).exit_code == 3
-    assert run(NAME).exit_code == 0
+    assert run("--check", COMMITTED, NAME).exit_code == 3
+    assert run(COMMITTED, NAME).exit_code == 0
     assert repository.staged() >= STORE
 
 
 def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -> None:
-    """A rule of the user's says otherwise than the policy: nothing is forced, and what to do is said."""
-    (repository.folder / "compression.json").write_text(COMMITTED)
+    """A rule of the user's says otherwise than the option: nothing is forced, and what to do is said."""
     (repository.folder / ".gitignore").write_text(".sessioncompress/\n")
-    done = run(NAME)
+    done = run(COMMITTED, NAME)
     assert done.exit_code == 3
-    assert "or set commitOriginals to false" in done.stderr
+    assert "or run without --commit-originals (commitOriginals in your policy)" in done.stderr
     assert repository.staged() == set()
     assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
@@ -222,7 +221,7 @@ class Hooked:
     Only the language is another: `system` takes the command from the path, where `python` would install it.
     """
 
-    def __init__(self, repository: Repository, folder: Path, hook: str) -> None:
+    def __init__(self, repository: Repository, folder: Path, hook: str, *arguments: str) -> None:
         if importlib.util.find_spec("pre_commit") is None:
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
                 "pre-commit is not installed: pip install -e '.[dev]'"
@@ -237,7 +236,7 @@ class Hooked:
         repository.environment["PATH"] = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
         repository.environment["PRE_COMMIT_HOME"] = str(folder / "pre-commit")
         repository.environment["PYTHONPATH"] = str(ROOT)
-        used = {"id": hook, "language": "system", "verbose": True}
+        used = {"id": hook, "language": "system", "verbose": True, "args": list(arguments)}
         config = {
             "repos": [{"repo": str(hooks.folder), "rev": hooks.git("rev-parse", "HEAD").strip(), "hooks": [used]}]
         }
@@ -259,17 +258,17 @@ class Hooked:
 
 
 @pytest.fixture
-def hooked(repository: Repository, tmp_path: Path) -> Callable[[str], Hooked]:
+def hooked(repository: Repository, tmp_path: Path) -> Callable[..., Hooked]:
     """Return what installs a hook in the repository."""
-    return lambda hook: Hooked(repository, tmp_path, hook)
+    return lambda hook, *arguments: Hooked(repository, tmp_path, hook, *arguments)
 
 
-def test_pre_commit_takes_the_manifest(hooked: Callable[[str], Hooked]) -> None:
+def test_pre_commit_takes_the_manifest(hooked: Callable[..., Hooked]) -> None:
     """By its own check."""
     hooked("sessioncompress").pre_commit("validate-manifest", str(MANIFEST))
 
 
-def test_a_commit_is_stopped_once(hooked: Callable[[str], Hooked], repository: Repository) -> None:
+def test_a_commit_is_stopped_once(hooked: Callable[..., Hooked], repository: Repository) -> None:
     """Only what is staged is rewritten. Staged again it passes; the originals are kept, and bring back every byte."""
     used = hooked("sessioncompress")
     other = put(repository.folder / "sessions" / "not-staged.jsonl")
@@ -286,7 +285,7 @@ def test_a_commit_is_stopped_once(hooked: Callable[[str], Hooked], repository: R
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
 
 
-def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[[str], Hooked], repository: Repository) -> None:
+def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked], repository: Repository) -> None:
     """And changes nothing itself."""
     used = hooked("sessioncompress-check")
     before = snapshot(repository.folder / NAME)
@@ -298,7 +297,7 @@ def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[[str], Hooke
     assert used.commit(NAME)[0]
 
 
-def test_other_files_pass(hooked: Callable[[str], Hooked], repository: Repository) -> None:
+def test_other_files_pass(hooked: Callable[..., Hooked], repository: Repository) -> None:
     """Big and small, links too."""
     names = look_alikes(repository.folder)
     passed, said = hooked("sessioncompress").commit(*names)
@@ -306,7 +305,7 @@ def test_other_files_pass(hooked: Callable[[str], Hooked], repository: Repositor
     assert repository.tracked() == {*names, ".pre-commit-config.yaml"}
 
 
-def test_lines_that_are_not_staged_come_back(hooked: Callable[[str], Hooked], repository: Repository) -> None:
+def test_lines_that_are_not_staged_come_back(hooked: Callable[..., Hooked], repository: Repository) -> None:
     """What the agent appended after `git add` is put aside by pre-commit, and stands behind the rewritten lines again."""
     used = hooked("sessioncompress")
     path, lines = repository.folder / NAME, split(ORIGINAL)
@@ -324,7 +323,7 @@ def test_lines_that_are_not_staged_come_back(hooked: Callable[[str], Hooked], re
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
-def test_a_session_in_use_is_left_alone(hooked: Callable[[str], Hooked], repository: Repository) -> None:
+def test_a_session_in_use_is_left_alone(hooked: Callable[..., Hooked], repository: Repository) -> None:
     """And stops no commit."""
     used = hooked("sessioncompress")
     with (repository.folder / NAME).open("ab"):
@@ -340,12 +339,12 @@ def grow(repository: Repository, lines: Sequence[bytes]) -> None:
         file.write(b"".join(lines))
 
 
-def test_originals_are_in_the_commit(hooked: Callable[[str], Hooked], repository: Repository, tmp_path: Path) -> None:
+def test_originals_are_in_the_commit(hooked: Callable[..., Hooked], repository: Repository, tmp_path: Path) -> None:
     """Commit after commit, as the session grows; a clone gives back every byte."""
-    used = hooked("sessioncompress")
+    used = hooked("sessioncompress", COMMITTED)
     lines = split(ORIGINAL)
     put(repository.folder / NAME, b"".join(lines[:80]))
-    (repository.folder / "compression.json").write_text(COMMITTED)
+    (repository.folder / "compression.json").write_text(EAGERLY)
     for more in (lines[80:], []):
         passed, said = used.commit(NAME, "compression.json")
         assert not passed, said
@@ -361,13 +360,13 @@ def test_originals_are_in_the_commit(hooked: Callable[[str], Hooked], repository
 
 @pytest.mark.parametrize("more", [False, True], ids=["as it was compressed", "grown since"])
 def test_a_commit_without_its_newest_originals_is_stopped(
-    hooked: Callable[[str], Hooked], repository: Repository, tmp_path: Path, more: bool
+    hooked: Callable[..., Hooked], repository: Repository, tmp_path: Path, more: bool
 ) -> None:
     """Pre-commit puts aside what is not staged, the newest originals too: nothing may be appended to what is left."""
-    used = hooked("sessioncompress")
+    used = hooked("sessioncompress", COMMITTED)
     lines = split(ORIGINAL)
     put(repository.folder / NAME, b"".join(lines[:60]))
-    (repository.folder / "compression.json").write_text(COMMITTED)
+    (repository.folder / "compression.json").write_text(EAGERLY)
     used.commit(NAME, "compression.json")
     assert used.commit(NAME)[0]
     grow(repository, lines[60:80] if more else lines[60:])

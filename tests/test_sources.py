@@ -50,6 +50,10 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
 
+DEFAULTS = {"keepBackup": True, "logFile": None, "backupDir": None, "commitOriginals": False}
+"""Of the keys that only the user may set to anything else."""
+
+
 # The order
 
 
@@ -67,7 +71,9 @@ def test_from_the_weakest_to_the_strongest(clone: Path, configuration: Path, tmp
     assert warned == []
 
 
-@pytest.mark.parametrize("section", [{"keepBackup": False}, {"logFile": "~/log"}, {"backupDir": "/kept"}])
+@pytest.mark.parametrize(
+    "section", [{"keepBackup": False}, {"logFile": "~/log"}, {"backupDir": "/kept"}, {"commitOriginals": True}]
+)
 def test_the_user_and_a_named_file_may_say_anything(
     clone: Path, configuration: Path, tmp_path: Path, section: Mapping[str, Any]
 ) -> None:
@@ -77,19 +83,20 @@ def test_the_user_and_a_named_file_may_say_anything(
     assert named == policy_for(session, write(clone / "compression.json", section)) != BALANCED
     write(configuration, section)
     assert policy_for(session) == named
-    write(clone / "compression.json", {"keepBackup": False, "logFile": "x", "backupDir": "/x"})
+    write(clone / "compression.json", {"keepBackup": False, "logFile": "x", "backupDir": "/x", "commitOriginals": True})
     with pytest.raises(UsageError):
         policy_for(session)
-    write(configuration, {"keepBackup": True, "logFile": None, "backupDir": None})
+    write(configuration, DEFAULTS)
     assert policy_for(session) == BALANCED
 
 
 def test_defaults_in_a_file_near_a_session_take_nothing_from_the_user(clone: Path, configuration: Path) -> None:
     """A file with all keys is one that people copy."""
-    write(configuration, {"keepBackup": False, "logFile": "~/log", "backupDir": "/kept"})
-    write(clone / "compression.json", {"keepBackup": True, "logFile": None, "backupDir": None})
+    write(configuration, {"keepBackup": False, "logFile": "~/log", "backupDir": "/kept", "commitOriginals": True})
+    write(clone / "compression.json", DEFAULTS)
     policy = policy_for(clone / "s.jsonl")
-    assert (policy.keep_backup, policy.log_file, policy.backup_dir) == (False, "~/log", "/kept")
+    assert (policy.keep_backup, policy.log_file) == (False, "~/log")
+    assert (policy.backup_dir, policy.commit_originals) == ("/kept", True)
 
 
 # The user's configuration
@@ -209,11 +216,9 @@ def test_only_what_is_above_a_session_counts(clone: Path, tmp_path: Path, monkey
 
 
 def test_a_link_that_the_user_made_is_followed(clone: Path, tmp_path: Path) -> None:
-    """To a file that is the user's too, wherever it is; the folder that it governs is that of the link."""
-    (clone / "compression.json").symlink_to(write(tmp_path / "dot" / "files.json", {"backupDir": "../kept"}))
-    assert policy_for(clone / "sessions" / "s.jsonl").backup_dir == "../kept"
-    with pytest.raises(UsageError, match=r'"session\.backupDir" puts originals outside that file\'s folder'):
-        policy_for(clone / "s.jsonl")
+    """To a file that is the user's too, wherever it is."""
+    (clone / "compression.json").symlink_to(write(tmp_path / "dot" / "files.json", {"protectTokens": 7}))
+    assert policy_for(clone / "sessions" / "s.jsonl").protect_tokens == 7
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '{"level": 9}', '{"x": {"session": 1}}', '{"sessions": {}}'])
@@ -264,47 +269,6 @@ def test_each_file_is_read_once(clone: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read == [clone / "compression.json"]
 
 
-# The folder for originals
-
-
-INSIDE = ["kept", "../kept", "../sessions", ".", "..", "up/kept", "../not/there/yet", "../.github"]
-OUTSIDE = [
-    "../..",
-    "../../clone-2",
-    "/",
-    "~",
-    "~/kept",
-    "../out",
-    "../out/kept",
-    "../dangling",
-    "../dangling/kept",
-    "up/../..",
-    "../.git",
-    "../.git/hooks",
-    "../.GIT/refs",
-    "../sub/.git/x",
-]
-
-
-@pytest.mark.parametrize("where", ["compression.json", ".GITCLAW/compression.json"])
-@pytest.mark.parametrize(("named", "inside"), [*((each, True) for each in INSIDE), *((each, False) for each in OUTSIDE)])
-def test_originals_stay_inside_the_folder_that_a_file_governs(
-    clone: Path, tmp_path: Path, where: str, named: str, inside: bool
-) -> None:
-    """From the session's folder, all links followed, and not where git would read them."""
-    write(clone / where, {"backupDir": named})
-    (clone / "out").symlink_to(tmp_path)
-    (clone / "dangling").symlink_to(tmp_path / "none")
-    (clone / "sessions" / "up").symlink_to("..")
-    session = clone / "sessions" / "s.jsonl"
-    if inside:
-        assert policy_for(session).backup_dir == named
-        return
-    with pytest.raises(UsageError, match="puts originals outside that file's folder") as caught:
-        policy_for(session)
-    assert caught.value.where == str(clone / where)
-
-
 # The keys
 
 
@@ -319,7 +283,7 @@ def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     """A new one that is not free says why, and which option says the same; a path is never free."""
     found = every_key(keys.ALL)
     bound = {name: key for name, key in found.items() if key.near is not Near.FREE}
-    assert set(bound) == {"session.keepBackup", "session.backupDir", "session.logFile"}
+    assert set(bound) == {f"session.{key}" for key in DEFAULTS}
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
     paths = {field for field, check in keys.ALL.checks.items() if check in (checks.file, checks.folder)}
     assert paths <= {key.field for key in bound.values()}

@@ -12,6 +12,7 @@ import click
 from sessioncompress.commands.options import (
     AGENT,
     BACKUP_DIR,
+    COMMIT_ORIGINALS,
     CONFIG,
     EXCLUDE,
     FORMAT,
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 @click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @BACKUP_DIR
-@click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
+@COMMIT_ORIGINALS
 @click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
 @click.option(
     "--idle-seconds",

@@ -86,6 +86,7 @@ THEIR_FOLDER = click.option(
     type=_Existing(path_type=Path, file_okay=False, exists=True),
     help="Folder where the originals and journals are.",
 )
+COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
 FORMAT = click.option(
     "--format",
     "form",

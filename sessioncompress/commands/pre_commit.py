@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, FILES, PRESET, errors_end_it, policies_of, show_originals
+from sessioncompress.commands.options import (
+    COMMIT_ORIGINALS,
+    CONFIG,
+    FILES,
+    PRESET,
+    errors_end_it,
+    policies_of,
+    show_originals,
+)
 from sessioncompress.places import beside_of
 from sessioncompress.printable import printable
 
@@ -27,15 +35,18 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @CONFIG
 @PRESET
+@COMMIT_ORIGINALS
 @errors_end_it
-def pre_commit(files: Sequence[Path], check: bool, config: Path | None, preset: str | None) -> None:
+def pre_commit(
+    files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
+) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
     from dataclasses import replace
 
     from sessioncompress import archive, discover, gate, staging
 
     # All before any: a policy that is wrong ends it with nothing done.
-    known = policies_of(config, preset, {})
+    known = policies_of(config, preset, {"commit_originals": commit_originals})
     policies = {found: known.of(found.path) for found in discover.handed(files)}
 
     aside = staging.put_aside()
@@ -64,7 +75,7 @@ def _next(policies: Iterable[Policy], *, check: bool) -> str:
     """Say what to do now, and where the originals are: a clone has them only where they are committed, too."""
     todo = "Run 'sessioncompress compress' on them" if check else "They are smaller now"
     kept = any(policy.keep_backup and not policy.commit_originals for policy in policies)
-    where = " Their originals stay in this work tree alone, unless commitOriginals is set." if kept else ""
+    where = " Their originals stay in this work tree alone, unless the hook has --commit-originals." if kept else ""
     return f"{todo}: 'git add' them, and commit again.{where}"
 
 

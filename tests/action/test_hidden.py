@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,40 @@ def test_a_repository_of_another_user_is_asked_too(repository: Repository, monke
     assert len(hidden(["sessions"], "", "")) == 3
 
 
-def test_a_folder_of_the_policys_own_is_its_users_business(repository: Repository) -> None:
-    """It may be meant to be outside of the commit, such as a cached one."""
+def test_a_folder_outside_of_the_work_tree_is_its_users_business(repository: Repository, tmp_path: Path) -> None:
+    """It may be meant to be outside of the commit, such as a cached one; through a link, or in another repository."""
+    Path("linked").symlink_to(tmp_path / "cache")
+    Repository(repository.folder / "other")
+    for folder in (tmp_path / "cache", "../../cache", "../linked", "../linked/below", "../other/kept"):
+        Path("policy.json").write_text(f'{{"session": {{"backupDir": "{folder}"}}}}')
+        assert hidden(["sessions"], "policy.json", "") == []
+
+
+@pytest.mark.parametrize("session", ["sessions", "sessions/a.jsonl"])
+def test_a_folder_inside_the_work_tree_is_looked_at(repository: Repository, session: str) -> None:
+    """The originals are to be in the commit, wherever in it; their names begin with a digest."""
     Path("policy.json").write_text('{"session": {"backupDir": "../kept"}}')
+    assert hidden([session], "policy.json", "") == []
+    Path(".gitignore").write_text("kept/\n")
+    said = hidden([session], "policy.json", "")
+    assert [re.sub(r"/[0-9a-f]{12}-", "/", each) for each in said] == [
+        "sessions/../kept/a.jsonl.zst (.gitignore:1: kept/)",
+        "sessions/../kept/a.refs.jsonl (.gitignore:1: kept/)",
+    ]
+    Path(".gitignore").unlink()
+    Path(".gitattributes").write_text("* text\n")
+    (altered,) = hidden([session], "policy.json", "")
+    assert "sessions/../kept/" in altered
+
+
+def test_a_backup_folder_that_hides_what_else_lies_in_it_is_named(repository: Repository) -> None:
+    """A run writes the `.gitignore` anew only where nothing but ours is hidden by it."""
+    Path("policy.json").write_text('{"session": {"backupDir": "../kept"}}')
+    Path("kept").mkdir()
+    Path("kept/.gitignore").write_text("*\n")
+    Path("kept/token").write_text("secret")
+    assert len(hidden(["sessions"], "policy.json", "")) == 2
+    Path("kept/token").unlink()
     assert hidden(["sessions"], "policy.json", "") == []
 
 

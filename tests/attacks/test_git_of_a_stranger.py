@@ -18,7 +18,7 @@ from tests.runs import fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "s.jsonl"
-POLICY = '{"session": {"commitOriginals": true, "sizeThresholdKB": 1, "minSavedKB": 1}}'
+POLICY = '{"session": {"sizeThresholdKB": 1, "minSavedKB": 1}}'
 PROGRAMS = (
     *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
     *("core.alternateRefsCommand", "credential.helper", "diff.external", "diff.x.command", "diff.x.textconv"),
@@ -156,9 +156,9 @@ def test_the_action(stranger: Stranger) -> None:
 def test_the_hook_of_pre_commit(stranger: Stranger) -> None:
     """Called in the workspace, and in the folder itself: the originals are staged, or that is refused."""
     name = os.path.relpath(stranger.folder / NAME, stranger.workspace.folder)
-    done = stranger.command("pre-commit", name)
+    done = stranger.command("pre-commit", "--commit-originals", name)
     assert not stranger.runs(), done.stdout + done.stderr
-    done = stranger.command("pre-commit", NAME, at=stranger.folder)
+    done = stranger.command("pre-commit", "--commit-originals", NAME, at=stranger.folder)
     assert not stranger.runs(), done.stdout + done.stderr
 
 

@@ -7,13 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessioncompress.keys import KEYS
 from tests.faults.tools import need
 from tests.runs import fixture
 
@@ -67,6 +69,11 @@ class Victim:
         """Run ours."""
         return self.run(sys.executable, "-m", "sessioncompress", *arguments)
 
+    def sees(self) -> set[str]:
+        """Return what of the clone would be in a commit of all."""
+        self.run("git", "add", "--all")
+        return set(self.run("git", "ls-files").stdout.split())
+
     def tree(self) -> dict[Path, bytes | None]:
         """Return every file of the user with its bytes, every folder without."""
         found = [path for path in self.folder.rglob("*") if "state" not in path.relative_to(self.folder).parts]
@@ -105,8 +112,10 @@ FORBIDDEN: Mapping[str, tuple[str, Any]] = {
     "originals anywhere": ("backupDir", "/nowhere/kept"),
     "originals through a link": ("backupDir", "../out/kept"),
     "originals through two": ("backupDir", "up/out/kept"),
+    "originals inside the clone": ("backupDir", "../kept"),
+    "originals in the session's own folder": ("backupDir", "."),
+    "originals where nothing hides them": ("commitOriginals", True),
     "originals in git's own folder": ("backupDir", "../.git/refs/heads"),
-    "originals in git's own folder, as some systems see it": ("backupDir", "../.Git/hooks"),
 }
 
 
@@ -120,7 +129,7 @@ def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where
     done = victim.sessioncompress("compress", victim.session)
     assert (done.returncode, done.stdout) == (2, "")
     assert victim.tree() == before
-    assert done.stderr.startswith(f"{file}: the policy's \"session.{key}\" ")
+    assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" ')
     assert "which a file found near a session may not. No session is changed. Remove this key there" in done.stderr
     assert "name a file with --config, or set it in " + str(victim.home / ".config") in done.stderr
     assert done.stderr.count("\n") == 1
@@ -130,7 +139,7 @@ def _action(victim: Victim) -> subprocess.CompletedProcess[str]:
     """Do the step of the action as its runner does."""
     given = {"PATHS": "sessions", "CONFIG": "", "PRESET": "", "ORIGINALS": "commit", "FAIL_IF_LARGER": "false"}
     files = {name: str(victim.folder / "state" / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-    (victim.folder / "state").mkdir()
+    (victim.folder / "state").mkdir(exist_ok=True)
     variables = {f"SESSIONCOMPRESS_{name}": value for name, value in given.items()}
     step = ROOT / "action" / "step.py"
     return victim.run(sys.executable, step, **variables, **files, RUNNER_TEMP=str(victim.folder / "state"))
@@ -161,12 +170,15 @@ WAYS: Mapping[str, Callable[[Victim], subprocess.CompletedProcess[str]]] = {
 }
 
 
-@pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir"])
-@pytest.mark.parametrize("way", WAYS)
+VALUES = {"logFile": "~/.bash_profile", "keepBackup": False, "backupDir": "../kept", "commitOriginals": True}
+
+
+@pytest.mark.parametrize(
+    ("way", "key"), [each for each in product(WAYS, VALUES) if each != ("the action", "commitOriginals")]
+)
 def test_by_every_way_in(victim: Victim, way: str, key: str) -> None:
-    """Each command asks the same place which policy counts."""
-    values = {"logFile": "~/.bash_profile", "keepBackup": False, "backupDir": "../../elsewhere"}
-    victim.commits({key: values[key]})
+    """Each command asks the same place which policy counts; the action itself says that originals are committed."""
+    victim.commits({key: VALUES[key]})
     before = victim.tree()
     done = WAYS[way](victim)
     assert done.returncode == 2
@@ -174,51 +186,46 @@ def test_by_every_way_in(victim: Victim, way: str, key: str) -> None:
     assert victim.tree() == before
 
 
-ITS_OWN: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
-    "the defaults, spelled out": ({"logFile": None, "keepBackup": True, "backupDir": None}, ()),
-    "a folder inside": ({"backupDir": "../kept"}, ("clone/kept",)),
-    "a folder inside through a link": ({"backupDir": "up/kept"}, ("clone/kept",)),
-    "how much": ({"toolResultMaxBytes": 300, "quietSeconds": 0}, ()),
+ITS_OWN: Mapping[str, Mapping[str, Any]] = {
+    "the defaults, spelled out": {"logFile": None, "keepBackup": True, "backupDir": None, "commitOriginals": False},
+    "how much": {"toolResultMaxBytes": 300, "quietSeconds": 0},
 }
 
 
 @pytest.mark.parametrize("name", ITS_OWN)
 def test_what_a_clone_may_say_counts(victim: Victim, name: str) -> None:
     """A project shares how its sessions are compressed."""
-    section, made = ITS_OWN[name]
-    victim.commits(section)
+    victim.commits(ITS_OWN[name])
     assert victim.sessioncompress("compress", victim.session).returncode == 0
-    folder = victim.folder / made[0] if made else victim.session.parent / ".sessioncompress"
-    assert len(list(folder.glob("*.zst"))) == 1
+    assert len(list((victim.session.parent / ".sessioncompress").glob("*.zst"))) == 1
+    assert victim.sees() == {"compression.json", "out", "sessions/s.jsonl", "sessions/up"}
     assert victim.sessioncompress("restore", victim.session).returncode == 0
     assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
 @pytest.mark.parametrize("command", ["compress", "pre-commit"])
 def test_git_sees_nothing_more_of_the_users(victim: Victim, command: str) -> None:
-    """A tool hides its folder by a `.gitignore` as ours, and the clone's policy names that folder for originals."""
+    """A tool hides its folder by a `.gitignore` as ours, and the user's policy names that folder for originals."""
     hidden = victim.clone / "tool"
     hidden.mkdir()
     (hidden / ".gitignore").write_text("*\n")
     (hidden / "token").write_text("secret")
-    victim.commits({"backupDir": "../tool", "commitOriginals": True})
+    victim.configures({"backupDir": "../tool", "commitOriginals": True})
     victim.sessioncompress(command, victim.session)
+    assert len(list(hidden.glob("*.zst"))) == 1
     assert (hidden / ".gitignore").read_text() == "*\n"
-    victim.run("git", "add", "--all")
-    assert "tool/token" not in victim.run("git", "diff", "--cached", "--name-only").stdout
-    assert "tool/token" not in victim.run("git", "ls-files").stdout
+    assert "tool/token" not in victim.sees()
 
 
-@pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir"])
+@pytest.mark.parametrize("key", ["logFile", "keepBackup", "backupDir", "commitOriginals"])
 @pytest.mark.parametrize("by", ["option", "config", "configuration"])
 def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
     """Then it counts, also where the clone's file says the same of another place."""
-    victim.commits({key: False if key == "keepBackup" else "~/clone"})
-    value = False if key == "keepBackup" else str(victim.home / "mine")
+    victim.commits({key: VALUES[key] if isinstance(VALUES[key], bool) else "~/clone"})
+    value = VALUES[key] if isinstance(VALUES[key], bool) else str(victim.home / "mine")
     options: list[str | Path] = []
     if by == "option":
-        name = {"logFile": "--log", "keepBackup": "--no-backup", "backupDir": "--backup-dir"}[key]
-        options = [name] if key == "keepBackup" else [name, str(value)]
+        options = [KEYS[key].option, *([] if isinstance(value, bool) else [str(value)])]
     elif by == "config":
         options = ["--config", victim.home / "p.json"]
         (victim.home / "p.json").write_text(json.dumps({"session": {key: value}}))
@@ -229,6 +236,8 @@ def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
     assert not (victim.home / "clone").exists()
     if key == "keepBackup":
         assert not list(victim.folder.rglob("*.zst"))
+    elif key == "commitOriginals":
+        assert "sessions/.sessioncompress/s.jsonl.zst" in victim.sees()
     else:
         assert (victim.home / "mine").exists()
 
@@ -245,6 +254,99 @@ def test_a_set_up_with_originals_elsewhere_is_told_how_to_go_on(victim: Victim) 
     for command in (("verify",), ("show", ref[1].decode()), ("restore",)):
         assert victim.sessioncompress(*command, victim.session, "--backup-dir", kept).returncode == 0
     assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+# Whether git sees the originals
+
+
+PLANTED = {
+    "nothing ignored": "",
+    "all shown": "!*\n",
+    "a comment": "# kept by the project\n",
+    "another file hidden": "*.tmp\n",
+    "ours, and then shown": "*\n!*.zst\n",
+    "ours without its end": "*",
+    "ours with blanks": "*\n\n",
+    "a long one": "x\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("command", ["compress", "pre-commit"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_ignore_file_shows_no_original(victim: Victim, name: str, command: str) -> None:
+    """A clone may bring our folder with any `.gitignore`: `git add --all` staged the originals."""
+    victim.commits(PLANTED[name], "sessions/.sessioncompress/.gitignore")
+    victim.sessioncompress(command, victim.session)
+    assert len(list((victim.session.parent / ".sessioncompress").glob("*.zst"))) == 1
+    assert not {each for each in victim.sees() if each.endswith((".zst", ".refs.jsonl"))}
+    assert (victim.session.parent / ".sessioncompress" / ".gitignore").read_text() == "*\n"
+
+
+def test_one_that_shows_them_lasts_until_a_run_writes(victim: Victim) -> None:
+    """What changes nothing leaves it; a restore, which writes there, does not."""
+    assert victim.sessioncompress("compress", victim.session).returncode == 0
+    ignore = victim.commits("!*\n", "sessions/.sessioncompress/.gitignore")
+    for command in (("compress", "--dry-run"), ("verify",), ("stats",), ("pre-commit", "--check")):
+        assert victim.sessioncompress(*command, victim.session).returncode == 0
+        assert ignore.read_text() == "!*\n"
+    assert victim.sessioncompress("restore", victim.session).returncode == 0
+    assert ignore.read_text() == "*\n"
+
+
+@pytest.mark.parametrize("target", ["../../shown", "nowhere", "/dev/zero"])
+def test_a_planted_link_as_ignore_file_is_refused(victim: Victim, target: str) -> None:
+    """Git follows none, so that nothing would be hidden; and what it leads to is nobody's to change."""
+    (victim.clone / "shown").write_text("!*\n")
+    (victim.session.parent / ".sessioncompress").mkdir(mode=0o700)
+    (victim.session.parent / ".sessioncompress" / ".gitignore").symlink_to(target)
+    before = victim.tree()
+    done = victim.sessioncompress("compress", victim.session)
+    assert done.returncode == 4
+    assert ".gitignore: this must be a file of its own" in done.stderr
+    assert "The session is not changed. Move it away." in done.stderr
+    assert victim.tree() == before
+
+
+def test_what_the_user_wants_committed_is_not_hidden_by_a_later_run(victim: Victim) -> None:
+    """Whoever has the session in git needs them."""
+    assert victim.sessioncompress("compress", "--commit-originals", victim.session).returncode == 0
+    assert victim.sessioncompress("restore", victim.session).returncode == 0
+    assert victim.sessioncompress("compress", "--force", "--preset", "low-cost", victim.session).returncode == 0
+    assert "sessions/.sessioncompress/s.jsonl.zst" in victim.sees()
+
+
+LEFT_OUT = {
+    "a rule of the clone": (".gitignore", "*.zst\n"),
+    "a rule for our folder": (".gitignore", ".sessioncompress/\n"),
+    "a planted file of our folder": ("sessions/.sessioncompress/.gitignore", "*.zst\n"),
+    "one that hides all": ("sessions/.sessioncompress/.gitignore", "# mine\n*\n"),
+}
+
+
+@pytest.mark.parametrize("policy", [None, {"commitOriginals": True}, {"enabled": True}])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_the_action_commits_no_session_without_its_originals(
+    victim: Victim, name: str, policy: Mapping[str, Any] | None
+) -> None:
+    """Whatever of the clone hides them; a policy with an error for others did away with the look."""
+    file, text = LEFT_OUT[name]
+    victim.commits(text, file)
+    if policy is not None:
+        victim.commits(policy)
+    before = victim.session.read_bytes()
+    done = _action(victim)
+    assert done.returncode == 2
+    assert "not committed as it is: sessions/.sessioncompress/s.jsonl.zst" in done.stdout
+    assert victim.session.read_bytes() == before
+
+
+def test_the_action_looks_behind_what_an_earlier_run_hid(victim: Victim) -> None:
+    """Its `.gitignore` gives way to the run; a rule of the clone then counts, which only it was stronger than."""
+    assert victim.sessioncompress("compress", victim.session).returncode == 0
+    victim.commits("*.zst\n", ".gitignore")
+    assert (
+        "not committed as it is: sessions/.sessioncompress/s.jsonl.zst (.gitignore:1: *.zst)" in _action(victim).stdout
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")

@@ -44,10 +44,15 @@ def test_those_of_its_subagents(tmp_path: Path) -> None:
     assert known([INVENTED, markers(subagent)[0]], session) == [markers(subagent)[0]]
 
 
-def test_in_a_backup_folder(tmp_path: Path) -> None:
+def test_in_a_backup_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which the user's configuration names."""
     session = compressed(tmp_path, backup_dir="kept")
     assert known(markers(session)[:1], session) == []
-    (tmp_path / "compression.json").write_text('{"session": {"backupDir": "kept"}}')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    own = tmp_path / "configuration" / "sessioncompress" / "config.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"session": {"backupDir": "kept"}}')
+    own.chmod(0o600)
     assert known(markers(session)[:1], session) == markers(session)[:1]
 
 
