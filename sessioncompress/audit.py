@@ -12,7 +12,7 @@ from sessioncompress.documents import pieces_of
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.places import beside_of
+from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import Relative, relatives_of
@@ -42,7 +42,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     older state of itself then; and markers of which the originals, read too, lie in a relative's store.
     """
     with open_session(Path(path), writing=False) as session:
-        beside = beside_of(session.path, policy)
+        beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
         check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessioncompress import due, files, gate
 from sessioncompress.compress import pruning_saves
-from sessioncompress.places import beside_of
+from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import Part
 from sessioncompress.rules import Action
@@ -23,7 +23,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     `form` is as for compress_session().
     """
     with open_session(Path(path), writing=False) as session:
-        journal = journals.load(beside_of(session.path, policy).journal)
+        journal = journals.load(store_of(session.path, policy).journal)
         part = Part(session, files.read_session(session, journal, form), journal)
         as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)

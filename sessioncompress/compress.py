@@ -9,7 +9,7 @@ from pathlib import Path
 from sessioncompress import due, files, gate
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.jsonl import pieces
-from sessioncompress.places import beside_of
+from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, behind
 from sessioncompress.run import Asked, Run
@@ -51,7 +51,7 @@ def compress_session(
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         logging(session.path, replace(policy, log_file=None) if dry_run else policy) as note,
     ):
-        beside = beside_of(session.path, policy)
+        beside = store_of(session.path, policy)
         stats = _Session(
             session, beside, Asked(policy, dry_run=dry_run, force=force, form=form), named=named
         ).compress()
@@ -63,7 +63,7 @@ def rehearse_open(
     session: OpenSession, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
     """Find out the same of a session that is open already."""
-    beside = beside_of(session.path, policy)
+    beside = store_of(session.path, policy)
     return _Session(session, beside, Asked(policy, dry_run=True, force=force, form=form), named=True).whole()
 
 

@@ -14,7 +14,7 @@ from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, UsageError, failing
 from sessioncompress.holdings import sessions_of
 from sessioncompress.marked import markers_of
-from sessioncompress.places import beside_of
+from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
@@ -34,7 +34,7 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        done = forget_open(session, beside_of(session.path, policy), dry_run=dry_run)
+        done = forget_open(session, store_of(session.path, policy), dry_run=dry_run)
         if done.bytes_deleted or done.links_kept:
             return done
         files.refuse_unless_session(session)
@@ -77,7 +77,7 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
     """Do the same for a session that is gone. Raises SessionCompressError."""
     path = Path(path)
     path = path.parent.resolve() / path.name
-    beside = beside_of(path, policy)
+    beside = store_of(path, policy)
     with failing(path, state=""):
         needed = gone.needed_links(path, beside)
         left = [each for each in gone.remains(path, beside) if each not in needed]

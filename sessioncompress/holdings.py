@@ -10,7 +10,7 @@ from pathlib import Path
 from sessioncompress import files
 from sessioncompress.discover import Found, folders, is_folder
 from sessioncompress.errors import SessionCompressError, UsageError, failing
-from sessioncompress.places import beside_of
+from sessioncompress.places import beside_of, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
@@ -118,7 +118,7 @@ def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Ho
 
 def _measured(session: Found, policy: Policy) -> Holding:
     place = _place(session.path)
-    beside = beside_of(place, policy)
+    beside = store_of(place, policy)
     with failing(session.path, state=""):
         size, left_over = files.size_beside(beside), bool(gone.remains(place, beside))
         return Holding(session.path, session.named, policy, beside, os.path.lexists(place), size, left_over)

@@ -10,7 +10,7 @@ from pathlib import Path
 from sessioncompress import files, homes
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, Unreadable, UsageError, failing
-from sessioncompress.places import backup_folder, beside_of
+from sessioncompress.places import backup_folder, beside_of, store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.references import FEWEST_DIGITS, content_of
@@ -41,10 +41,10 @@ class Shown:
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or the candidates where it is ambiguous.
 
-    Equal contents count once. Raises UsageError where the reference is none, or none is found; NotASession where none
-    is found in a file that is no session; FileFailed or IsALink where it may stand in a file that cannot be read, or
-    only through a link; Damaged where the original does not read back. Of a damaged file all is found that can still
-    be read.
+    Equal contents count once. Raises UsageError where the reference is none, or none is found; what store_of() raises,
+    or NotASession, where none is found of a session that has its store elsewhere, or in a file that is none; FileFailed
+    or IsALink where it may stand in a file that cannot be read, or only through a link; Damaged where the original does
+    not read back. Of a damaged file all is found that can still be read.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
@@ -65,13 +65,22 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
+    if path is not None:
+        _refuse_unless_it_may_hold(path, policy)
     remedy = "Name the session: show REF SESSION."
-    if path is not None and path.is_file():
-        with open_session(path, writing=False) as session:
-            files.refuse_unless_session(session)
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
     raise UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
+
+
+def _refuse_unless_it_may_hold(path: Path, policy: Policy) -> None:
+    """Say of a session in which nothing is found that its store lies elsewhere, or that it is none."""
+    if is_folder(path):
+        return
+    store_of(path.absolute(), policy)
+    if path.is_file():
+        with open_session(path, writing=False) as session:
+            files.refuse_unless_session(session)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:

@@ -21,7 +21,7 @@ from sessioncompress.errors import (
     UsageError,
 )
 from sessioncompress.marked import markers_of, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.places import beside_of
+from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.relatives import Relative, relatives_of
@@ -69,7 +69,7 @@ def restore_session(
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
-        beside = beside_of(session.path, policy)
+        beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
         recover(session, beside, journal.lengths)
         run = _Restore(session, beside, journal, policy, form)
@@ -220,7 +220,7 @@ class _Restore:
 
 def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
     """Return what lies beside another session, which itself may be gone. Raises UsageError where nothing does."""
-    store = beside_of(session.absolute(), policy)
+    store = store_of(session.absolute(), policy)
     journal = journals.load(store.journal)
     if not journal.runs:
         raise UsageError(

@@ -19,6 +19,7 @@ from sessioncompress.commands.options import (
     RULE,
     errors_end_it,
     policies_of,
+    tell_of_two_stores,
 )
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
@@ -53,7 +54,9 @@ def budget(
     policies = policies_of(config, preset, {"backup_dir": backup_dir, "rule": rule})
 
     def work(path: Path) -> BudgetStats:
-        return replace(budget_session(path, policies.of(path), form=form), path=str(path))
+        policy = policies.of(path)
+        tell_of_two_stores(path, policy)
+        return replace(budget_session(path, policy, form=form), path=str(path))
 
     done = for_each(paths, work)
     if as_json:

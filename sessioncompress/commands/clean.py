@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, DAYS, JSON, THEIR_FOLDER, amount, errors_end_it, policies_of
+from sessioncompress.commands.options import (
+    CONFIG,
+    DAYS,
+    JSON,
+    THEIR_FOLDER,
+    amount,
+    errors_end_it,
+    policies_of,
+    tell_of_two_stores,
+)
 from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
@@ -55,6 +64,8 @@ def clean(
     policies = policies_of(config, None, {"backup_dir": backup_dir})
     planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
     decisions = {each.holding.session: each for each in planned.decisions}
+    for each in planned.decisions:
+        tell_of_two_stores(each.holding.session, each.holding.policy)
     found = chain(planned.unread, (Found(path, named=True) for path in decisions))
     done: list[CleanStats] = []
     failed: list[tuple[str, SessionCompressError]] = []

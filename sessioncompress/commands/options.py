@@ -162,8 +162,23 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
     listed = list(found)
     for each in listed:
         if each.error is None:
-            policies.of(each.path)
+            tell_of_two_stores(each.path, policies.of(each.path))
     return listed
+
+
+def tell_of_two_stores(path: Path, policy: Policy) -> None:
+    """Say on stderr where a session has a store beside it, too, of which a command with a backup folder knows nothing.
+
+    Where it has nothing in the backup folder the command refuses it.
+    """
+    if not policy.backup_dir:
+        return
+    from sessioncompress.places import beside_of, holds, store_beside
+
+    path = path.parent.resolve() / path.name
+    if (other := store_beside(path, policy)) is not None and holds(beside_of(path, policy)):
+        what = f"another store of it lies in {other.folder}, which a run without --backup-dir knows"
+        click.echo(printable(f"warning: {path}: {what}"), err=True)
 
 
 def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:

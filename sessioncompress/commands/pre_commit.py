@@ -17,6 +17,7 @@ from sessioncompress.commands.options import (
     errors_end_it,
     policies_of,
     show_originals,
+    tell_of_two_stores,
 )
 from sessioncompress.places import beside_of
 from sessioncompress.printable import printable
@@ -48,6 +49,8 @@ def pre_commit(
     # All before any: a policy that is wrong ends it with nothing done.
     known = policies_of(config, preset, {"commit_originals": commit_originals})
     policies = {found: known.of(found.path) for found in discover.handed(files)}
+    for found, policy in policies.items():
+        tell_of_two_stores(found.path, policy)
 
     aside = staging.put_aside()
 

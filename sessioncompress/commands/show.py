@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policies_of
+from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policies_of, tell_of_two_stores
 from sessioncompress.printable import printable
 
 _SHOWN_BYTES = 20 * 1024
@@ -35,6 +35,8 @@ def show(
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
     policy = policies.of(path or working_folder() / "session.jsonl")
+    if path is not None:
+        tell_of_two_stores(path, policy)
     found = find(ref, path, policy)
     if len(found) > 1:
         _ambiguous(ref, found)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import BACKUP_DIR, CONFIG, FORMAT, JSON, PATHS, PRESET, errors_end_it, policies_of
+from sessioncompress.commands.options import (
+    BACKUP_DIR,
+    CONFIG,
+    FORMAT,
+    JSON,
+    PATHS,
+    PRESET,
+    errors_end_it,
+    policies_of,
+    tell_of_two_stores,
+)
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
@@ -41,7 +51,9 @@ def stats(
     policies = policies_of(config, preset, {"backup_dir": backup_dir})
 
     def work(path: Path) -> SessionStats:
-        done = inspect_session(path, policies.of(path), form=form)
+        policy = policies.of(path)
+        tell_of_two_stores(path, policy)
+        done = inspect_session(path, policy, form=form)
         return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
     done = for_each(paths, work)

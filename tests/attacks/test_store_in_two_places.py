@@ -1,0 +1,223 @@
+"""A session has one store: no command begins a second one without a word, nor takes the first one for lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress.cli import main
+from sessioncompress.store.beside import beside
+from tests.runs import fixture, split
+from tests.store.tools import everything
+
+ORIGINAL = fixture("pi-anthropic.jsonl")
+COMPRESS = ("compress", "--force")
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run a command as a user does."""
+    return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    """Return a session whose store lies beside it, and which has grown since, so that a run is due."""
+    path = tmp_path / "work" / "s.jsonl"
+    path.parent.mkdir()
+    lines = split(ORIGINAL)
+    path.write_bytes(b"".join(lines[:80]))
+    assert run(*COMPRESS, path).exit_code == 0
+    with path.open("ab") as file:
+        file.write(b"".join(lines[80:]))
+    return path
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Return a backup folder that is there and empty."""
+    (tmp_path / "kept").mkdir()
+    return tmp_path / "kept"
+
+
+def marker_in(session: Path) -> str:
+    """Return what a marker in the session names."""
+    found = re.search(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())
+    assert found is not None
+    return found[1].decode()
+
+
+def refused(done: Result, session: Path, kept: Path) -> bool:
+    """Say whether a command refused a session by its name, with where its originals lie and what to do."""
+    store, there = beside(session), beside(session, kept)
+    said = (
+        f"{session}: its originals lie in {store.folder}, not in the backup folder {kept}. The session is not changed. "
+        "Run without --backup-dir"
+    )
+    move = f"{store.originals.name} to {there.originals}, and {store.journal.name} to {there.journal}."
+    return done.exit_code == 4 and said in done.stderr and move in done.stderr
+
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "compress": COMPRESS,
+    "a rehearsal": (*COMPRESS, "--dry-run"),
+    "verify": ("verify",),
+    "restore": ("restore",),
+    "restore by markers": ("restore", "--from-markers"),
+    "forget": ("forget", "--yes"),
+    "stats": ("stats",),
+    "budget": ("budget",),
+    "clean": ("clean", "--yes"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_backup_folder_in_which_the_session_has_nothing(session: Path, kept: Path, name: str) -> None:
+    """Each command says where its originals lie; nothing changes anywhere."""
+    before = everything(session.parent.parent)
+    assert refused(run(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
+    assert everything(session.parent.parent) == before
+
+
+@pytest.mark.parametrize("left", ["originals", "journal"])
+@pytest.mark.parametrize("name", ["compress", "restore", "verify", "forget"])
+def test_half_a_store_is_one_too(session: Path, kept: Path, name: str, left: str) -> None:
+    """What is left of it is not to be parted from what comes."""
+    files = beside(session)
+    (files.journal if left == "originals" else files.originals).unlink()
+    assert refused(run(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
+
+
+@pytest.mark.parametrize("name", ["compress", "restore", "verify", "forget"])
+def test_in_a_folder_the_others_are_done(session: Path, kept: Path, name: str) -> None:
+    """One session is refused, the one that has its store in the backup folder is not."""
+    other = session.with_name("t.jsonl")
+    other.write_bytes(ORIGINAL)
+    assert run(*COMPRESS, "--backup-dir", kept, other).exit_code == 0
+    done = run(*COMMANDS[name], "--backup-dir", kept, session.parent)
+    assert refused(done, session, kept)
+    assert f"{other}: " in done.stdout
+    assert "t.jsonl: its originals" not in done.stderr
+
+
+def test_show_says_it_too(session: Path, kept: Path) -> None:
+    """Rather than that the reference names nothing."""
+    ref = marker_in(session)
+    assert refused(run("show", ref, session, "--backup-dir", kept), session, kept)
+    assert run("show", ref, session).exit_code == 0
+
+
+def test_the_session_whose_originals_are_to_be_used(session: Path, kept: Path) -> None:
+    """A fork has nothing beside it; the session that is named has."""
+    fork = session.with_name("fork.jsonl")
+    fork.write_bytes(session.read_bytes())
+    done = run("restore", "--from-markers", "--originals", session, "--backup-dir", kept, fork)
+    assert refused(done, session, kept)
+    assert run("restore", "--from-markers", "--originals", session, fork).exit_code == 0
+
+
+def test_a_session_that_is_gone(session: Path, kept: Path) -> None:
+    """What lies beside its path is not taken for nothing."""
+    session.unlink()
+    for command in ("forget", "clean"):
+        assert refused(run(command, "--yes", "--backup-dir", kept, session), session, kept)
+    assert beside(session).originals.exists()
+    assert run("forget", "--yes", session).exit_code == 0
+    assert not beside(session).originals.exists()
+
+
+@pytest.mark.parametrize("command", ["compress", "pre-commit"])
+def test_the_users_configuration(session: Path, kept: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names a folder from now on, and a file that is named may take that back for a run."""
+    configuration = kept.parent / "configuration"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(configuration))
+    own = configuration / "sessioncompress" / "config.json"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'{{"session": {{"backupDir": "{kept}", "sizeThresholdKB": 0, "minSavedKB": 0}}}}')
+    own.chmod(0o600)
+    before = everything(session.parent)
+    assert refused(run(command, session), session, kept)
+    assert everything(session.parent) == before
+    named = kept.parent / "named.json"
+    named.write_text('{"session": {"backupDir": null}}')
+    assert run(command, "--config", named, session).exit_code == (1 if command == "pre-commit" else 0)
+    assert run("restore", "--config", named, session).exit_code == 0
+    assert session.read_bytes() == ORIGINAL
+
+
+# The ways out
+
+
+def test_without_the_option(session: Path) -> None:
+    """The store goes on where it is."""
+    assert run(*COMPRESS, session).exit_code == 0
+    assert run("restore", session).exit_code == 0
+    assert session.read_bytes() == ORIGINAL
+
+
+def test_restore_and_forget_first(session: Path, kept: Path) -> None:
+    """Then it begins anew."""
+    assert run("restore", session).exit_code == 0
+    assert refused(run(*COMPRESS, "--backup-dir", kept, session), session, kept)
+    assert run("forget", "--yes", session).exit_code == 0
+    assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
+    assert run("restore", "--backup-dir", kept, session).exit_code == 0
+    assert session.read_bytes() == ORIGINAL
+
+
+def test_move_the_two_files(session: Path, kept: Path) -> None:
+    """As the error says."""
+    store, there = beside(session), beside(session, kept)
+    store.originals.rename(there.originals)
+    store.journal.rename(there.journal)
+    for command in (COMPRESS, ("verify",), ("restore",)):
+        done = run(*command, "--backup-dir", kept, session)
+        assert (done.exit_code, done.stderr) == (0, "")
+    assert session.read_bytes() == ORIGINAL
+
+
+# Two stores, of an older accident
+
+
+@pytest.fixture
+def twofold(session: Path, kept: Path) -> Path:
+    """Return a session of which an earlier version began a second store."""
+    store = beside(session)
+    aside = [path.rename(session.parent / path.name) for path in (store.originals, store.journal)]
+    assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
+    store.folder.mkdir(exist_ok=True)
+    for path in aside:
+        path.rename(store.folder / path.name)
+    return session
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "show"])
+def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -> None:
+    """And that another store lies there too is said, once; that one stays as it is."""
+    store, there = beside(twofold), beside(twofold, kept)
+    before = everything(store.folder)
+    command = ("show", marker_in(twofold)) if name == "show" else COMMANDS[name]
+    done = run(
+        *command, *([twofold] if name == "show" else []), "--backup-dir", kept, *([] if name == "show" else [twofold])
+    )
+    said = f"warning: {twofold}: another store of it lies in {store.folder}, which a run without --backup-dir knows\n"
+    assert done.stderr.count(said) == 1
+    assert "its originals lie in" not in done.stderr
+    assert everything(store.folder) == before
+    assert there.originals.exists() == (name != "forget")
+
+
+def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
+    """First what the later one holds."""
+    assert run("restore", "--backup-dir", kept, twofold).exit_code == 0
+    assert run("restore", twofold).exit_code == 0
+    assert twofold.read_bytes() == ORIGINAL
+
+
+def test_without_a_backup_folder_nothing_is_said(session: Path) -> None:
+    """Nor is anything looked for."""
+    for command in (("verify",), ("show", marker_in(session))):
+        assert run(*command, session).stderr == ""
