@@ -27,6 +27,8 @@ _PLANTED = ("tests/attacks/test_planted_files.py",)
 _NAMES_BESIDE = ("tests/attacks/test_planted_names.py",)
 _PUT = ("tests/store/test_put.py",)
 _SOURCES = ("tests/test_sources.py",)
+_FOLDER = ("tests/store/test_folder.py",)
+_TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
 _BUDGET = ("tests/test_budget.py",)
 _GIT = ("tests/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
@@ -391,13 +393,20 @@ MUTANTS = (
     # Whose policy counts, and what it may say.
     Mutant("a file near a session says anything", "sources.py", "if key.near is Near.FREE:", "if True:", _SOURCES),
     Mutant(
-        "originals go out through a link",
-        "sources.py",
-        "(Path(os.path.realpath(each)) for",
-        "(Path(os.path.abspath(each)) for",
+        "a clone says where originals go",
+        "keys.py",
+        'Near.NEVER, "--backup-dir"',
+        'Near.FREE, "--backup-dir"',
         _SOURCES,
     ),
-    Mutant("originals go into git's folder", "sources.py", '".git" not in', '"" not in', _SOURCES),
+    Mutant(
+        "a clone's .gitignore shows originals",
+        "store/folder.py",
+        "elif present is not None and ours",
+        "elif False",
+        _FOLDER,
+    ),
+    Mutant("a second store is begun", "places.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
     Mutant("anybody's policy counts", "sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant("a relative configuration counts", "sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
