@@ -286,12 +286,10 @@ def _deleted(stats: ForgetStats, *, done: bool) -> str:
 def verified(stats: VerifyStats) -> str:
     """Return the line of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
-    kept = f"{stats.lines_rewritten:,} rewritten, {stats.originals:,} originals read and right"
-    lost = counted(stats.lines_without_original, "line has", "lines have")
-    lost = f"; {lost} no original (keepBackup: false) and cannot be restored" if stats.lines_without_original else ""
+    kept = _kept(stats.lines_rewritten, stats.originals, stats.lines_without_original)
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
-    notes = (kept + lost, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers))
+    notes = (kept, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers))
     found = "; ".join(filter(None, notes))
     line = f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {found}"
     if stats.open_to_others:
@@ -307,7 +305,16 @@ def verified_total(all_stats: Sequence[VerifyStats]) -> str:
     lines = sum(stats.lines for stats in all_stats)
     rewritten = sum(stats.lines_rewritten for stats in all_stats)
     originals = sum(stats.originals for stats in all_stats)
-    return f": {lines:,} lines, {rewritten:,} rewritten, {originals:,} originals read and right"
+    lost = sum(stats.lines_without_original for stats in all_stats)
+    return f": {lines:,} lines, {_kept(rewritten, originals, lost)}"
+
+
+def _kept(rewritten: int, originals: int, lost: int) -> str:
+    """Say of how many rewritten lines the originals are right, and how many have none."""
+    kept = f"{rewritten:,} rewritten, {originals:,} originals read and right"
+    if not lost:
+        return kept
+    return f"{kept}; {counted(lost, 'line has', 'lines have')} no original (keepBackup: false) and cannot be restored"
 
 
 def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:

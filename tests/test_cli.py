@@ -1529,6 +1529,8 @@ def test_verify_says_which_lines_have_no_original(session: Path) -> None:
         f"session.jsonl: pi, 98 lines, {changed} rewritten, 0 originals read and right; "
         f"{changed} lines have no original (keepBackup: false) and cannot be restored\n"
     )
+    total = run("verify", ".").stdout.splitlines()[-1]
+    assert total == f"total: 1 session{result.stdout.strip().removeprefix('session.jsonl: pi').replace(',', ':', 1)}"
 
 
 def test_verify_as_json(compressed: Path) -> None:
