@@ -20,6 +20,7 @@ from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store.folder import refuse_folders
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
 
@@ -91,7 +92,11 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
 
 
 def _stored(beside: Beside) -> set[bytes]:
-    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read."""
+    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read.
+
+    Raises Refused where a folder lies in the place of either.
+    """
+    refuse_folders(beside)
     try:
         journal = journals.load(beside.journal)
     except Damaged:

@@ -15,7 +15,7 @@ from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, session_of
-from sessioncompress.store.folder import refuse_linked_folder
+from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
 
@@ -119,6 +119,7 @@ def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Ho
 def _measured(session: Found, policy: Policy) -> Holding:
     place = _place(session.path)
     beside = store_of(place, policy)
+    refuse_folders(beside)
     with failing(session.path, state=""):
         size, left_over = files.size_beside(beside), bool(gone.remains(place, beside))
         return Holding(session.path, session.named, policy, beside, os.path.lexists(place), size, left_over)

@@ -55,11 +55,30 @@ def refuse_linked_folder(folder: Path) -> None:
 
 
 def refuse_linked(file: Path) -> None:
-    """Raise IsALink if a file beside a session, or our folder that it lies in, is a link, which might lead anywhere."""
+    """Raise Refused if a file beside a session is a folder, or it or our folder a link, which might lead anywhere."""
     if file.parent.name == FOLDER:
         refuse_linked_folder(file.parent)
     if file.is_symlink():
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
+    refuse_folder(file)
+
+
+def refuse_folders(files: Beside) -> None:
+    """Raise Refused if a folder lies in the place of originals or journal. FileFailed where that is not to be known."""
+    with failing(files.folder):
+        for path in (files.originals, files.journal):
+            refuse_folder(path)
+
+
+def refuse_folder(file: Path) -> None:
+    """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
+    if file.is_dir() and not file.is_symlink():
+        raise Refused(
+            "a folder lies here, where a file of ours belongs",
+            where=file,
+            state="The session, and what is in this folder, are not changed.",
+            remedy="Look what is in it, move it away, and run again.",
+        )
 
 
 def refuse_other_names(file: Path, fd: int) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.policy import PRESETS
+from sessioncompress.store.beside import FOLDER
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child
 
@@ -90,3 +91,21 @@ def test_a_session_without_markers(tmp_path: Path) -> None:
     code, said = run("forget", "--yes", path)
     assert code == 0
     assert "nothing lies beside it" in said
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])
+@pytest.mark.parametrize("name", ["s.jsonl.zst", "s.refs.jsonl"])
+def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone: bool) -> None:
+    """Every command says that one lies there, and none that forget deletes it: it may be anybody's, and stays."""
+    path = session_with_a_secret(tmp_path)
+    (theirs := tmp_path / FOLDER / name).mkdir(parents=True)
+    (theirs / "notes").write_bytes(b"mine")
+    if gone:
+        path.unlink()
+    for command in ("forget --yes", "clean --yes", "clean --max-size 0KB", "compress --force", "verify", "restore"):
+        if gone and command in ("compress --force", "verify", "restore"):
+            continue
+        code, said = run(*command.split(), path)
+        assert (code, f"{theirs}: a folder lies here" in said) == (4, True), (command, said)
+        assert "deletes" not in said
+        assert (theirs / "notes").read_bytes() == b"mine"
