@@ -98,7 +98,7 @@ def _stored(beside: Beside) -> set[bytes]:
     """
     refuse_folders(beside)
     try:
-        journal = journals.load(beside.journal)
+        journal = journals.load(beside.journal, to_hole=True)
     except Damaged:
         journal = journals.Journal()
     if not journal.runs:

@@ -22,6 +22,7 @@ from sessioncompress.store.beside import Lengths
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
+from sessioncompress.store.reading import written
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode, raw_records
 from sessioncompress.store.seal import Seals
 from sessioncompress.store.shared import shares_records
@@ -220,8 +221,12 @@ def _key(replacement: bytes, call: str) -> int:
     return hash((replacement, call)) & _64_BITS
 
 
-def load(path: FilePath) -> Journal:
-    """Read the journal at a path; an empty one where there is none."""
+def load(path: FilePath, *, to_hole: bool = False) -> Journal:
+    """Read the journal at a path; an empty one where there is none.
+
+    With `to_hole` what the file system says is a hole at its end is not read: no record stands there. Only to tell what
+    there is: some file systems have been wrong about holes, and what a run cuts off must not go by that.
+    """
     with failing(path):
         refuse_linked(path)
         try:
@@ -229,13 +234,16 @@ def load(path: FilePath) -> Journal:
         except FileNotFoundError:
             return Journal()
         with open(fd, "rb", buffering=1 << 20) as file:
-            return read(file, str(path))
+            return read(file, str(path), written(fd) if to_hole else None)
 
 
-def read(file: BinaryIO, where: str) -> Journal:
-    """Read a journal up to its last run record. Raises Damaged, naming the line, where a committed record is bad."""
+def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
+    """Read a journal up to its last run record, which is looked for in all of it, or before its byte `end`.
+
+    Raises Damaged, naming the line, where a committed record is bad.
+    """
     journal = Journal()
-    committed = _committed(file)
+    committed = _committed(file, end)
     before = (0, 0)
     seals = Seals()
     ends: list[int] = []
@@ -311,13 +319,15 @@ def _elsewhere(where: str, number: int, seals: Seals) -> Exception:
     return ValueError("its run does not go on from the run before it")
 
 
-def _committed(file: BinaryIO) -> int:
+def _committed(file: BinaryIO, end: int | None) -> int:
     """Return where the last whole run record ends; what is bad before it is damage, and behind it a torn append."""
     position = committed = 0
     for raw in raw_records(file):
         position += len(raw)
         if _RUN.search(raw) and raw.endswith(b"\n"):
             committed = position
+        if end is not None and position >= end:
+            break
     return committed
 
 

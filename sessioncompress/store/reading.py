@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Callable
@@ -48,6 +49,27 @@ class Pass(io.RawIOBase):
 def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
     """Return a buffered reader of a span of an open file; see Pass."""
     return cast(BinaryIO, io.BufferedReader(Pass(fd, start, end, done), BUFFER))
+
+
+def written(fd: int) -> int:
+    """Return where what was written to a file ends: behind it there may be a hole, which reads as zeros without end.
+
+    The descriptor's position is at the beginning afterwards. A system that cannot tell says that all was written.
+    """
+    size = os.fstat(fd).st_size
+    data, hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
+    if data is None or hole is None:
+        return size
+    end = 0
+    try:
+        while end < size:
+            end = os.lseek(fd, os.lseek(fd, end, data), hole)
+    except OSError as error:
+        # No data comes behind a place in the last hole.
+        return end if error.errno == errno.ENXIO else size
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return end
 
 
 def digest(fd: int, start: int, end: int) -> bytes | None:

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
+from sessioncompress.forget import forget_session
 from sessioncompress.policy import PRESETS
-from sessioncompress.store.beside import FOLDER
+from sessioncompress.store.beside import FOLDER, beside
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child
 
@@ -109,3 +110,26 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone
         assert (code, f"{theirs}: a folder lies here" in said) == (4, True), (command, said)
         assert "deletes" not in said
         assert (theirs / "notes").read_bytes() == b"mine"
+
+
+BYTES_READ = Path("/proc/self/io")
+
+
+@pytest.mark.skipif(not BYTES_READ.exists(), reason="the system does not count the bytes that a process reads")
+def test_a_journal_with_a_hole_of_a_gigabyte(tmp_path: Path) -> None:
+    """What can hold no record is not read: originals are deleted as fast as ever, and counted."""
+
+    def read() -> int:
+        return int(BYTES_READ.read_text().split()[1])
+
+    path = session_with_a_secret(tmp_path)
+    run("compress", "--force", path)
+    journal = beside(path).journal
+    would = forget_session(path, dry_run=True)
+    with journal.open("r+b") as file:
+        file.truncate(1 << 30)
+    before = read()
+    code, said = run("forget", "--yes", path)
+    assert read() - before < 32 << 20
+    assert (code, f" {would.originals} originals" in said) == (0, True), said
+    assert not journal.exists()
