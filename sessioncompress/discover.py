@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,11 +76,21 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered
 
 
-def folders(folder: Path) -> Iterator[Path]:
-    """Yield a folder and all below it in which sessions may lie; what cannot be read is for discover() to tell."""
-    for here, below, _ in os.walk(folder):
-        below[:] = sorted(name for name in below if name not in _NEVER)
-        yield Path(here)
+def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str]]:
+    """Yield a folder and all below it in which sessions may lie, each with what their paths begin with for patterns.
+
+    What cannot be read is for discover() to tell.
+    """
+    for here, begins, _ in _walked(folder, globs, lambda _: None):
+        yield Path(here), begins
+
+
+def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield folders, each with what a path of what is in it begins with, and the names of its files."""
+    for here, folders, names in os.walk(folder, onerror=failed):
+        below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
+        folders[:] = sorted(name for name in folders if name not in _NEVER and not globs.leaves(below + name))
+        yield here, below, names
 
 
 def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
@@ -95,10 +105,8 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
 
 def _walk(folder: Path, globs: Globs) -> Iterator[Found]:
     unreadable: list[OSError] = []
-    for here, folders, names in os.walk(folder, onerror=unreadable.append):
+    for here, below, names in _walked(folder, globs, unreadable.append):
         yield from failures(unreadable)
-        below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
-        folders[:] = sorted(name for name in folders if name not in _NEVER and not globs.leaves(below + name))
         for name in sorted(names):
             if not (globs.takes(below + name) and _may_be_session(here, name)):
                 continue

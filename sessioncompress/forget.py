@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import Found
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, UsageError, failing
-from sessioncompress.holdings import sessions_of
 from sessioncompress.marked import markers_of
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
@@ -52,16 +49,6 @@ def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) 
     if not dry_run:
         kept = recover.forget(session, beside)
     return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept))
-
-
-def sessions_gone(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
-    """Yield the sessions in a folder, and below it, that are gone while files of ours still lie there for them.
-
-    With an `error` it is a folder of which that cannot be known; the others are gone through.
-    """
-    for found in sessions_of(folder, policy_of):
-        if found.error is not None or not os.path.lexists(found.path):
-            yield replace(found, named=True)
 
 
 def _is_there(path: Path | str) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from sessioncompress import files
-from sessioncompress.discover import Found, folders, is_folder
-from sessioncompress.errors import SessionCompressError, UsageError, failing
+from sessioncompress.discover import Found, discover, folders, is_folder
+from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
+from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.places import beside_of, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
@@ -82,25 +86,88 @@ def told(holding: Holding) -> Told:
     return Told(len(journal.runs), last)
 
 
-def sessions_of(folder: Path, policy_of: Callable[[Path], Policy]) -> Iterator[Found]:
+def compressed(
+    paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING, *, gone_too: bool = False
+) -> Iterator[Found]:
+    """Yield the sessions that the paths mean to a command that works on what was compressed, each once.
+
+    In a folder those that discover() finds, and those with files of ours, whatever they are called: nobody may think
+    that all of them were gone through. So these count as named; with an `error` something else, or nothing, lies in a
+    session's place. `gone_too`: nothing there is no error, and what runs left counts, also without originals.
+    """
+    paths = list(paths)
+    real = cache(os.path.realpath)
+    lying: dict[tuple[str, str], Found] = {}
+    for folder in filter(is_folder, paths):
+        # What is walked as a folder may lie where a session was.
+        own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
+        for each in chain(own, sessions_of(folder, policy_of, globs)):
+            if each.error is not None or gone_too or _has_store(each.path, policy_of):
+                lying[real(each.path.parent), each.path.name] = _named(each, gone_too=gone_too)
+    for found in discover(paths, globs):
+        yield lying.pop((real(found.path.parent), found.path.name), found)
+    yield from lying.values()
+
+
+def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
+    beside = beside_of(session, policy_of(session))
+    return os.path.lexists(beside.originals) or os.path.lexists(beside.journal)
+
+
+def _named(found: Found, *, gone_too: bool) -> Found:
+    """Return a session for which files of ours lie there as if it were named, or with what keeps it from being one."""
+    try:
+        refuse_unless_there(found.path, gone_too=gone_too)
+    except SessionCompressError as error:
+        return replace(found, named=True, error=found.error or error)
+    return replace(found, named=True)
+
+
+def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
+    """Raise Refused where something else than a file lies in a session's place, or unless `gone_too` nothing does."""
+    first = "move that away, and "
+    with failing(session):
+        try:
+            mode = session.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            if gone_too:
+                return
+            what, first = "the session is not there", ""
+        else:
+            if stat.S_ISREG(mode):
+                return
+            lies = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
+            what = f"{lies} lies where the session was"
+    raise Refused(
+        f"{what}, but what was kept beside it still is",
+        where=session,
+        state="Nothing of that is changed.",
+        remedy=f"Put the session back. If it was moved, 'sessioncompress restore --from-markers --originals {session} "
+        f"NEW_PATH' gives it its originals back. If it is not wanted any more, {first}'sessioncompress forget "
+        f"{session}' deletes them.",
+    )
+
+
+def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the sessions of a folder, and below it, for which files of ours lie there or in its backup folder.
 
     With an `error` it is a folder of which that cannot be known; the others are gone through.
     """
-    for here in folders(folder):
+    for here, begins in folders(folder, globs):
         try:
-            yield from [Found(each, named=False) for each in _in_folder(here, policy_of)]
+            names = [each for each in _in_folder(here, policy_of) if globs.takes(begins + each)]
+            yield from [Found(here / each, named=False) for each in names]
         except SessionCompressError as error:
             yield Found(here, named=True, error=error)
 
 
-def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[Path]:
+def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
     any_session = here / "session.jsonl"
     beside = beside_of(any_session, policy_of(any_session))
     with failing(beside.folder, state=""):
         names = os.listdir(beside.folder) if is_folder(beside.folder) else []
         found = {name for each in names if (name := session_of(beside, each))} | sessions_named(beside.work)
-    return [here / name for name in sorted(found)]
+    return sorted(found)
 
 
 def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
@@ -122,4 +189,7 @@ def _measured(session: Found, policy: Policy) -> Holding:
     refuse_folders(beside)
     with failing(session.path, state=""):
         size, left_over = files.size_beside(beside), bool(gone.remains(place, beside))
+    if size or left_over:
+        refuse_unless_there(session.path, gone_too=True)
+    with failing(session.path, state=""):
         return Holding(session.path, session.named, policy, beside, os.path.lexists(place), size, left_over)

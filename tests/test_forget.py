@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink, UsageError
-from sessioncompress.forget import forget_session, sessions_gone
+from sessioncompress.forget import forget_session
+from sessioncompress.holdings import compressed
+from sessioncompress.policy import Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.store.beside import FOLDER, beside
 from tests.build import PiSession
@@ -23,6 +25,13 @@ def costs(path: Path) -> tuple[int, int]:
     would = forget_session(path, EAGER, dry_run=True)
     assert snapshot(path) == before
     return would.originals, would.originals_lost
+
+
+def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
+    """Return the sessions that are gone, as forget finds them in a folder."""
+    found = [each.path for each in compressed([folder], lambda _: policy, gone_too=True)]
+    assert len(found) == len(set(found))
+    return {each for each in found if not each.exists()}
 
 
 def kept(path: Path) -> int:
@@ -101,12 +110,12 @@ def test_what_a_session_that_is_gone_left_is_found_and_deleted(
     path, other = write(folder, session()), write(folder, session(), "other.jsonl")
     for each in (path, other):
         compress(each, policy)
-    assert list(sessions_gone(tmp_path, lambda _: policy)) == []
+    assert gone(tmp_path, policy) == set()
     path.unlink()
     files = beside(path, tmp_path / elsewhere if elsewhere else None)
     if left != "both":
         (files.journal if left == "originals" else files.originals).unlink()
-    assert [each.path for each in sessions_gone(tmp_path, lambda _: policy)] == [path]
+    assert gone(tmp_path, policy) == {path}
     before = snapshot(tmp_path / "any")
     would = forget_session(path, policy, dry_run=True)
     assert snapshot(tmp_path / "any") == before
@@ -116,7 +125,7 @@ def test_what_a_session_that_is_gone_left_is_found_and_deleted(
     assert forget_session(path, policy) == would
     assert not files.originals.exists()
     assert not files.journal.exists()
-    assert list(sessions_gone(tmp_path, lambda _: policy)) == []
+    assert gone(tmp_path, policy) == set()
     restore_session(other, policy)
     assert other.read_bytes() == session().bytes()
 
@@ -131,7 +140,7 @@ def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
     for each in (work / "session.jsonl.temp-0123abcd", kept):
         each.write_bytes(b"secret")
     path.unlink()
-    assert {each.path.name for each in sessions_gone(tmp_path, lambda _: EAGER)} == {"session.jsonl", "session.jsonl2"}
+    assert {each.name for each in gone(tmp_path)} == {"session.jsonl", "session.jsonl2"}
     assert forget_session(path, EAGER).bytes_deleted == 12
     assert list(work.iterdir()) == [kept]
 

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 @errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
     """Delete what lies beside sessions, after saying what can then not be restored."""
-    from itertools import chain
-
     from sessioncompress.archive import worst
-    from sessioncompress.discover import discover, is_folder
     from sessioncompress.errors import Refused
-    from sessioncompress.forget import forget_session, sessions_gone
+    from sessioncompress.forget import forget_session
+    from sessioncompress.holdings import compressed
     from sessioncompress.report import at_stake, kb, links_kept
     from sessioncompress.store.beside import FOLDER
 
@@ -50,8 +48,8 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         click.echo(f"{name}: deleted {at_stake(done, done=True)}")
         return "deleted", done
 
-    gone = (each for path in paths if is_folder(path) for each in sessions_gone(path, policies.of))
-    done = for_all(all_governed(chain(discover(paths), gone), policies), lambda found: work(found.path))
+    found = compressed(paths, policies.of, gone_too=True)
+    done = for_all(all_governed(found, policies), lambda found: work(found.path))
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
     elsewhere = any(stats.markers for _, stats in done.results)
     if kept := sum(stats.links_kept for _, stats in done.results):

@@ -58,8 +58,8 @@ def restore(
         raise click.UsageError("--originals goes with --from-markers")
     from functools import partial
 
-    from sessioncompress.discover import discover
     from sessioncompress.globs import Globs
+    from sessioncompress.holdings import compressed
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 
@@ -78,7 +78,8 @@ def restore(
         else:
             click.echo(f"{name}: unchanged: {done.reason}")
 
-    done = at_once(all_governed(discover(paths, Globs(include, exclude)), policies), jobs, prepare, say)
+    found = compressed(paths, policies.of, Globs(include, exclude))
+    done = at_once(all_governed(found, policies), jobs, prepare, say)
     restored = [each for each in done.results if each.lines_restored]
     before, after, lines = (
         sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")

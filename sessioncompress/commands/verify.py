@@ -54,8 +54,8 @@ def verify(
 
     from sessioncompress import report
     from sessioncompress.audit import verify_session
-    from sessioncompress.discover import discover
     from sessioncompress.globs import Globs
+    from sessioncompress.holdings import compressed
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
 
@@ -66,7 +66,8 @@ def verify(
         if not as_json:
             click.echo(report.verified(done))
 
-    done = at_once(all_governed(discover(paths, Globs(include, exclude)), policies), jobs, prepare, say)
+    found = compressed(paths, policies.of, Globs(include, exclude))
+    done = at_once(all_governed(found, policies), jobs, prepare, say)
     if as_json:
         echo_json(report.verify_document(done.results))
     else:

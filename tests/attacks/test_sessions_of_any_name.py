@@ -1,0 +1,145 @@
+"""What was compressed is found again in its folder: whatever it is called, and whatever lies in its place by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress.cli import main
+from sessioncompress.store.beside import FOLDER, beside
+from tests.runs import fixture, snapshot
+
+NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
+COMMANDS = ("verify", "restore", "forget --yes")
+
+
+def run(command: str, *paths: Path) -> tuple[int, str]:
+    """Run a command as a user does; return its exit code and all it printed."""
+    done = CliRunner().invoke(main, [*command.split(), *map(str, paths)], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def compressed(folder: Path, *names: str, options: str = "") -> list[Path]:
+    """Write sessions, and compress them, each by its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.write_bytes(fixture("pi-anthropic.jsonl"))
+    assert run(f"compress --force {options}", *paths)[0] == 0
+    return paths
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
+def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
+    """No command over its folder passes it over; what lies in a backup folder for other folders stays."""
+    kept = f"--backup-dir {tmp_path / 'kept'}" if elsewhere else ""
+    paths = compressed(tmp_path / "a" / "b", *NAMES, options=kept)
+    compressed(tmp_path / "other", "session.txt", "more.txt", options=kept)
+    store = tmp_path / "kept" if elsewhere else tmp_path / "a" / "b" / FOLDER
+    both = len(list((tmp_path / "kept").glob("*"))) if elsewhere else 0
+    code, said = run(f"verify {kept}", tmp_path / "a")
+    assert (code, f"total: {len(NAMES)} sessions" in said) == (0, True), said
+    code, said = run(f"verify --include *.txt --exclude b/.h* {kept}", tmp_path / "a")
+    assert (code, "total: 1 session:" in said) == (0, True), said
+    assert "total: 0 sessions" in run(f"verify --exclude b {kept}", tmp_path / "a")[1]
+    code, said = run(f"restore {kept}", tmp_path / "a", tmp_path / "a" / "b" / "session.txt")
+    assert (code, f"total: {len(NAMES)} sessions restored" in said) == (0, True), said
+    assert all(path.read_bytes() == fixture("pi-anthropic.jsonl") for path in paths)
+    code, said = run(f"forget --yes {kept}", tmp_path / "a")
+    assert (code, f"total: {len(NAMES)} sessions: deleted" in said) == (0, True), said
+    assert len(list(store.glob("*"))) == (both - 2 * len(NAMES) if elsewhere else 0)
+    assert run(f"verify {kept}", tmp_path / "other")[0] == 0
+
+
+def test_damage_is_found_whatever_it_is_called(tmp_path: Path) -> None:
+    """It ended with 0, and said nothing."""
+    compressed(tmp_path, "session.txt")
+    (tmp_path / FOLDER / "session.txt.zst").write_bytes(b"x")
+    assert run("verify", tmp_path)[0] == 5
+
+
+def missing(path: Path) -> None:
+    """Let the session be gone."""
+    path.unlink()
+
+
+def a_link(path: Path) -> None:
+    """Move the session away, and let a link lead there."""
+    path.rename(path.parent / "moved")
+    path.symlink_to("moved")
+
+
+def a_folder(path: Path) -> None:
+    """Put a folder in the session's place."""
+    path.unlink()
+    path.mkdir()
+
+
+def store_of(path: Path) -> list[tuple[bytes, int, int]]:
+    """Return what lies beside a session."""
+    files = beside(path)
+    held = snapshot(files.journal)
+    return [held[each.name] for each in (files.originals, files.journal)]
+
+
+PLANTED: dict[Callable[[Path], None], str] = {
+    missing: "the session is not there",
+    a_link: "a symbolic link lies where the session was",
+    a_folder: "a folder lies where the session was",
+}
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.txt"])
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], None], name: str) -> None:
+    """It is named, with what to do, and not taken for nothing; the others are gone through."""
+    path, other = compressed(tmp_path, name, "zz.jsonl")
+    plant(path)
+    before = store_of(path)
+    for command in ("verify", "restore"):
+        code, said = run(command, tmp_path)
+        assert (code, f"refused: {path}: {PLANTED[plant]}" in said) == (4, True), said
+        assert "1 session" in said.splitlines()[-1]
+        assert f"'sessioncompress forget {path}' deletes them" in said
+    assert other.read_bytes() == fixture("pi-anthropic.jsonl")
+    assert store_of(path) == before
+    code, said = run("forget --yes", tmp_path)
+    assert code == (0 if plant is missing else 4), said
+    assert (tmp_path / FOLDER).exists() == (plant is not missing)
+    if plant is not missing:
+        assert f"refused: {path}: {PLANTED[plant]}" in said
+        assert f"refused: {path}: {PLANTED[plant]}" in run("clean", tmp_path)[1]
+        path.rename(tmp_path / "away")
+        assert run("forget --yes", path)[0] == 0
+        assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_folder_that_is_named_in_a_sessions_place(tmp_path: Path) -> None:
+    """It is walked as a folder, and there is more to say."""
+    (path,) = compressed(tmp_path, "s.jsonl")
+    a_folder(path)
+    for command in COMMANDS:
+        code, said = run(command, path)
+        assert (code, "a folder lies where the session was" in said) == (4, True), (command, said)
+
+
+def test_what_the_message_says_brings_a_moved_session_back(tmp_path: Path) -> None:
+    """From the old path, where a link lies."""
+    (path,) = compressed(tmp_path, "s.jsonl")
+    a_link(path)
+    code, said = run(f"restore --from-markers --originals {path}", tmp_path / "moved")
+    assert code == 0, said
+    assert b"[[sessioncompress" not in (tmp_path / "moved").read_bytes()
+
+
+def test_nothing_is_said_where_no_store_lies(tmp_path: Path) -> None:
+    """Links and files that are no sessions are passed over as ever, and a live run's file is no store."""
+    (tmp_path / "a.txt").write_bytes(fixture("pi-anthropic.jsonl"))
+    (tmp_path / "a.jsonl").symlink_to("a.txt")
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "b.jsonl.temp-0123abcd").write_bytes(b"x")
+    for command in ("verify", "restore"):
+        assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (no sessions, or links)\n")
