@@ -19,7 +19,7 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.survey import parse, parse_any, read_line
 from sessioncompress.whole import Whole
-from sessioncompress.words import counted, listed
+from sessioncompress.words import counted, unreadable
 
 
 class PutBack:
@@ -82,9 +82,7 @@ class PutBack:
     @property
     def unreadable(self) -> str:
         """Say of which lines the originals cannot be read; nothing where all can."""
-        lines = listed([number + 1 for number in sorted(self._unreadable)])
-        one = len(self._unreadable) == 1
-        return f"the {'original of line' if one else 'originals of lines'} {lines} cannot be read" if lines else ""
+        return unreadable(self._unreadable)
 
     @property
     def left(self) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sessioncompress import files
@@ -40,7 +42,7 @@ from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
 from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
-from sessioncompress.words import as_written, counted, not_there, of_relatives, strangers
+from sessioncompress.words import as_written, counted, not_there, of_relatives, strangers, unreadable
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 _ALREADY = "it has its original bytes already"
@@ -135,24 +137,56 @@ class _Restore:
     def by_markers(self) -> RestoreStats:
         """Put back what the session's own originals hold, and then what those of its relatives hold."""
         files.refuse_unless_session(self.session, self.form)
-        done = [self.from_markers(self.beside, self.journal)] if self.journal.runs else []
+        has_own = bool(self.journal.runs)
+        failed: list[Damaged] = []
+        done = _tried([lambda: self.from_markers(self.beside, self.journal)] if has_own else [], failed)
         found = strangers_of(self.session, self.journal, self.form)
-        relatives = self._relatives() if markers_of(self.session, self.form).texts else []
+        relatives: list[Relative] = []
+        with _noting(failed):
+            relatives = self._relatives() if markers_of(self.session, self.form).texts else []
         left = unknown_to_all(relatives, found)
-        if not done and found and len(left) == len(found):
+        if not has_own and found and len(left) == len(found) and not failed:
             refuse_if_marked(self.session, self.beside, self.policy, self.form)
-        done += map(self._from_relative, relatives)
-        return _together(done, strangers(len(left))) if done else self._stats(Status.UNCHANGED, _NONE_STORED)
+        others = _tried([partial(self._from_relative, each, alone=not has_own) for each in relatives], failed)
+        if failed and not any(each.lines_restored for each in [*done, *others]):
+            raise failed[0]
+        notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.beside.originals)]
+        if has_own and any(each.lines_restored for each in others):
+            # What the own originals left may have come back from others: only now it shows what did not.
+            done = [replace(each, reason="") for each in done]
+            notes.insert(0, self._now().what_is_left())
+        done += others
+        notes.append(strangers(len(left)))
+        return _together(done, _joined(*notes)) if done else self._stats(Status.UNCHANGED, _NONE_STORED)
 
-    def _from_relative(self, relative: Relative) -> RestoreStats:
-        # A store before this one may have changed the session.
-        now = replace(self, journal=journals.load(self.beside.journal))
-        done = now.from_markers(relative.beside, relative.journal)
+    def _now(self) -> _Restore:
+        """Return this with the journal as it is now: a store may have changed the session."""
+        return replace(self, journal=journals.load(self.beside.journal))
+
+    def _from_relative(self, relative: Relative, *, alone: bool) -> RestoreStats:
+        done = self._now().from_markers(relative.beside, relative.journal, alone=alone)
         lines = counted(done.lines_restored, "line", "lines")
         return replace(done, reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
 
-    def from_markers(self, store: Beside, journal: Journal) -> RestoreStats:
-        """Put back what the originals of one store hold, the session's own or another's."""
+    def what_is_left(self) -> str:
+        """Say what of the session is not as it was, by its own journal; nothing where it is exact."""
+        swaps, missing = find(self.session, self.journal)
+        older = len(missing) if not self._is_altered(missing) else 0
+        number = len(swaps) + len(missing) - older
+        if not number:
+            return not_there(older)
+        with SalvagingReader(self.beside.originals) as originals:
+            form = files.format_of(self.session, self.form)
+            damaged = whole_lines(self.session, form, swaps, originals, self.beside.journal).unreadable
+        lines = counted(number, "rewritten line", "rewritten lines")
+        inexact = f"{lines} did not come back, or only in part: the session is not exact"
+        return _joined(unreadable(damaged), inexact, not_there(older))
+
+    def from_markers(self, store: Beside, journal: Journal, *, alone: bool = True) -> RestoreStats:
+        """Put back what the originals of one store hold, the session's own or another's.
+
+        If not `alone` in that, somebody else says what of the session is not exact.
+        """
         form = files.format_of(self.session, self.form)
         if not journal.kept:
             return self._stats(Status.UNCHANGED, _NONE_STORED)
@@ -163,7 +197,8 @@ class _Restore:
             whole = whole_lines(self.session, form, swaps, originals, store.journal)
             known = (swaps, [] if older else missing) if own else None
             putback = PutBack(form, journal, originals, store.journal, whole, known)
-            done = self._write(putback.lines(pieces_of(self.session.reader, self.session.size)), 0, putback)
+            lines = putback.lines(pieces_of(self.session.reader, self.session.size))
+            done = self._write(lines, 0, putback, alone=alone)
         if putback.unreadable and done.status is Status.UNCHANGED:
             raise Damaged(
                 f"nothing can be put back: {putback.unreadable}",
@@ -179,7 +214,9 @@ class _Restore:
         except Unreadable:
             return True
 
-    def _write(self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None) -> RestoreStats:
+    def _write(
+        self, lines: Iterator[bytes], changed: int, putback: PutBack | None = None, *, alone: bool = True
+    ) -> RestoreStats:
         commit_originals = self.policy.commit_originals
         with Rewrite(self.session, self.beside, self.journal.lengths, commit_originals=commit_originals) as rewrite:
             for line in lines:
@@ -192,7 +229,7 @@ class _Restore:
             forms = putback.forms(self.journal) if putback else []
             records = sealed(map(LineRecord.encode, forms), self._record(finished.size, len(forms)))
             # Asked before the commit: the session is the restored one from then on.
-            left = [*putback.left, putback.inexact] if putback else []
+            left = [*putback.left, putback.inexact if alone else ""] if putback else []
             stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
             return replace(stats, size_after=committed.size, lines_restored=changed)
@@ -251,6 +288,23 @@ def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: 
         putback = PutBack(known, journal, originals, beside.journal, whole, found)
         lines = putback.lines(pieces_of(session.reader, session.size))
         return any(putback.changed or putback.unreadable for _ in lines)
+
+
+def _tried(stores: Iterable[Callable[[], RestoreStats]], failed: list[Damaged]) -> list[RestoreStats]:
+    """Return what each of several stores gave back; one that is damaged keeps no other from it."""
+    done = []
+    for give_back in stores:
+        with _noting(failed):
+            done.append(give_back())
+    return done
+
+
+@contextmanager
+def _noting(failed: list[Damaged]) -> Iterator[None]:
+    try:
+        yield
+    except Damaged as error:
+        failed.append(error)
 
 
 def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats:

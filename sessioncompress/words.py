@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def counted(number: int, one: str, several: str) -> str:
@@ -51,6 +51,13 @@ def strangers(number: int) -> str:
         f"{counted(number, 'marker stays', 'markers stay')} that its journal does not know: quotes, or of another "
         "session or side, and then 'restore --from-markers --originals OTHER' puts back what they stand for"
     )
+
+
+def unreadable(numbers: Iterable[int]) -> str:
+    """Say of which lines, counted from 0, the originals cannot be read; nothing where all can."""
+    lines = [number + 1 for number in sorted(numbers)]
+    which = "original of line" if len(lines) == 1 else "originals of lines"
+    return f"the {which} {listed(lines)} cannot be read" if lines else ""
 
 
 def listed(numbers: Sequence[int], most: int = 10) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -289,6 +290,80 @@ def test_a_relative_whose_originals_are_damaged_is_told(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 0x10
     originals.write_bytes(data)
     assert run(tmp_path, "verify", child).returncode == 5
+
+
+def twins(home: Path) -> tuple[Path, Path, bytes]:
+    """Write a rewritten session and a copy of it, each with a store; return both, and what they were."""
+    home.mkdir()
+    made = PiSession()
+    made.user("Go.")
+    for name in "abc":
+        shown = base64.b64encode(random.Random(name).randbytes(9000)).decode()
+        made.step("bash", {"command": name}, shown, thinking="Hm. " * 99)
+    paths = home / "s.jsonl", home / "t.jsonl"
+    original = turn(made, 2).bytes()
+    for path in paths:
+        path.write_bytes(original)
+    assert run(home, "compress", *HASTE, *paths).returncode == 0
+    return *paths, original
+
+
+def damaged(path: Path, share: float) -> None:
+    """Flip a bit in what lies beside a session: what stands before it in the file may still be read."""
+    originals = path.parent / ".sessioncompress" / f"{path.name}.zst"
+    data = bytearray(originals.read_bytes())
+    data[int(len(data) * share)] ^= 0x10
+    originals.write_bytes(data)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.6], ids=["nothing of it can be read", "some of it can be read"])
+def test_what_a_relative_made_exact_is_said_to_be(tmp_path: Path, share: float) -> None:
+    """The own store is damaged, that of a copy is not: all comes back, and nothing else is said."""
+    path, _, original = twins(tmp_path / "a")
+    damaged(path, share)
+    done = run(tmp_path, "restore", "--from-markers", path)
+    assert done.returncode == 0, done.stderr
+    assert "from the originals of " in done.stdout
+    assert "not exact" not in done.stdout
+    assert "cannot be read" not in done.stdout
+    assert path.read_bytes() == original
+
+
+def test_what_no_relative_made_exact_is_said_not_to_be(tmp_path: Path) -> None:
+    """Both stores are damaged: what came back is there, and what did not is said once, as it stands at the end."""
+    path, other, original = twins(tmp_path / "a")
+    damaged(path, 0.001)
+    damaged(other, 0.6)
+    done = run(tmp_path, "restore", "--from-markers", path)
+    stay = sum(now != then for now, then in zip(split(path.read_bytes()), split(original), strict=True))
+    assert stay > 0
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not exact") == 1
+    assert f"{stay} rewritten line" in done.stdout
+
+
+def test_a_damaged_relative_keeps_nothing_from_being_told(tmp_path: Path) -> None:
+    """What the own store gave back is there: no error says that the session is not changed."""
+    path, other, _ = twins(tmp_path / "a")
+    damaged(path, 0.6)
+    damaged(other, 0.001)
+    before = path.read_bytes()
+    done = run(tmp_path, "restore", "--from-markers", path)
+    assert path.read_bytes() != before
+    assert done.returncode == 0, done.stderr
+    assert "not exact" in done.stdout
+    assert f"{other.name}.zst: nothing can be put back" in done.stdout
+
+
+def test_where_every_store_is_damaged_nothing_is_put_back(tmp_path: Path) -> None:
+    """That is an error, as where there is only one."""
+    path, other, _ = twins(tmp_path / "a")
+    before = path.read_bytes()
+    for each in (path, other):
+        damaged(each, 0.001)
+    done = run(tmp_path, "restore", "--from-markers", path)
+    assert (done.returncode, "nothing can be put back" in done.stderr) == (5, True)
+    assert path.read_bytes() == before
 
 
 def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> None:
