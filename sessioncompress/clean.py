@@ -203,7 +203,7 @@ def _clean_there(decision: Decision, done: CleanStats | None, *, dry_run: bool) 
     holding = decision.holding
     with open_session(holding.session, writing=not dry_run) as session:
         now = decision if dry_run else _again(decision)
-        cost = forget_open(session, holding.beside, dry_run=dry_run) if now.deletes else None
+        cost = forget_open(session, holding.beside, holding.policy, dry_run=dry_run) if now.deletes else None
     stats = _stats_of(now)
     if done is not None:
         stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
@@ -271,4 +271,5 @@ def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
         originals=cost.originals,
         originals_lost=cost.originals_lost,
         links_kept=cost.links_kept,
+        referring=cost.referring,
     )

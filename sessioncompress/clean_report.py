@@ -31,7 +31,7 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
     parts = []
     if stats.deleted and stats.bytes_deleted:
         numbers = stats.bytes_deleted, stats.originals, stats.originals_lost
-        cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept)
+        cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept, referring=stats.referring)
         parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
     if stats.left_over:
         parts.append(

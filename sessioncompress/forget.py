@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
-from sessioncompress.errors import Damaged, UsageError, failing
-from sessioncompress.marked import markers_of
+from sessioncompress.errors import Damaged, SessionCompressError, UsageError, failing
+from sessioncompress.marked import markers_of, referring
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
@@ -32,23 +33,25 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        done = forget_open(session, store_of(session.path, policy), dry_run=dry_run)
+        done = forget_open(session, store_of(session.path, policy), policy, dry_run=dry_run)
         if done.bytes_deleted or done.links_kept:
             return done
         files.refuse_unless_session(session)
         return replace(done, markers=markers_of(session).texts)
 
 
-def forget_open(session: OpenSession, beside: Beside, *, dry_run: bool = False) -> ForgetStats:
+def forget_open(session: OpenSession, beside: Beside, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
     """Do the same for a session that is open, and locked where something is to go."""
-    stored = _stored(beside)
+    journal = _journal(beside)
+    stored = _stored(beside, journal)
+    refer = _referring(session.path, beside, journal, policy) if stored else ()
     lost = stored - _standing(session, stored)
     going = recover.removable(session, beside)
     kept = [each for each in recover.kept_links(session, beside.work) if each not in going]
     size = files.size_beside(beside) + files.size_of_names(going)
     if not dry_run:
         kept = recover.forget(session, beside)
-    return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept))
+    return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
 
 
 def _is_there(path: Path | str) -> bool:
@@ -72,23 +75,34 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
         size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
-    number = len(_stored(beside))
+    journal = _journal(beside)
+    number = len(_stored(beside, journal))
+    refer = _referring(path, beside, journal, policy) if number else ()
     if not dry_run:
         gone.forget_gone(path, beside)
-    return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed))
+    return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 
-def _stored(beside: Beside) -> set[bytes]:
-    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read.
-
-    Raises Refused where a folder lies in the place of either.
-    """
+def _journal(beside: Beside) -> journals.Journal | None:
+    """Return the journal, None where it cannot be read. Raises Refused where a folder lies in the place of a file."""
     refuse_folders(beside)
     try:
-        journal = journals.load(beside.journal, to_hole=True)
+        return journals.load(beside.journal, to_hole=True)
     except Damaged:
-        journal = journals.Journal()
-    if not journal.runs:
+        return None
+
+
+def _referring(session: Path, beside: Beside, journal: journals.Journal | None, policy: Policy) -> tuple[str, ...]:
+    """Return the names of the sessions here whose markers only these originals can expand."""
+    ids = set(journal.session_ids) if journal else set()
+    with suppress(SessionCompressError):
+        ids.add(files.whose(session)[1].id)
+    return tuple(referring(session, ids, beside, journal, policy))
+
+
+def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
+    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read."""
+    if journal is None or not journal.runs:
         return {sha256(line).digest() for line in readable_lines(beside.originals, 0)}
     size = size_of(beside.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)

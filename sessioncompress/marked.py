@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.model import Block, Kind, OurKey
+from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
-from sessioncompress.relatives import Relative, relatives_of
+from sessioncompress.relatives import Relative, kin_of, relatives_of
 from sessioncompress.rewrite import value_at
+from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import parse
 from sessioncompress.words import counted
 
@@ -99,6 +103,27 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
         state=NOT_CHANGED,
         remedy=" ".join(ways),
     )
+
+
+def referring(
+    session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy
+) -> list[str]:
+    """Return the names of the sessions in a session's folder with markers that its originals alone can expand.
+
+    `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
+    """
+    return [path.name for path in kin_of(session, ids) if _refers(path, beside, journal, policy)]
+
+
+def _refers(kin: Path, beside: Beside, journal: Journal | None, policy: Policy) -> bool:
+    left: list[Stranger] = []
+    with suppress(SessionCompressError), open_session(kin, writing=False) as session:
+        own = journals.load(beside_of(kin, policy).journal)
+        left = [each for each in strangers_of(session, own) if each.reference]
+        if left:
+            others = (each for each in relatives_of(session, policy) if each.beside != beside)
+            left = unknown_to_all(others, left)
+    return bool(left) and (journal is None or len(unknown_to(journal, left)) < len(left))
 
 
 def _knows_some(relative: Relative, strangers: Sequence[Stranger]) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress import files, homes
+from sessioncompress.discover import handed
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.places import beside_of
@@ -54,16 +56,53 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     return [each for each in stores if each.journal.runs]
 
 
+def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
+    """Return which sessions in a session's folder have one of its ids, or name it as a parent, or one that does so.
+
+    Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole disk.
+    """
+    headers: dict[Path, Name] = {}
+    with suppress(OSError):
+        for path in (each.path for each in handed(sorted(session.parent.iterdir())) if each.path != session):
+            there = path.lstat()
+            headers[path] = _header(path, there.st_ino, there.st_size, there.st_mtime_ns)
+    known, called = set(ids) - {""}, {session.name}
+    found: list[Path] = []
+    while more := [path for path, name in headers.items() if path not in found and _is_kin(name, known, called)]:
+        found += more
+        known |= {headers[path].id for path in more} - {""}
+        called |= {path.name for path in more}
+    return sorted(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def _header(path: Path, inode: int, size: int, changed: int) -> Name:
+    """Return what the header of a file says, which is read once while it is the same: a folder may have thousands."""
+    del inode, size, changed
+    with suppress(SessionCompressError):
+        return files.whose(path)[1]
+    return Name()
+
+
+def _is_kin(name: Name, ids: set[str], called: set[str]) -> bool:
+    return name.id in ids or any(each in ids or _last_of(each) in called for each in name.parents)
+
+
 def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
     near = _folders_near(session)
     for parent in filter(_is_path, name.parents):
         path = Path(os.path.realpath(parent))
         # Both may have been moved or cloned since.
-        yield path if path.parent in near else session.parent / parent.replace("\\", "/").rpartition("/")[2]
+        yield path if path.parent in near else session.parent / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near:
         yield from _with_ids(ids, folder, policy, all_names=folder == session.parent)
+
+
+def _last_of(parent: str) -> str:
+    """Return the name of a file in the path that a header names."""
+    return parent.replace("\\", "/").rpartition("/")[2]
 
 
 def _is_path(parent: str) -> bool:

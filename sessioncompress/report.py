@@ -16,6 +16,7 @@ SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
 STATS_SCHEMA = "sessioncompress.stats/1"
 _TOOL_WIDTH = 20
+_MOST_NAMES = 10
 _CUT = "..."
 PASSED_OVER = "passed over (no sessions, or links)"
 
@@ -277,10 +278,21 @@ def _deleted(stats: ForgetStats, *, done: bool) -> str:
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} without an original"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
+    refer = _referring(stats.referring)
     if not stats.originals_lost:
-        return f"{what} (nothing is lost: the session has their bytes)"
+        has = "the session has their bytes"
+        return f"{what} ({has}, but {refer})" if refer else f"{what} (nothing is lost: {has})"
     of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
-    return f"{what}, {of} can {'no longer' if done else 'then not'} be restored"
+    return f"{what}, {of} can {'no longer' if done else 'then not'} be restored" + (f"; {refer}" if refer else "")
+
+
+def _referring(names: Sequence[str]) -> str:
+    """Say which other sessions need originals; of many the first, and how many more."""
+    if not names:
+        return ""
+    shown = [printable(each) for each in names[:_MOST_NAMES]]
+    shown += [f"{len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return f"{counted(len(names), 'session here refers', 'sessions here refer')} to these originals: {', '.join(shown)}"
 
 
 def verified(stats: VerifyStats) -> str:

@@ -214,7 +214,7 @@ class CleanStats:
     """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
-    late links of dead runs, whose bytes `left_over_bytes` are. `links_kept` is that of ForgetStats.
+    late links of dead runs, whose bytes `left_over_bytes` are. `links_kept` and `referring` are those of ForgetStats.
     """
 
     path: str
@@ -227,6 +227,7 @@ class CleanStats:
     left_over: int = 0
     left_over_bytes: int = 0
     links_kept: int = 0
+    referring: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,8 @@ class ForgetStats:
 
     `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
     writing, or lines came late that stand nowhere else, or they are not of this user's runs on this machine. `markers`
-    stand in a session that has no store here: it is elsewhere, or was deleted.
+    stand in a session that has no store here: it is elsewhere, or was deleted. `referring` are the names of other
+    sessions in its folder with markers that these originals alone can expand.
     """
 
     path: str
@@ -245,3 +247,4 @@ class ForgetStats:
     gone: bool = False
     links_kept: int = 0
     markers: int = 0
+    referring: tuple[str, ...] = ()

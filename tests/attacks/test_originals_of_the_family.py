@@ -376,3 +376,65 @@ def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> Non
     assert refused.returncode == 4
     assert "3 markers stand in it" in refused.stderr
     assert "the originals of 2 lie in the store of" in refused.stderr
+
+
+REFERS = "1 session here refers to these originals: fork.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("make", "at", "fork", "to"),
+    [each[1:] for each in FAMILY if each[2].rpartition("/")[0] == each[4].rpartition("/")[0]],
+    ids=[each[0] for each in FAMILY if each[2].rpartition("/")[0] == each[4].rpartition("/")[0]],
+)
+@pytest.mark.parametrize("restored", [True, False], ids=["restored", "rewritten"])
+def test_forget_names_the_sessions_that_need_the_originals(
+    tmp_path: Path, make: Callable[[], bytes], at: str, fork: Callable[[Path], bytes], to: str, restored: bool
+) -> None:
+    """Their markers name what goes: that is lost too, and is asked about; other sessions are not named."""
+    parent, child = family(tmp_path, make(), at, fork, to)
+    (parent.parent / "another.jsonl").write_bytes(PiSession(seed="another").bytes())
+    said = REFERS.replace("fork.jsonl", child.name)
+    if restored:
+        run(tmp_path, "restore", parent)
+    asked = run(tmp_path, "forget", parent)
+    assert asked.returncode == 2
+    assert f"{said}" in asked.stdout
+    assert "nothing is lost" not in asked.stdout
+    limited = run(tmp_path, "clean", "--max-size", "0KB", parent.parent)
+    assert said in limited.stdout
+    done = run(tmp_path, "forget", "--yes", parent)
+    assert (done.returncode, said in done.stdout) == (0, True), done.stderr
+
+
+def test_forget_says_so_where_the_session_is_gone_or_its_journal_damaged(tmp_path: Path) -> None:
+    """Then the fork's markers are all that is left of it; by the id and the name that its header has."""
+    parent, _ = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    was = parent.read_bytes()
+    parent.unlink()
+    assert REFERS in run(tmp_path, "forget", parent).stdout
+    parent.write_bytes(was)
+    journal = parent.parent / ".sessioncompress" / "s.refs.jsonl"
+    journal.write_bytes(b"{" + journal.read_bytes())
+    assert REFERS in run(tmp_path, "forget", parent).stdout
+
+
+def test_forget_names_a_fork_of_a_fork(tmp_path: Path) -> None:
+    """Its header names only the one between them."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    child.with_name("again.jsonl").write_bytes(pi(child))
+    said = run(tmp_path, "forget", parent).stdout
+    assert "2 sessions here refer to these originals: again.jsonl, fork.jsonl" in said
+
+
+def test_forget_names_none_that_needs_nothing(tmp_path: Path) -> None:
+    """A fork that was put back, and one whose markers a copy of the store holds, too."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    before = child.read_bytes()
+    run(tmp_path, "restore", "--from-markers", child)
+    assert "refer" not in run(tmp_path, "forget", parent).stdout
+    child.write_bytes(before)
+    copy, store = parent.with_name("t.jsonl"), parent.parent / ".sessioncompress"
+    copy.write_bytes(parent.read_bytes())
+    for ending in (".refs.jsonl", ".jsonl.zst"):
+        (store / f"t{ending}").write_bytes((store / f"s{ending}").read_bytes())
+    assert "refer" not in run(tmp_path, "forget", copy).stdout
