@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -175,7 +175,9 @@ class _Restore:
         number = len(swaps) + len(missing) - older
         if not number:
             return not_there(older)
-        with SalvagingReader(self.beside.originals) as originals:
+        damaged: set[int] = set()
+        # What is wrong with the journal was told before; by now others have changed the session.
+        with suppress(Damaged), SalvagingReader(self.beside.originals) as originals:
             form = files.format_of(self.session, self.form)
             damaged = whole_lines(self.session, form, swaps, originals, self.beside.journal).unreadable
         lines = counted(number, "rewritten line", "rewritten lines")
