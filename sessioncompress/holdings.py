@@ -18,7 +18,7 @@ from sessioncompress.places import beside_of, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, session_of
+from sessioncompress.store.beside import FOLDER, Beside, session_of
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
@@ -102,7 +102,7 @@ def compressed(
         # What is walked as a folder may lie where a session was.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
         for each in chain(own, sessions_of(folder, policy_of, globs)):
-            if each.error is not None or gone_too or _has_store(each.path, policy_of):
+            if gone_too or (_concerns(each) if each.error is not None else _has_store(each.path, policy_of)):
                 lying[real(each.path.parent), each.path.name] = _named(each, gone_too=gone_too)
     for found in discover(paths, globs):
         yield lying.pop((real(found.path.parent), found.path.name), found)
@@ -112,6 +112,11 @@ def compressed(
 def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
     beside = beside_of(session, policy_of(session))
     return os.path.lexists(beside.originals) or os.path.lexists(beside.journal)
+
+
+def _concerns(folder: Found) -> bool:
+    """Say whether an error of a folder concerns sessions: a wrong policy may lie where there are none."""
+    return not isinstance(folder.error, UsageError) or os.path.lexists(folder.path / FOLDER)
 
 
 def _named(found: Found, *, gone_too: bool) -> Found:

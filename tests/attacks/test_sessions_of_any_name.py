@@ -136,10 +136,12 @@ def test_what_the_message_says_brings_a_moved_session_back(tmp_path: Path) -> No
 
 
 def test_nothing_is_said_where_no_store_lies(tmp_path: Path) -> None:
-    """Links and files that are no sessions are passed over as ever, and a live run's file is no store."""
+    """Links and files that are no sessions are passed over as ever; a live run's file is no store, a wrong policy no session."""
     (tmp_path / "a.txt").write_bytes(fixture("pi-anthropic.jsonl"))
     (tmp_path / "a.jsonl").symlink_to("a.txt")
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "b.jsonl.temp-0123abcd").write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "compression.json").write_text("{")
     for command in ("verify", "restore"):
         assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (no sessions, or links)\n")
