@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -185,9 +186,35 @@ def test_originals_are_staged_where_the_user_says_so(repository: Repository) -> 
 def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) -> None:
     """When the user begins to say so, and the session itself has nothing due."""
     assert run(NAME).exit_code == 1
-    assert run("--check", COMMITTED, NAME).exit_code == 3
+    checked = run("--check", COMMITTED, NAME)
+    assert checked.exit_code == 1
+    assert checked.stdout == (
+        f"{NAME}: hidden from git by sessions/.sessioncompress/.gitignore: its originals\n"
+        "Run 'sessioncompress compress --commit-originals' on them: 'git add' them and what lies beside them, and commit "
+        "again.\n"
+    )
     assert run(COMMITTED, NAME).exit_code == 0
     assert repository.staged() >= STORE
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["first run", "an earlier one hid them"])
+def test_what_a_check_advises_leads_to_the_commit(repository: Repository, hidden: bool) -> None:
+    """With the options that the hook has; a run without them would hide the originals from every later check."""
+    (repository.folder / "my policy.json").write_text(EAGERLY)
+    if hidden:
+        assert run(NAME).exit_code == 1
+    options = ["--config", "my policy.json", "--preset", "low-cost", COMMITTED]
+    checked = run("--check", *options, NAME)
+    assert checked.exit_code == 1
+    command = checked.stdout.split("Run '", 1)[1].rsplit("' on them: ", 1)[0]
+    assert CliRunner().invoke(main, [*shlex.split(command)[1:], NAME]).exit_code == 0
+    repository.git("add", NAME)
+    lacking = run("--check", *options, NAME)
+    assert lacking.exit_code == 1
+    assert "Stage what is not staged: 'git add' them, and commit again." in lacking.stdout
+    repository.git("add", "sessions/.sessioncompress")
+    assert run("--check", *options, NAME).exit_code == 0
+    assert repository.staged() >= STORE | {NAME}
 
 
 def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,7 @@ from sessioncompress.commands.options import (
     show_originals,
     tell_of_two_stores,
 )
-from sessioncompress.places import beside_of
+from sessioncompress.places import beside_of, holds
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
@@ -67,19 +68,40 @@ def pre_commit(
         return replace(done, path=str(found.path))
 
     codes = {_code(outcome) for outcome in archive.each(policies, work)}
-    if 1 in codes:
-        click.echo(_next(policies.values(), check=check))
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
-    codes.add(_stage(committed, check=check))
+    hidden = _hidden(committed) if check else []
+    due = 1 in codes or bool(hidden)
+    staged = _stage({path: policy for path, policy in committed.items() if path not in hidden}, check=check)
+    if check and (due or staged):
+        click.echo(printable(_to_do(config, preset, committed, policies.values(), due=due)))
+    elif due:
+        click.echo(f"They are smaller now: {_ADD}.{_where(policies.values())}")
+    codes |= {int(due), int(check and staged)}
     sys.exit(archive.worst(codes))
 
 
-def _next(policies: Iterable[Policy], *, check: bool) -> str:
-    """Say what to do now, and where the originals are: a clone has them only where they are committed, too."""
-    todo = "Run 'sessioncompress compress' on them" if check else "They are smaller now"
+_ADD = "'git add' them, and commit again"
+
+
+def _to_do(
+    config: Path | None, preset: str | None, committed: Mapping[Path, Policy], policies: Iterable[Policy], *, due: bool
+) -> str:
+    """Say what to do after a check: a run without what the hook was given would do something else."""
+    if not due:
+        return f"Stage what is not staged: {_ADD}."
+    options = [
+        *(["--config", quote(str(config))] if config else []),
+        *(["--preset", preset] if preset else []),
+        *(["--commit-originals"] if committed else []),
+    ]
+    add = _ADD.replace("them,", "them and what lies beside them,") if committed else _ADD
+    return f"Run '{' '.join(['sessioncompress compress', *options])}' on them: {add}.{_where(policies)}"
+
+
+def _where(policies: Iterable[Policy]) -> str:
+    """Say where the originals are: a clone has them only where they are committed, too."""
     kept = any(policy.keep_backup and not policy.commit_originals for policy in policies)
-    where = " Their originals stay in this work tree alone, unless the hook has --commit-originals." if kept else ""
-    return f"{todo}: 'git add' them, and commit again.{where}"
+    return " Their originals stay in this work tree alone, unless the hook has --commit-originals." if kept else ""
 
 
 def _code(outcome: Outcome[CompressionStats]) -> int:
@@ -102,16 +124,27 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
     return 1
 
 
-def _stage(policies: Mapping[Path, Policy], *, check: bool) -> int:
-    """Stage what lies beside sessions whose originals are committed; return 1 where that was only to be checked.
+def _hidden(policies: Mapping[Path, Policy]) -> list[Path]:
+    """Say of which sessions an earlier run hid from git what is to be committed; return those."""
+    from sessioncompress.store.folder import hides_from_git
+
+    besides = {path: beside_of(path, policy) for path, policy in policies.items()}
+    hidden = [path for path, beside in besides.items() if holds(beside) and hides_from_git(beside.folder)]
+    for path in hidden:
+        click.echo(printable(f"{path}: hidden from git by {besides[path].folder / '.gitignore'}: its originals"))
+    return hidden
+
+
+def _stage(policies: Mapping[Path, Policy], *, check: bool) -> bool:
+    """Stage what lies beside sessions whose originals are committed; say whether there was any that was not staged.
 
     Of all of them, also those that this run left alone: what an earlier run put there may not have been staged.
     """
     if not policies:
-        return 0
+        return False
     from sessioncompress import staging
 
     staged = staging.stage([beside_of(path, policy) for path, policy in policies.items()], dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
-    return int(check and bool(staged))
+    return bool(staged)

@@ -48,6 +48,12 @@ def show_to_git(folder: Path) -> None:
             _write_anew(folder, _IGNORE_PASSING)
 
 
+def hides_from_git(folder: Path) -> bool:
+    """Tell whether a .gitignore of ours hides from git what show_to_git() would let it see. Raises FileFailed."""
+    with failing(folder):
+        return not folder.is_symlink() and _read_ignore(folder) == _IGNORE_ALL and _is_for_us(folder)
+
+
 def refuse_linked_folder(folder: Path) -> None:
     """Raise IsALink if our folder is a link, which might lead what we write anywhere, or no folder at all."""
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
