@@ -60,7 +60,9 @@ def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *,
     parts += [f"{number:,} {word}" for number, word in ((kept, KEPT), (failed, "failed or refused")) if number]
     found = "lie" if dry_run or not going else "lay"
     sessions = counted(len(lying), "session", "sessions")
-    parts.append(f"{kb(sum(lying))} {found} beside {sessions}" if lying else "no originals lie there")
+    if lying or not failed:
+        # Where something could not be looked at there may be any.
+        parts.append(f"{kb(sum(lying))} {found} beside {sessions}" if lying else "no originals lie there")
     return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
 
 

@@ -19,6 +19,7 @@ from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, Beside, session_of
+from sessioncompress.store.beside import beside as beside_itself
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
@@ -154,7 +155,7 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
 
 
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield the sessions of a folder, and below it, for which files of ours lie there or in its backup folder.
+    """Yield the sessions of a folder, and below it, for which files of ours lie there, or in its backup folder.
 
     With an `error` it is a folder of which that cannot be known; the others are gone through.
     """
@@ -169,9 +170,12 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
 def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
     any_session = here / "session.jsonl"
     beside = beside_of(any_session, policy_of(any_session))
-    with failing(beside.folder, state=""):
-        names = os.listdir(beside.folder) if is_folder(beside.folder) else []
-        found = {name for each in names if (name := session_of(beside, each))} | sessions_named(beside.work)
+    found: set[str] = set()
+    # Where there is a backup folder a store may lie beside a session all the same: for store_of() to tell.
+    for files in {each.folder: each for each in (beside, beside_itself(any_session))}.values():
+        with failing(files.folder, state=""):
+            names = os.listdir(files.folder) if is_folder(files.folder) else []
+            found |= {name for each in names if (name := session_of(files, each))} | sessions_named(files.work)
     return sorted(found)
 
 

@@ -615,3 +615,11 @@ def test_another_clean_up_was_faster(folder: Path) -> None:
     clean(folder / "session.jsonl")
     assert clean_one(decision, dry_run=False) is None
     assert list(folder.iterdir()) == []
+
+
+def test_what_could_not_be_looked_at_may_have_originals(folder: Path) -> None:
+    """So that there are none is not said."""
+    (folder / "compression.json").write_text('{"session": {"backupDir": "elsewhere"}}')
+    done = run(folder)
+    assert done.exit_code == 2
+    assert done.stdout == "total: nothing to delete; 1 failed or refused\n"

@@ -103,6 +103,21 @@ def test_in_a_folder_the_others_are_done(session: Path, kept: Path, name: str) -
     assert "t.jsonl: its originals" not in done.stderr
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "gone"])
+@pytest.mark.parametrize("command", ["clean", "forget"])
+def test_a_folder_whose_sessions_have_their_stores_beside_them(
+    session: Path, kept: Path, command: str, gone: bool
+) -> None:
+    """None of their originals is passed over, and nothing says that there are none."""
+    if gone:
+        session.unlink()
+    before = everything(session.parent.parent)
+    done = run(command, "--yes", "--backup-dir", kept, session.parent)
+    assert refused(done, session, kept)
+    assert "no originals" not in done.stdout
+    assert everything(session.parent.parent) == before
+
+
 def test_show_says_it_too(session: Path, kept: Path) -> None:
     """Rather than that the reference names nothing."""
     ref = marker_in(session)
