@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 
 from sessioncompress import files
 from sessioncompress.discover import Found, discover, folders, is_folder
@@ -99,6 +100,9 @@ def compressed(
     paths = list(paths)
     real = cache(os.path.realpath)
     lying: dict[tuple[str, str], Found] = {}
+    for path in paths:
+        if not (gone_too or os.path.exists(path)) and _has_store(path, policy_of):  # noqa: PTH110 - raises nothing
+            lying[real(path.parent), path.name] = _named(Found(path, named=True), gone_too=False)
     for folder in filter(is_folder, paths):
         # What is walked as a folder may lie where a session was.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
@@ -144,13 +148,14 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
                 return
             lies = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
             what = f"{lies} lies where the session was"
+    named = quote(str(session))
     raise Refused(
         f"{what}, but what was kept beside it still is",
         where=session,
         state="Nothing of that is changed.",
-        remedy=f"Put the session back. If it was moved, 'sessioncompress restore --from-markers --originals {session} "
+        remedy=f"Put the session back. If it was moved, 'sessioncompress restore --from-markers --originals {named} "
         f"NEW_PATH' gives it its originals back. If it is not wanted any more, {first}'sessioncompress forget "
-        f"{session}' deletes them.",
+        f"{named}' deletes them.",
     )
 
 
@@ -172,10 +177,10 @@ def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
     beside = beside_of(any_session, policy_of(any_session))
     found: set[str] = set()
     # Where there is a backup folder a store may lie beside a session all the same: for store_of() to tell.
-    for files in {each.folder: each for each in (beside, beside_itself(any_session))}.values():
-        with failing(files.folder, state=""):
-            names = os.listdir(files.folder) if is_folder(files.folder) else []
-            found |= {name for each in names if (name := session_of(files, each))} | sessions_named(files.work)
+    for store in {each.folder: each for each in (beside, beside_itself(any_session))}.values():
+        with failing(store.folder, state=""):
+            names = os.listdir(store.folder) if is_folder(store.folder) else []
+            found |= {name for each in names if (name := session_of(store, each))} | sessions_named(store.work)
     return sorted(found)
 
 

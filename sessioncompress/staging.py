@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from sessioncompress import git
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
@@ -70,7 +71,7 @@ def refuse_if_put_aside(files: Beside, aside: frozenset[str]) -> None:
     for file in (files.journal, files.originals):
         if os.path.abspath(file) in aside:  # noqa: PTH100
             what = "the session is to be committed, but what lies beside it is not staged"
-            remedy = f"Stage that too (git add {files.folder}), and commit again."
+            remedy = f"Stage that too (git add {quote(str(files.folder))}), and commit again."
             raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 

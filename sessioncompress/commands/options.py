@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -63,6 +64,8 @@ DAYS = {"d": 24 * 3600}
 
 _EXISTING = _Existing(path_type=Path, exists=True, readable=False)
 PATHS = click.argument("paths", nargs=-1, required=True, type=_EXISTING)
+PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+"""Of sessions that may be gone, as refuse_missing() then finds out."""
 PATHS_OR_NONE = click.argument("paths", nargs=-1, type=_EXISTING)
 """Where options may say instead which sessions are meant."""
 FILES = click.argument("files", nargs=-1, type=_Existing(path_type=Path, exists=True, dir_okay=False, readable=False))
@@ -152,6 +155,16 @@ def policies_of(config: Path | None, preset: str | None, overrides: Mapping[str,
         click.echo(printable(f"warning: {said}"), err=True)
 
     return Policies(config, preset, overrides, warn=warn)
+
+
+def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
+    """Raise as click does where a path is not there, unless what was kept beside it is: that is told of it then."""
+    from sessioncompress.places import beside_of, holds
+
+    context = click.get_current_context()
+    for path in paths:
+        if not (os.path.exists(path) or holds(beside_of(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
+            _EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:

@@ -15,11 +15,12 @@ from sessioncompress.commands.options import (
     FORMAT,
     INCLUDE,
     JOBS,
-    PATHS,
+    PATHS_OR_GONE,
     THEIR_FOLDER,
     all_governed,
     errors_end_it,
     policies_of,
+    refuse_missing,
 )
 from sessioncompress.commands.output import at_once, echo_total
 from sessioncompress.printable import printable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sessioncompress restore session.jsonl")
-@PATHS
+@PATHS_OR_GONE
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option(
     "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
@@ -78,6 +79,7 @@ def restore(
         else:
             click.echo(f"{name}: unchanged: {done.reason}")
 
+    refuse_missing(paths, policies)
     found = compressed(paths, policies.of, Globs(include, exclude))
     done = at_once(all_governed(found, policies), jobs, prepare, say)
     restored = [each for each in done.results if each.lines_restored]

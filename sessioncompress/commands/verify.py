@@ -16,11 +16,12 @@ from sessioncompress.commands.options import (
     INCLUDE,
     JOBS,
     JSON,
-    PATHS,
+    PATHS_OR_GONE,
     THEIR_FOLDER,
     all_governed,
     errors_end_it,
     policies_of,
+    refuse_missing,
 )
 from sessioncompress.commands.output import at_once, echo_json, echo_total
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sessioncompress verify session.jsonl")
-@PATHS
+@PATHS_OR_GONE
 @INCLUDE
 @EXCLUDE
 @JOBS
@@ -66,6 +67,7 @@ def verify(
         if not as_json:
             click.echo(report.verified(done))
 
+    refuse_missing(paths, policies)
     found = compressed(paths, policies.of, Globs(include, exclude))
     done = at_once(all_governed(found, policies), jobs, prepare, say)
     if as_json:

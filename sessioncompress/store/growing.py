@@ -6,6 +6,7 @@ import os
 import stat
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import durable, reading
@@ -102,7 +103,8 @@ class GrowingFile:
 
 def too_short(path: Path, size: int, committed: int) -> Damaged:
     """Make the error for a file beside a session that has lost bytes, or is gone."""
-    prints = f"'zstd -dc {path.name}' prints the originals that are left. " if size and path.suffix == ".zst" else ""
+    can_print = size and path.suffix == ".zst"
+    prints = f"'zstd -dc {quote(path.name)}' prints the originals that are left. " if can_print else ""
     return Damaged(
         f"{committed - size} of its {committed} bytes are missing",
         where=path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
+from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
@@ -31,8 +32,8 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             "the journal of these originals is missing",
             where=files.originals,
             state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back from a backup. Without it 'zstd -dc {files.originals.name}' still "
-            "prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
+            remedy=f"Put {files.journal.name} back from a backup. Without it "
+            f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
         )
     behind = Lengths(originals or 0, journal or 0) != lengths
     loaded = _loaded(files) if behind and originals != lengths.originals else None
@@ -70,7 +71,7 @@ def _of_another(files: Beside) -> Damaged:
         where=files.journal,
         state="The session and its originals are not changed.",
         remedy=f"Put the journal that was written with them back, or the originals that belong to this one. "
-        f"'zstd -dc {files.originals.name}' prints all that are there.",
+        f"'zstd -dc {quote(files.originals.name)}' prints all that are there.",
     )
 
 
@@ -84,7 +85,7 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
         _refuse_if_damaged(files, lengths)
         return
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
-    prints = f"'zstd -dc {files.originals.name}' prints the originals"
+    prints = f"'zstd -dc {quote(files.originals.name)}' prints the originals"
     if replaced:
         what = f"it has {lost}"
         remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."

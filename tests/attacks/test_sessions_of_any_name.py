@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,3 +146,49 @@ def test_nothing_is_said_where_no_store_lies(tmp_path: Path) -> None:
     (tmp_path / "empty" / "compression.json").write_text("{")
     for command in ("verify", "restore"):
         assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (no sessions, or links)\n")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
+@pytest.mark.parametrize("command", ["verify", "restore"])
+def test_one_that_is_gone_and_named(tmp_path: Path, command: str, elsewhere: bool) -> None:
+    """What was kept is told of it as in its folder, and stops no other; one of which nothing was kept stops all."""
+    kept = f"--backup-dir {tmp_path / 'kept'}" if elsewhere else ""
+    path, other = compressed(tmp_path / "a", "session.jsonl", "other.jsonl", options=kept)
+    path.unlink()
+    code, said = run(f"{command} {kept}", path, other)
+    assert code == 4
+    assert said.startswith(f"refused: {path}: the session is not there, but what was kept beside it still is.")
+    assert f"restore --from-markers --originals {path} NEW_PATH" in said
+    assert f"{other}: " in said
+    assert "total: 1 session" in said
+    assert said.count("still is") == 1
+    code, said = run(f"{command} {kept}", tmp_path / "a" / "nowhere.jsonl", other)
+    assert code == 2
+    assert said.endswith("nowhere.jsonl' does not exist. Nothing was done.\n")
+
+
+@pytest.mark.parametrize("folder", ["my dir", "it's", 'a "b" $(c)'])
+def test_commands_in_messages_can_be_copied(tmp_path: Path, folder: str) -> None:
+    """Whatever the names: a shell takes them as they are."""
+    (path,) = compressed(tmp_path / folder, "a b.jsonl")
+    moved = path.rename(tmp_path / "moved.jsonl")
+    said = run("verify", path)[1]
+    restore, forget = said.split("If it was moved, '")[1].split("' gives it")[0], said.split(", 'sessioncompress ")[-1]
+    words = shlex.split(restore.replace("NEW_PATH", shlex.quote(str(moved))))[1:]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert moved.read_bytes() == fixture("pi-anthropic.jsonl")
+    words = shlex.split(forget.removesuffix("' deletes them.\ntotal: 0 sessions\n").removesuffix("' deletes them.\n"))
+    assert CliRunner().invoke(main, [*words, "--yes"], catch_exceptions=False).exit_code == 0
+    assert not (path.parent / FOLDER).exists()
+
+
+@pytest.mark.parametrize("command", ["verify", "restore"])
+def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
+    """Of the originals that are left, say."""
+    (path,) = compressed(tmp_path, "a b.jsonl")
+    store = beside(path)
+    store.originals.write_bytes(store.originals.read_bytes()[:-1])
+    assert (
+        f"'zstd -dc {shlex.quote(store.originals.name)}' prints the originals that are left." in run(command, path)[1]
+    )
