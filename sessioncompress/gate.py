@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress import signs
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.errors import failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.sections import Rule
@@ -106,8 +106,9 @@ def check_originals(path: Path, policy: Policy) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if (there := size_of(files.originals) or 0) < wanted:
-        what = f"{wanted - there:,} of its {wanted:,} bytes are missing"
-        raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy="Put a copy of it back from a backup.")
+        from sessioncompress.store.growing import too_short
+
+        raise too_short(files.originals, there, wanted)
 
 
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:

@@ -162,7 +162,10 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     beside(repository.folder / NAME).originals.unlink()
     done = run(*check, NAME)
     assert done.exit_code == 5
-    assert "bytes are missing" in done.stderr
+    assert ".zst: it is not there any more, with the " in done.stderr
+    assert (
+        "'git checkout -- sessions/.sessioncompress/a.jsonl.zst'. Without one 'sessioncompress forget'" in done.stderr
+    )
     (repository.folder / "mine.json").write_text('{"session": {"keepBackup": false}}')
     assert run(*check, "--config", "mine.json", NAME).exit_code == 5
 

@@ -105,13 +105,23 @@ def too_short(path: Path, size: int, committed: int) -> Damaged:
     """Make the error for a file beside a session that has lost bytes, or is gone."""
     can_print = size and path.suffix == ".zst"
     prints = f"'zstd -dc {quote(path.name)}' prints the originals that are left. " if can_print else ""
+    what, elsewhere = f"{committed - size:,} of its {committed:,} bytes are missing", ""
+    if not os.path.lexists(path):
+        what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
+        elsewhere = or_from_git(path)
     return Damaged(
-        f"{committed - size} of its {committed} bytes are missing",
+        what,
         where=path,
         state=NOT_CHANGED,
-        remedy=f"Put a copy of it back from a backup. {prints}Without one 'sessioncompress forget' ends it: it deletes "
-        "what is left there, the session stays as it is, and what only stood in the originals is lost.",
+        remedy=f"Put a copy of it back from a backup{elsewhere}. {prints}Without one "
+        "'sessioncompress forget' ends it: it deletes what is left there, "
+        "the session stays as it is, and what only stood in the originals is lost.",
     )
+
+
+def or_from_git(path: Path) -> str:
+    """Say where else than in a backup a file beside a session may be that is gone; git is not asked."""
+    return f", or where git has it with 'git checkout -- {quote(str(path))}'"
 
 
 def _forget_cached(fd: int, start: int) -> None:

@@ -9,7 +9,7 @@ from shlex import quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths, size_of
-from sessioncompress.store.growing import too_short
+from sessioncompress.store.growing import or_from_git, too_short
 from sessioncompress.store.intact import ends_where_it_says
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
@@ -32,8 +32,9 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
             "the journal of these originals is missing",
             where=files.originals,
             state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back from a backup. Without it "
-            f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move them away, or 'sessioncompress forget' deletes them.",
+            remedy=f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
+            f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move "
+            "them away, or 'sessioncompress forget' deletes them.",
         )
     behind = Lengths(originals or 0, journal or 0) != lengths
     loaded = _loaded(files) if behind and originals != lengths.originals else None

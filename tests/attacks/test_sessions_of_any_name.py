@@ -192,3 +192,20 @@ def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
     assert (
         f"'zstd -dc {shlex.quote(store.originals.name)}' prints the originals that are left." in run(command, path)[1]
     )
+
+
+@pytest.mark.parametrize("command", ["verify", "restore", "compress --force"])
+@pytest.mark.parametrize("which", ["originals", "journal"])
+def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -> None:
+    """As after a checkout that took it away: that it is not there is said, and where it may be, not that bytes are."""
+    (path,) = compressed(tmp_path, "a b.jsonl")
+    with path.open("ab") as file:
+        file.write(fixture("pi-one-prompt.jsonl"))
+    store = beside(path)
+    gone = store.originals if which == "originals" else store.journal
+    gone.unlink()
+    code, said = run(command, path)
+    assert code == 5
+    assert (f"{gone}: it is not there any more, with the " in said) == (which == "originals")
+    assert f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
+    assert "bytes are missing" not in said
