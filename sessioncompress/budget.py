@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import due, files, gate
-from sessioncompress.compress import pruning_saves
+from sessioncompress.compress import pruning_saves, refuse_in_merge
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import Part
@@ -25,6 +25,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         journal = journals.load(store_of(session.path, policy).journal)
         part = Part(session, files.read_session(session, journal, form), journal)
+        refuse_in_merge(part)
         as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
         return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=gate.SWITCHED_OFF)

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import due, files, gate
-from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.jsonl import pieces
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, behind
@@ -22,7 +20,6 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.last import last_run
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import check, recover
-from sessioncompress.survey import CONFLICT
 
 
 def compress_session(
@@ -74,6 +71,12 @@ def pruning_saves(session: OpenSession, policy: Policy, form: str | None = None)
     return found.tokens_before - found.tokens_after
 
 
+def refuse_in_merge(part: Part) -> None:
+    """Raise Refused where git could not merge the session: a run would make what is to be compared another."""
+    if any(facts.conflict for facts in part.known.survey.lines.facts):
+        files.refuse_in_merge(part.session)
+
+
 class _Session:
     """One open session, and what is asked of it."""
 
@@ -109,28 +112,12 @@ class _Session:
         (check if self._asked.dry_run else recover)(self._session, self._beside, journal.lengths)
 
     def _over(self, part: Part) -> CompressionStats:
-        self._refuse_conflict(part)
+        refuse_in_merge(part)
         budget = self._judge(part)
         stats = replace(self._stats_of(part, budget), budget=budget)
         if part.prefix.size and (self._asked.dry_run or stats.status is not Status.COMPRESSED):
             part.check()
         return stats
-
-    def _refuse_conflict(self, part: Part) -> None:
-        """Raise Refused where git could not merge the session: a run would make what is to be compared another."""
-        if not any(facts.conflict for facts in part.known.survey.lines.facts):
-            return
-        with self._session.reader() as file:
-            # Counted in the file: one line of Gemini CLI may count for several messages.
-            lines = pieces(file, self._session.size)
-            number = next((number + 1 for number, raw, _ in lines if CONFLICT.match(raw)), None)
-        raise Refused(
-            "git could not merge this session, and has put its conflict markers into it",
-            where=self._session.path,
-            line=number,
-            state=NOT_CHANGED,
-            remedy="Finish the merge first: keep the lines of one side, or of both, and take the markers out.",
-        )
 
     def _judge(self, part: Part) -> BudgetStats | None:
         """Judge the session, where anybody asks."""

@@ -19,7 +19,7 @@ from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.survey import survey
+from sessioncompress.survey import CONFLICT, survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,28 @@ def refuse_unless_session(session: OpenSession, form: str | None = None) -> None
         raise
     except Refused:
         return
+
+
+def refuse_in_merge(session: OpenSession) -> None:
+    """Raise Refused where git could not merge the session: its lines are not yet what they are to be."""
+    number = line_in_merge(session)
+    if number is not None:
+        raise Refused(
+            "git could not merge this session, and has put its conflict markers into it",
+            where=session.path,
+            line=number,
+            state=NOT_CHANGED,
+            remedy="Finish the merge first: keep the lines of one side, or of both, and take the markers out.",
+        )
+
+
+def line_in_merge(session: OpenSession) -> int | None:
+    """Return where the first line is, counted from 1, that git put around what it could not merge; None without any.
+
+    Counted in the file: one line of Gemini CLI may count for several messages.
+    """
+    with session.reader() as file:
+        return next((number + 1 for number, raw, _ in pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:

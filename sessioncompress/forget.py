@@ -44,6 +44,9 @@ def forget_open(session: OpenSession, beside: Beside, policy: Policy, *, dry_run
     """Do the same for a session that is open, and locked where something is to go."""
     journal = _journal(beside)
     stored = _stored(beside, journal)
+    if stored:
+        # Which lines will be left of it, and what of the originals they hold, is not decided yet.
+        files.refuse_in_merge(session)
     refer = _referring(session.path, beside, journal, policy) if stored else ()
     lost = stored - _standing(session, stored)
     going = recover.removable(session, beside)

@@ -95,7 +95,8 @@ class _Restore:
             return self._stats(Status.UNCHANGED, "it was never compressed")
         swaps, missing = find(self.session, self.journal)
         self._refuse_unless_exact(swaps, missing)
-        unknown, older = self._unknown(), not_there(len(missing))
+        in_merge = "git's conflict markers stand in it still" if files.line_in_merge(self.session) else ""
+        unknown, older = self._unknown(), _joined(not_there(len(missing)), in_merge)
         if not swaps:
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
         with OriginalsReader(self.beside.originals) as originals:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
+from sessioncompress.store.beside import beside
 from tests.repository import Repository
 from tests.runs import FIXTURES, fixture, snapshot, split
 
@@ -98,3 +99,37 @@ def test_as_git_leaves_it(tmp_path: Path) -> None:
     done = run("compress", "--force", path)
     assert done.exit_code == 4
     assert f"s.jsonl:{len(lines) - 1}: git could not merge this session" in done.stderr
+
+
+COMMANDS = ["compress --force", "stats", "budget", "verify", "forget --yes", "clean --yes --max-size 0KB"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("where", ["in what was compressed", "behind it"])
+def test_no_command_says_that_it_is_well(tmp_path: Path, command: str, where: str) -> None:
+    """All but restore refuse it in the same words; the originals stay, which one side may need."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    assert run("compress", "--force", path).exit_code == 0
+    lines = split(path.read_bytes())
+    at = 9 if where == "in what was compressed" else len(lines) - 2
+    path.write_bytes(merged(lines, at))
+    before = snapshot(path)
+    done = run(*command.split(), path)
+    assert done.exit_code == 4, done.output
+    assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
+    assert "Finish the merge first: " in done.stderr
+    assert snapshot(path) == before
+    assert run("restore", path).stdout.endswith("git's conflict markers stand in it still\n")
+    assert path.read_bytes() == merged(split(fixture("pi-anthropic.jsonl")), at)
+    assert run("restore", path).stdout.endswith("git's conflict markers stand in it still\n")
+
+
+def test_damage_is_told_first(tmp_path: Path) -> None:
+    """Of a session in a merge too."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    assert run("compress", "--force", path).exit_code == 0
+    path.write_bytes(merged(split(path.read_bytes()), 9))
+    beside(path).originals.write_bytes(b"")
+    assert run("verify", path).exit_code == 5
