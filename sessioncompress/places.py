@@ -9,6 +9,9 @@ from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy import Policy
 from sessioncompress.store.beside import Beside, beside
 
+_NO_FOLDER = '{"session": {"backupDir": null}}'
+"""A policy file that takes back the folder of a user's configuration."""
+
 
 def beside_of(path: Path, policy: Policy) -> Beside:
     """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
@@ -33,8 +36,8 @@ def store_of(path: Path, policy: Policy) -> Beside:
         f"its originals lie in {there.folder}, not in the backup folder {files.folder}",
         where=path,
         state=NOT_CHANGED,
-        remedy="Run without --backup-dir (where your configuration has backupDir, with a --config file that says "
-        "null), also to 'restore' and 'forget' it first. Or move its two files: "
+        remedy="Run without --backup-dir (where your configuration has backupDir, with a --config file of "
+        f"'{_NO_FOLDER}'), also to 'restore' and 'forget' it first. Or move its two files: "
         f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}.",
     )
 

@@ -45,6 +45,7 @@ from sessioncompress.whole import whole_lines
 from sessioncompress.words import as_written, counted, not_there, of_relatives, strangers, unreadable
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
+_NOTHING_OF_OURS = "no marker of ours stands in it, and nothing lies beside it"
 _ALREADY = "it has its original bytes already"
 _ALREADY_BUT = "every line that its journal knows has its original bytes already"
 _NONE_STORED = "no original is stored that could be put back"
@@ -92,7 +93,7 @@ class _Restore:
         if not self.journal.runs:
             files.refuse_unless_session(self.session, self.form)
             refuse_if_marked(self.session, self.beside, self.policy, self.form)
-            return self._stats(Status.UNCHANGED, "it was never compressed")
+            return self._stats(Status.UNCHANGED, _NOTHING_OF_OURS)
         swaps, missing = find(self.session, self.journal)
         self._refuse_unless_exact(swaps, missing)
         in_merge = "git's conflict markers stand in it still" if files.line_in_merge(self.session) else ""

@@ -1208,7 +1208,10 @@ def test_restore_keeps_what_was_appended(compressed: Path) -> None:
 def test_restore_of_what_was_never_compressed(session: Path) -> None:
     """Nothing is written."""
     before = snapshot(session)
-    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it was never compressed\n"
+    assert (
+        run("restore", "session.jsonl").stdout
+        == "session.jsonl: unchanged: no marker of ours stands in it, and nothing lies beside it\n"
+    )
     assert snapshot(session) == before
 
 

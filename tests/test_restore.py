@@ -68,7 +68,10 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     path = write(tmp_path, session())
     before = snapshot(path)
     stats = restore_session(path)
-    assert (stats.status, stats.reason) == (Status.UNCHANGED, "it was never compressed")
+    assert (stats.status, stats.reason) == (
+        Status.UNCHANGED,
+        "no marker of ours stands in it, and nothing lies beside it",
+    )
     assert snapshot(path) == before
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
 
@@ -105,7 +108,7 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     )
     quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
     other = write(tmp_path, turn(quoting), "other.jsonl")
-    assert restore_session(other).reason == "it was never compressed"
+    assert restore_session(other).reason == "no marker of ours stands in it, and nothing lies beside it"
     assert verify_session(other).originals == 0
 
 

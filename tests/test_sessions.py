@@ -192,7 +192,7 @@ def test_an_empty_list(here: Path) -> None:
     ("option", "said"),
     [
         (("--agent", "nobody"), f"'nobody' is none of {', '.join(NAMES)}. Nothing was done."),
-        (("--older-than", "7"), "no whole number"),
+        (("--older-than", "7"), "'7' needs a d behind it, as in 7d"),
         (("--older-than", "-7d"), "no whole number"),
     ],
 )

@@ -52,8 +52,11 @@ def amount(
             return None
         found = re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value)
         if found is None:
-            what = f"no whole number, of nine digits at most, with {' or '.join(units)} behind it, as in {example}"
-            raise click.BadParameter(f"{value!r} is {what}", ctx, param)
+            behind = " or ".join(units)
+            what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
+            if re.fullmatch("[0-9]{1,9}", value):
+                what = f"needs {'a ' if len(units) == 1 else ''}{behind} behind it, as in {example}"
+            raise click.BadParameter(f"{value!r} {what}", ctx, param)
         return int(found[1]) * units[found[2]]
 
     return read

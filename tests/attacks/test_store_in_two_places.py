@@ -156,8 +156,9 @@ def test_the_users_configuration(session: Path, kept: Path, command: str, monkey
     before = everything(session.parent)
     assert refused(run(command, session), session, kept)
     assert everything(session.parent) == before
+    said = run(command, session).stderr.split("with a --config file of '", 1)[1].split("')", 1)[0]
     named = kept.parent / "named.json"
-    named.write_text('{"session": {"backupDir": null}}')
+    named.write_text(said)
     assert run(command, "--config", named, session).exit_code == (1 if command == "pre-commit" else 0)
     assert run("restore", "--config", named, session).exit_code == 0
     assert session.read_bytes() == ORIGINAL
