@@ -27,7 +27,7 @@ class Key(NamedTuple):
     """The field of the policy that a key sets, and what it may say near a session.
 
     Where that is not anything: the option that says the same, what the key would do, and which commands have that
-    option, where not all do that look for originals; as an error words it.
+    option, as an error words it; and whether all commands act on it, not only those that compress.
     """
 
     field: str
@@ -35,6 +35,7 @@ class Key(NamedTuple):
     option: str = ""
     harm: str = ""
     to: str = ""
+    by_all: bool = False
 
 
 _TO_COMPRESS = " to 'compress'"
@@ -53,7 +54,9 @@ KEYS: Mapping[str, Key] = {
     "stripThinking": Key("strip_thinking", Near.FREE),
     "eliminateRedundancy": Key("eliminate_redundancy", Near.FREE),
     "keepBackup": Key("keep_backup", Near.NEVER, "--no-backup", "throws originals away", _TO_COMPRESS),
-    "backupDir": Key("backup_dir", Near.NEVER, "--backup-dir", "puts originals elsewhere"),
+    "backupDir": Key(
+        "backup_dir", Near.NEVER, "--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True
+    ),
     "commitOriginals": Key(
         "commit_originals",
         Near.NEVER,

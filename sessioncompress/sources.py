@@ -47,7 +47,8 @@ def policy_for(session: Path, config: Path | None = None, preset: str | None = N
 class Policies:
     """The policies of the sessions of one command: each file is read, and warned of, once.
 
-    `options` are those of the command line, by their names in Python; None and False were not given.
+    `options` are those of the command line, by their names in Python; None and False were not given. `compresses` is
+    whether the command does: others ignore what a file near a session must not say of that.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class Policies:
         options: Mapping[str, Any] | None = None,
         *,
         warn: Callable[[str], None],
+        compresses: bool = True,
     ) -> None:
         self._config = config
         self._preset = preset
         self._options = options or {}
         self._warn = warn
+        self._compresses = compresses
         self._policies: dict[Path, Policy] = {}
         self._found: dict[Path, Section | None] = {}
 
@@ -115,25 +118,28 @@ class Policies:
         # Imported here because most sessions have no such file.
         from sessioncompress.config import from_mapping
 
+        forbidden: dict[str, Key] = {}
+
         def counts(name: str, key: Key, value: Any) -> bool:
-            return not near or self._counts_near(name, key, value, file)
+            if not near or key.near is Near.FREE:
+                return True
+            if self._is_forbidden(name, key, value):
+                forbidden[name] = key
+            return False
 
-        return from_mapping(section, base, file, counts)
+        policy = from_mapping(section, base, file, counts)
+        if forbidden:
+            raise _forbidden(forbidden, file)
+        return policy
 
-    def _counts_near(self, name: str, key: Key, value: Any, file: Path) -> bool:
-        """Say whether a value counts in a file near a session. Raises UsageError if only the user may say that."""
-        if key.near is Near.FREE:
-            return True
+    def _is_forbidden(self, name: str, key: Key, value: Any) -> bool:
+        """Say whether a value in a file near a session, which never counts, is one that only the user may say."""
+        if not (self._compresses or key.by_all):
+            return False
         option = key.option.removeprefix("--").replace("-", "_")
         if value == getattr(BALANCED, key.field) or self._options.get(option) not in (None, False):
             return False
-        if _says(self._user_section or {}, name):
-            return False
-        what = f'the policy\'s "{name}" {key.harm}, which a file found near a session may not'
-        where = user_file() or "your own configuration"
-        wanted = f"If you want it, give {key.option}{key.to}, name a file with --config, or set it in {where}."
-        remedy = f"Remove this key there. {wanted}"
-        raise UsageError(what, where=file, state="No session is changed.", remedy=remedy)
+        return not _says(self._user_section or {}, name)
 
     def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:
         """Return the status of a regular file that nobody but the user and root decide, or None; warn of another's.
@@ -203,6 +209,21 @@ def _places(folder: Path) -> Iterator[Path]:
     for above in (folder, *folder.parents):
         yield above / FILE_NAME
         yield above / _ALSO_IN / FILE_NAME
+
+
+def _forbidden(keys: Mapping[str, Key], file: Path) -> UsageError:
+    """Make the one error for all keys, by their dotted names, that a file near a session must not have."""
+    this, them = ("this key", "it") if len(keys) == 1 else ("these keys", "them")
+    told = " and ".join(f'"{name}" {key.harm}' for name, key in keys.items())
+    options = " and ".join(f"{key.option}{key.to}" for key in keys.values())
+    where = user_file() or "your own configuration"
+    return UsageError(
+        f"the policy's {told}, which a file found near a session may not",
+        where=file,
+        state="No session is changed.",
+        remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} in "
+        f"{where}.",
+    )
 
 
 def _says(section: Any, name: str) -> bool:

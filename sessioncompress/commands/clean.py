@@ -70,11 +70,15 @@ def clean(
     done: list[CleanStats] = []
     failed: list[tuple[str, SessionCompressError]] = []
     codes: set[int] = set()
+    said: set[str] = set()
     for outcome in archive.each(found, lambda found: clean_one(decisions[found.path], dry_run=not yes)):
         codes.add(outcome.exit_code)
         if outcome.error is not None:
             failed.append((str(outcome.found.path), outcome.error))
-            click.echo(clean_report.failed_line(outcome.error), err=True)
+            if (text := clean_report.failed_line(outcome.error)) not in said:
+                # What is wrong with a policy file is the same for all its sessions.
+                said.add(text)
+                click.echo(text, err=True)
         elif outcome.result is not None:
             done.append(outcome.result)
             if not as_json:

@@ -106,7 +106,7 @@ def compress(
 
     selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
-    policies = policies_of(config, preset, overrides)
+    policies = policies_of(config, preset, overrides, compresses=True)
 
     def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)

@@ -151,13 +151,15 @@ def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def policies_of(config: Path | None, preset: str | None, overrides: Mapping[str, Any]) -> Policies:
+def policies_of(
+    config: Path | None, preset: str | None, overrides: Mapping[str, Any], *, compresses: bool = False
+) -> Policies:
     """Return the policies of a command's sessions; what is ignored of their files is said on stderr."""
 
     def warn(said: str) -> None:
         click.echo(printable(f"warning: {said}"), err=True)
 
-    return Policies(config, preset, overrides, warn=warn)
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses)
 
 
 def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:

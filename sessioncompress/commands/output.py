@@ -76,6 +76,7 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
 
     results: list[T] = []
     codes: set[int] = set()
+    said: set[str] = set()
     others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
     for outcome in outcomes:
         codes.add(outcome.exit_code)
@@ -87,8 +88,10 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
         assert outcome.error is not None
         ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
         others[ended] += 1
-        if not outcome.passed_over:
-            click.echo(f"{ended}: {outcome.error}", err=True)
+        if not outcome.passed_over and (text := f"{ended}: {outcome.error}") not in said:
+            # What is wrong with a policy file is the same for all its sessions.
+            said.add(text)
+            click.echo(text, err=True)
     return Done(results, others, archive.worst(codes))
 
 

@@ -48,7 +48,7 @@ def pre_commit(
     from sessioncompress import archive, discover, gate, staging
 
     # All before any: a policy that is wrong ends it with nothing done.
-    known = policies_of(config, preset, {"commit_originals": commit_originals})
+    known = policies_of(config, preset, {"commit_originals": commit_originals}, compresses=True)
     policies = {found: known.of(found.path) for found in discover.handed(files)}
     for found, policy in policies.items():
         tell_of_two_stores(found.path, policy)

@@ -173,8 +173,17 @@ WAYS: Mapping[str, Callable[[Victim], subprocess.CompletedProcess[str]]] = {
 VALUES = {"logFile": "~/.bash_profile", "keepBackup": False, "backupDir": "../kept", "commitOriginals": True}
 
 
+NOT_COMPRESSING = {"verify", "restore", "show", "stats", "budget", "clean", "forget"}
+"""Ways that compress nothing: they act on none of these keys but the place of the originals."""
+
+
 @pytest.mark.parametrize(
-    ("way", "key"), [each for each in product(WAYS, VALUES) if each != ("the action", "commitOriginals")]
+    ("way", "key"),
+    [
+        (way, key)
+        for way, key in product(WAYS, VALUES)
+        if (way, key) != ("the action", "commitOriginals") and (key == "backupDir" or way not in NOT_COMPRESSING)
+    ],
 )
 def test_by_every_way_in(victim: Victim, way: str, key: str) -> None:
     """Each command asks the same place which policy counts; the action itself says that originals are committed."""
@@ -184,6 +193,38 @@ def test_by_every_way_in(victim: Victim, way: str, key: str) -> None:
     assert done.returncode == 2
     assert f'"session.{key}" ' in done.stderr
     assert victim.tree() == before
+
+
+@pytest.mark.parametrize("way", sorted(NOT_COMPRESSING))
+def test_what_a_command_does_not_act_on_does_not_stop_it(victim: Victim, way: str) -> None:
+    """A key of a clone that no restore heeds is nothing to end it for; nor does it count there."""
+    assert victim.sessioncompress("compress", victim.session).returncode == 0
+    ref = re.search(rb"sessioncompress show ([0-9a-f]+)", victim.session.read_bytes())
+    assert ref is not None
+    keys = {key: VALUES[key] for key in VALUES if key != "backupDir"}
+    victim.commits(keys)
+    command = victim.sessioncompress("show", ref[1].decode(), victim.session) if way == "show" else WAYS[way](victim)
+    assert (command.returncode, command.stderr) == (0, "")
+    assert list(victim.home.iterdir()) == []
+    assert (victim.session.read_bytes() == fixture("pi-anthropic.jsonl")) == (way == "restore")
+    assert "sessions/.sessioncompress/s.jsonl.zst" not in victim.sees()
+
+
+@pytest.mark.parametrize("way", ["a folder", "budget", "clean"])
+def test_all_keys_in_one_error_and_once(victim: Victim, way: str) -> None:
+    """Not one more at each run, nor the same for each session or folder."""
+    for name in ("t.jsonl", "more/u.jsonl"):
+        path = victim.session.with_name(name) if "/" not in name else victim.session.parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(fixture("claude-code.jsonl"))
+    victim.commits(VALUES)
+    done = victim.sessioncompress("budget", ".") if way == "budget" else WAYS[way](victim)
+    assert done.returncode == 2
+    named = VALUES if way == "a folder" else ["backupDir"]
+    assert [key for key in VALUES if f'"session.{key}" ' in done.stderr] == list(named)
+    assert done.stderr.count("which a file found near a session may not") == 1
+    assert done.stderr.count("\n") == 1
+    assert f"Remove {'these keys' if way == 'a folder' else 'this key'} there." in done.stderr
 
 
 ITS_OWN: Mapping[str, Mapping[str, Any]] = {
