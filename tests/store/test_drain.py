@@ -229,7 +229,7 @@ def test_a_link_after_the_agent_put_its_own_file_there(tmp_path: Path) -> None:
 def test_an_unseen_writer_that_keeps_writing(tmp_path: Path) -> None:
     """If the old file keeps growing it is put back, though nobody tells who writes to it."""
     path = make_session(tmp_path)
-    with appending(BY_DESCRIPTOR, path, 400) as process:
+    with appending(BY_DESCRIPTOR, path, 4000) as process:
         assert process.stdout is not None
         process.stdout.readline()
         inode = path.stat().st_ino
@@ -237,7 +237,7 @@ def test_an_unseen_writer_that_keeps_writing(tmp_path: Path) -> None:
             compress(path)
         assert path.stat().st_ino == inode
     compress(path)
-    assert path.read_bytes() == NEW + b"".join(b'{"fd":%d}\n' % number for number in range(400))
+    assert path.read_bytes() == NEW + b"".join(b'{"fd":%d}\n' % number for number in range(4000))
 
 
 def test_errors_while_draining(tmp_path: Path) -> None:

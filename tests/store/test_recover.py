@@ -101,7 +101,7 @@ def test_originals_without_a_journal(tmp_path: Path) -> None:
     before = everything(tmp_path)
     with pytest.raises(Damaged, match="journal of these originals is missing") as caught:
         recovered(path)
-    assert "Put session.refs.jsonl back from a backup." in str(caught.value)
+    assert "Put session.refs.jsonl back from a backup, or where git has it" in str(caught.value)
     assert "'zstd -dc session.jsonl.zst' still prints the originals" in str(caught.value)
     assert "'sessioncompress forget' deletes them." in str(caught.value)
     assert everything(tmp_path) == before
