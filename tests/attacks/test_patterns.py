@@ -83,6 +83,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "splice._TOKEN": ('"', '"a', '\\"', '"\\', "[", "[]"),
     "staging._ADDED": ("add ", "add\n", "\n"),
     "staging._PATCH": ("patch1-", "patch1", "1", "-1"),
+    "survey.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.journal._RUN": ('"type":', '"type": ', '"type":"run'),
     "store.late._SEALED": ("1", "1-", "1-2-3-4-5-01234567-", "a"),
     "store.late._LATE": ("0", "-", "g"),
@@ -107,6 +108,7 @@ _USED: dict[str, str] = {
     "splice._SPACE": "match",
     "splice._STRING": "match",
     "staging._PATCH": "fullmatch",
+    "survey.CONFLICT": "match",
 }
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 
