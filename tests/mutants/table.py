@@ -341,8 +341,8 @@ MUTANTS = (
     Mutant(
         "a store with other names is written to",
         "store/growing.py",
-        "        refuse_other_names(self._path, fd)\n",
-        "",
+        "refuse_other_names(self._path, fd)\n",
+        "pass\n",
         _NAMES_BESIDE,
     ),
     Mutant(
@@ -391,7 +391,7 @@ MUTANTS = (
     Mutant("a settings file is not flushed", "store/put.py", "        durable.flush(fd)\n", "", _PUT),
     Mutant("its name is not flushed", "store/put.py", "    durable.flush_folder(path.parent)\n", "", _PUT),
     # Whose policy counts, and what it may say.
-    Mutant("a file near a session says anything", "sources.py", "if key.near is Near.FREE:", "if True:", _SOURCES),
+    Mutant("a file near a session says anything", "sources.py", "if not near or key.near is Near.FREE:", "if True:", _SOURCES),
     Mutant(
         "a clone says where originals go",
         "keys.py",
