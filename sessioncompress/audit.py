@@ -63,7 +63,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
                 remedy=way_out(session, beside, journal, form),
             )
         refuse_if_changed(beside, journal)
-        files.refuse_in_merge(session)
+        if opaque:
+            # Git's markers are among the lines that are not understood: without any the session need not be read again.
+            files.refuse_in_merge(session)
         lost = sum(record.place is None for record in rewritten.values())
         return VerifyStats(
             str(session.path),

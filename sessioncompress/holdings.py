@@ -15,7 +15,7 @@ from sessioncompress import files
 from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.globs import EVERYTHING, Globs
-from sessioncompress.places import beside_of, store_of
+from sessioncompress.places import beside_of, holds, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
@@ -115,8 +115,7 @@ def compressed(
 
 
 def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
-    beside = beside_of(session, policy_of(session))
-    return os.path.lexists(beside.originals) or os.path.lexists(beside.journal)
+    return holds(beside_of(session, policy_of(session)))
 
 
 def _concerns(folder: Found) -> bool:
@@ -175,12 +174,13 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
 def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
     any_session = here / "session.jsonl"
     beside = beside_of(any_session, policy_of(any_session))
-    found: set[str] = set()
+    with failing(beside.work, state=""):
+        found = sessions_named(beside.work)
     # Where there is a backup folder a store may lie beside a session all the same: for store_of() to tell.
     for store in {each.folder: each for each in (beside, beside_itself(any_session))}.values():
         with failing(store.folder, state=""):
             names = os.listdir(store.folder) if is_folder(store.folder) else []
-            found |= {name for each in names if (name := session_of(store, each))} | sessions_named(store.work)
+            found |= {name for each in names if (name := session_of(store, each))}
     return sorted(found)
 
 
