@@ -273,19 +273,23 @@ def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
 
 
 def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> str:
-    """Say what to do with a session that cannot be restored exactly: whether there is anything to be put back."""
-    try:
-        return _WAY_OUT if _can_put_back(session, beside, journal, form) else _NO_WAY_OUT
-    except NotASession:
+    """Say what to do with a session that cannot be restored exactly: put back what can be, or print it."""
+    if not journal.kept:
         return _NO_WAY_OUT
+    left = (
+        f"'sessioncompress show REF {session.path}' prints an original that is kept; the references are each 'ref' in "
+        f"{beside.journal}. Only a copy of the session can bring back the rest."
+    )
+    try:
+        return _WAY_OUT if _can_put_back(session, beside, journal, form) else left
+    except NotASession:
+        return left
     except SessionCompressError:
         # What is wrong with the originals is told by that command.
         return _WAY_OUT
 
 
 def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> bool:
-    if not journal.kept:
-        return False
     found, known = find(session, journal), files.format_of(session, form)
     with SalvagingReader(beside.originals) as originals:
         whole = whole_lines(session, known, found[0], originals, beside.journal)

@@ -384,7 +384,7 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
         with pytest.raises((Refused, Damaged), match=f"{rewritten} rewritten lines are no longer there") as caught:
             use(path)
         assert "--from-markers" not in str(caught.value)
-        assert "Nothing more can be put back from here: only a copy of the session" in str(caught.value)
+        assert f"'sessioncompress show REF {path}' prints an original that is kept" in str(caught.value)
     again = restore_session(path, from_markers=True)
     assert again.reason == "nothing stands there that can be put back: the session is not exact"
 
@@ -405,7 +405,7 @@ def test_no_way_is_named_that_a_session_of_no_known_agent_cannot_go(tmp_path: Pa
     with pytest.raises(NotASession):
         restore_session(path, from_markers=True)
     path.write_bytes(path.read_bytes().replace(marker.PREFIX_BYTES, b"[["))
-    with pytest.raises(Refused, match="Nothing more can be put back"):
+    with pytest.raises(Refused, match=r"show REF .* prints an original that is kept"):
         restore_session(path)
 
 
