@@ -12,7 +12,8 @@ from sessioncompress.documents import pieces_of
 from sessioncompress.entries import identity
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.jsonl import Piece
+from sessioncompress.formats.lenient import entry_of
+from sessioncompress.jsonl import Piece, is_readable
 from sessioncompress.model import Line
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
@@ -59,7 +60,7 @@ class _Lost:
                 for place, digest in sorted(kept):
                     raw = reader.line(place, digest)
                     self._heads.add(_head(raw))
-                    if (entry := parse(raw)) is not None:
+                    if (entry := _entry(raw)) is not None:
                         self._entries.add(_name(self._line(raw, entry), entry))
 
     def stands_in(self, piece: Piece) -> bool:
@@ -67,7 +68,7 @@ class _Lost:
         _, raw, whole = piece
         if not whole or not raw.strip() or self._knows(raw):
             return False
-        entry = parse(raw)
+        entry = _entry(raw)
         if entry is None:
             # Tools print what no parser reads: of such a line only its head tells, and nothing where it was cut off.
             return not raw.endswith(b"\n") or _head(raw) in self._heads
@@ -88,6 +89,11 @@ class _Lost:
 
     def _line(self, raw: bytes, entry: Entry) -> Line:
         return self._form.reader().line(raw, entry)
+
+
+def _entry(raw: bytes) -> Entry | None:
+    """Return what is read of a line, also where only its agent reads all of it: a message of a document has no LF."""
+    return parse(raw) or (entry_of(raw) if is_readable(raw) else None)
 
 
 def _name(line: Line, entry: Entry) -> str | int:

@@ -1,11 +1,16 @@
 """One JSON document into its messages, which are to it what lines are to other sessions; never written anew.
 
 A line too may hold messages: one that sets all of them anew. Each of them counts as a line then.
+
+One value that our parser does not read and the agent's JavaScript does (half a character, a number beyond floats, deep
+nesting) does not make all the others unknown: its message is not understood, as such a line is.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -13,13 +18,23 @@ from typing import Any, BinaryIO
 import orjson
 
 from sessioncompress.jsonl import DOCUMENT_VALUES, GAP, LINE_CAP, Piece, holds_at_most, pieces
-from sessioncompress.nesting import is_deep, loads
+from sessioncompress.nesting import deep_spans, is_deep, shallow
 from sessioncompress.spans import of_key, of_list
 
 _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'
 _UPDATE = b'{"$set":{"messages":['
 """So begins a line that sets all messages of the session anew, as Gemini CLI writes it at each resume."""
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""A pair of surrogates; half of one, which is the group; any other escape."""
+
+_NUMBER = re.compile(
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)', re.DOTALL
+)
+"""A string; a number, which is the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +76,7 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
     """Yield lines, and in the place of one that sets all messages its messages and gaps."""
     added = 0
     for number, raw, whole in lines:
-        update = _update(raw) if whole and raw.startswith(_UPDATE) and raw.endswith(b"\n") else None
+        update = _in_any(_update, raw) if whole and raw.startswith(_UPDATE) and raw.endswith(b"\n") else None
         if update is None:
             yield number + added, raw, whole
         else:
@@ -70,12 +85,12 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
             added += len(update.spans) - 1
 
 
-def _update(raw: bytes) -> Document | None:
-    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it."""
-    found = of_list(raw, len(_UPDATE) - 1) if _is_json(raw) else None
+def _update(raw: bytes, read: bytes) -> Document | None:
+    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it. See _in_any()."""
+    found = of_list(read, len(_UPDATE) - 1) if _is_json(read) else None
     if found is None or not found.items:
         return None
-    around = raw[: found.start] + b"[]" + raw[found.end :]
+    around = read[: found.start] + b"[]" + read[found.end :]
     if is_deep(around):
         return None
     # Of a key that stands there twice an agent takes the last.
@@ -100,21 +115,53 @@ def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
 
 
 def _begins(first: bytes, size: int) -> bool:
-    return first.lstrip()[:1] in (b"{", b"[") and (len(first) == size or not _is_json(first))
+    return first.lstrip()[:1] in (b"{", b"[") and (len(first) == size or not _is_read(first))
 
 
 def cut(raw: bytes) -> Document | None:
     """Find the messages: the objects in the list `messages` of an object, or in a list that is the whole document."""
     is_list = raw.lstrip()[:1] == b"["
-    if not (is_list or _MESSAGES_KEY in raw) or not _is_json(raw):
-        return None
-    found = of_key(raw, _MESSAGES)
+    return _in_any(_document, raw) if is_list or _MESSAGES_KEY in raw else None
+
+
+def _document(raw: bytes, read: bytes) -> Document | None:
+    found = of_key(read, _MESSAGES) if _is_json(read) else None
     if found is None:
         return None
-    try:
-        return Document(raw, found.items, loads(raw[: found.start] + b"[]" + raw[found.end :]))
-    except ValueError:
-        return None
+    around = read[: found.start] + b"[]" + read[found.end :]
+    return Document(raw, found.items, orjson.loads(shallow(around)))
+
+
+def _in_any(cut_in: Callable[[bytes, bytes], Document | None], raw: bytes) -> Document | None:
+    """Cut bytes by what our parser reads of them: themselves, or where that does not do what stands in for them."""
+    found = cut_in(raw, raw)
+    if found is None and (read := _readable(raw)) != raw:
+        found = cut_in(raw, read)
+    return found
+
+
+def _readable(raw: bytes) -> bytes:
+    """Return JSON with something as long in the place of all that JavaScript reads and our parser does not.
+
+    So everything else stands at the same byte. It is for finding that alone, and is never written. What holds more
+    than is read at once is returned as it is.
+    """
+    if not holds_at_most(raw, DOCUMENT_VALUES):
+        return raw
+    made = bytearray(raw)
+    for escape in _ESCAPE.finditer(raw):
+        if escape[1]:
+            made[escape.start(1) : escape.end(1)] = b"ufffd"
+    for token in _NUMBER.finditer(raw):
+        if token[1] and math.isinf(float(token[1])):
+            made[token.start() : token.end()] = b"0".ljust(len(token[1]))
+    for start, end in deep_spans(raw):
+        made[start:end] = b"0".ljust(end - start)
+    return bytes(made)
+
+
+def _is_read(raw: bytes) -> bool:
+    return _is_json(raw) or _is_json(_readable(raw))
 
 
 def _is_json(raw: bytes) -> bool:

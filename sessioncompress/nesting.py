@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Final
 
@@ -40,18 +41,28 @@ def is_deep(raw: bytes) -> bool:
 
 def shallow(raw: bytes) -> bytes:
     """Return JSON with null in the place of everything that is nested more than DEEPEST deep."""
-    if not is_deep(raw):
-        return raw
     kept = []
-    depth = position = 0
+    position = 0
+    for start, end in deep_spans(raw):
+        kept.append(raw[position:start] + b"null")
+        position = end
+    return b"".join([*kept, raw[position:]]) if kept else raw
+
+
+def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where everything stands that is nested more than DEEPEST deep; what does not end goes to the last byte."""
+    if not is_deep(raw):
+        return
+    depth = start = 0
     for token in _TOKENS.finditer(raw):
         mark = token.group()
         if mark in _OPEN:
             depth += 1
             if depth == DEEPEST + 1:
-                kept.append(raw[position : token.start()] + b"null")
+                start = token.start()
         elif mark in _CLOSE:
             depth -= 1
             if depth == DEEPEST:
-                position = token.end()
-    return b"".join(kept) + (raw[position:] if depth <= DEEPEST else b"")
+                yield start, token.end()
+    if depth > DEEPEST:
+        yield start, len(raw)

@@ -29,7 +29,11 @@ NO_DOCUMENTS = {
     "a BOM": b'\xef\xbb\xbf{"messages":[{}]}',
     "bytes that are no text": b'{"messages":[{"a":"\xff"}]}',
     "NaN": b'{"messages":[{"a":NaN}]}',
-    "nested too deep": b'{"messages":[{"a":' + b"[" * 2000 + b"]" * 2000 + b"}]}",
+    "nested too deep, and cut off": b'{"messages":[{"a":' + b"[" * 2000 + b"]" * 1999 + b"}]}",
+    "half a character outside of strings": rb'{"messages":[{"a":\ud83d}]}',
+    "a number that is none": b'{"messages":[{"a":1e400e400}]}',
+    "two numbers": b'{"messages":[{"a":1e400-1e400}]}',
+    "lines of which the first holds a number beyond floats": b'{"messages":[{"a":1e400}]}\n{"messages":[{}]}\n',
 }
 
 DOCUMENTS: dict[str, Any] = {
@@ -91,7 +95,7 @@ NOT_CUT = {
     "a message that is a text": b'{"$set":{"messages":["x"]}}\n',
     "cut off": SET[:-3] + b"\n",
     "bytes that are no text": SET.replace(b"lastUpdated", b"\xff"),
-    "nested too deep": SET.replace(b'"text":', b'"a":' + b"[" * 2000 + b"]" * 2000 + b',"text":', 1),
+    "nested too deep, and cut off": SET.replace(b'"text":', b'"a":' + b"[" * 2000 + b"]" * 1999 + b',"text":', 1),
 }
 
 

@@ -49,7 +49,7 @@ def seen(sample: Sample) -> str:
         return "its first object has the keys " + _keys(sample.entries[0])
     if sample.first.lstrip()[:1] in (b"{", b"["):
         return (
-            "it begins as one JSON document, but is not JSON (cut off, or with half a character or 1e400 in it), or "
+            "it begins as one JSON document, but is not JSON (cut off, or with bytes that are no UTF-8 in it), or "
             "holds over a million values"
         )
     return "no JSON object in its first lines"

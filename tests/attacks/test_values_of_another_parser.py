@@ -1,0 +1,196 @@
+"""A value that the agent's JavaScript reads and our parser does not, in a session that holds others in one JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress.cli import main
+from sessioncompress.documents import cut
+from sessioncompress.store.beside import beside
+from tests.chats import GenCodeSession
+from tests.documents import GeminiDocument, OpenCodeExport
+from tests.records import GeminiRecords
+from tests.runs import HOMES, journal_of
+
+LONG = "a line of output, as a tool prints it\n" * 200
+LATE = "said last"
+VALUES = {
+    "half a character": rb'"cut \ud83d"',
+    "the other half": rb'"\\\uDE00 cut"',
+    "beyond floats": b"1e400",
+    "an integer beyond floats": b"-" + b"9" * 400,
+    "deep": b"[" * 1100 + b'"\xc3\xbc"' + b"]" * 1100,
+    "deeper": b'{"a":' * 60_000 + b'"]"' + b"}" * 60_000,
+    "all of them": b'["\xc3\xbc",' + b'{"a":[' * 1100 + rb'"\ud83d",-1E+999' + b"]}" * 1100 + rb',"\udbff"]',
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in HOMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def gemini() -> bytes:
+    """Return a document of Gemini CLI."""
+    made = GeminiDocument().user("Größe?")
+    for number in range(12):
+        made.answer("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
+    for number in range(6):
+        made.user(f"And {number}?").answer("Yes.")
+    return made.user(LATE).bytes()
+
+
+def opencode() -> bytes:
+    """Return an export of OpenCode."""
+    made = OpenCodeExport().user("Größe?").assistant()
+    for number in range(12):
+        made.tool("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}").finish("tool-calls").assistant()
+    for number in range(6):
+        made.finish("stop").user(f"And {number}?").assistant()
+    return made.finish("stop").user(LATE).bytes()
+
+
+def gencode() -> bytes:
+    """Return a session of gencode."""
+    made = GenCodeSession()
+    made.message("user", "Größe?")
+    for number in range(12):
+        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
+    for number in range(6):
+        made.message("user", f"And {number}?").message("assistant", "Yes.")
+    made.message("user", LATE)
+    return made.bytes()
+
+
+def records() -> bytes:
+    """Return records of Gemini CLI that a resume ends: a line that sets all messages anew."""
+    made = GeminiRecords()
+    made.user("Größe?")
+    for number in range(12):
+        made.steps("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
+    for number in range(6):
+        made.user(f"And {number}?").answer("Yes.")
+    made.user(LATE).resume()
+    return made.bytes()
+
+
+Build = Callable[[], bytes]
+DOCUMENTS: list[Build] = [gemini, opencode, gencode]
+SESSIONS: list[Build] = [*DOCUMENTS, records]
+
+
+def named(build: Build) -> str:
+    """Return what a test is called by."""
+    return build.__name__
+
+
+def invoke(*args: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, list(map(str, args)))
+
+
+def run(*args: object) -> Result:
+    """Run the command, which must succeed."""
+    result = invoke(*args)
+    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
+    return result
+
+
+def with_late(data: bytes, value: bytes) -> bytes:
+    """Return a session with a value in the place of the text that was said last."""
+    before, said, behind = data.rpartition(json.dumps(LATE).encode())
+    assert said
+    return before + value + behind
+
+
+def compressed(tmp_path: Path, data: bytes) -> Path:
+    """Return a session with this content that was compressed."""
+    path = tmp_path / "session.json"
+    path.write_bytes(data)
+    run("compress", "--force", path)
+    assert path.stat().st_size < len(data) / 2
+    return path
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("build", SESSIONS, ids=named)
+def test_what_the_agent_adds_keeps_no_original_from_coming_back(tmp_path: Path, build: Build, value: bytes) -> None:
+    """It ended every way back, and the error said that nothing could be put back."""
+    was = build()
+    path = compressed(tmp_path, was)
+    small = with_late(path.read_bytes(), value)
+    path.write_bytes(small)
+    (checked,) = json.loads(run("verify", "--json", path).stdout)["files"]
+    assert checked["linesRewritten"] >= 10
+    for way in ((), ("--from-markers",)):
+        path.write_bytes(small)
+        run("restore", *way, path)
+        assert path.read_bytes() == with_late(was, value)
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("build", SESSIONS, ids=named)
+def test_a_session_that_holds_one_is_compressed(tmp_path: Path, build: Build, value: bytes) -> None:
+    """Its message is copied, and counted as not understood, as a line is in other sessions."""
+    was = with_late(build(), value)
+    path = tmp_path / "session.json"
+    path.write_bytes(was)
+    (done,) = json.loads(run("compress", "--force", "--json", path).stdout)["files"]
+    assert (done["status"], done["linesNotUnderstood"]) == ("compressed", 1)
+    assert value in path.read_bytes()
+    run("verify", path)
+    run("restore", path)
+    assert path.read_bytes() == was
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("build", DOCUMENTS, ids=named)
+def test_one_that_stands_around_the_messages(tmp_path: Path, build: Build, value: bytes) -> None:
+    """In a header, say, which is copied."""
+    was = build()
+    path = compressed(tmp_path, was)
+    path.write_bytes(path.read_bytes().replace(b"{", b'{"new": ' + value + b", ", 1))
+    run("verify", path)
+    run("restore", path)
+    assert path.read_bytes() == was.replace(b"{", b'{"new": ' + value + b", ", 1)
+
+
+@pytest.mark.parametrize("build", DOCUMENTS, ids=named)
+def test_beside_a_message_that_is_gone(tmp_path: Path, build: Build) -> None:
+    """The message that is not understood is not taken for what became of the missing one."""
+    was = build()
+    path = compressed(tmp_path, was)
+    now, then = (with_late(data, VALUES["half a character"]) for data in (path.read_bytes(), was))
+    spans, original_spans = ((found.spans if (found := cut(data)) else ()) for data in (now, then))
+    first = next(
+        number
+        for number, (one, other) in enumerate(zip(spans, original_spans, strict=True))
+        if now[slice(*one)] != then[slice(*other)]
+    )
+    path.write_bytes(now[: spans[first][0]] + now[spans[first + 1][0] :])
+    (checked,) = json.loads(run("verify", "--json", path).stdout)["files"]
+    assert checked["linesNotThere"] == 1
+    run("restore", path)
+    assert path.read_bytes() == then[: original_spans[first][0]] + then[original_spans[first + 1][0] :]
+
+
+@pytest.mark.parametrize("build", DOCUMENTS, ids=named)
+def test_where_nothing_can_be_put_back_what_is_kept_is_named(tmp_path: Path, build: Build) -> None:
+    """A document that is cut off shows no messages; every original can still be printed, as the error says."""
+    path = compressed(tmp_path, build())
+    path.write_bytes(path.read_bytes()[:-20])
+    result = invoke("restore", path)
+    assert result.exit_code == 4
+    assert "Nothing more" not in result.output
+    assert f"'sessioncompress show REF {path}' prints" in result.output
+    assert str(beside(path).journal) in result.output
+    for record in journal_of(path):
+        if record["type"] == "block":
+            run("show", record["ref"], path)
