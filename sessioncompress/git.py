@@ -11,7 +11,7 @@ import os
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sessioncompress.errors import FileFailed, failing
 
@@ -32,6 +32,8 @@ _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 """What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
 _OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
+_SUBMODULES = ".gitmodules"
+"""What names the submodules of a work tree: git removes no other repository with a checkout."""
 _SECONDS = 300
 """How long git may take: to read the whole history of a large repository, or to add a large file, takes less. A named
 pipe among the files that it reads would let it wait forever."""
@@ -98,6 +100,10 @@ def in_work_tree(folder: Path) -> bool:
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
     """Return which of some files git has in any commit that it can still find, in an index or in a stash.
 
+    So it has, for all it can tell, what lies in a folder that is a submodule in any of these: a checkout removes the
+    folder's `.git`, and brings it back with the files. A file where the folder is counts as well; telling the two
+    apart would take more questions.
+
     The folders that the files lie in must not be links. Asked are the repositories of the work trees around a file,
     and the one that the environment names: the user keeps its folder elsewhere, and chose it. Where git does not
     answer the file counts as known, with the error. Git is asked a few times a work tree, not a few times a file.
@@ -118,8 +124,9 @@ def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
             asked[each][_composed(os.path.relpath(file, each[0]))] = file
     for (top, at), names in asked.items():
         try:
-            there = _names_in(top, at, names.values())
-            found |= {names[name]: None for name in names.keys() & map(_composed, there)}
+            parts = {part for name in names for part in (name, *_folders_of(name))}
+            there = parts.intersection(map(_composed, _names_in(top, at, names.values())))
+            found |= {file: None for name, file in names.items() if not there.isdisjoint((name, *_folders_of(name)))}
         except FileFailed as error:
             found |= {file: error for file in names.values() if file not in found}
     return found
@@ -141,12 +148,28 @@ def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str
     if odd := [name for name in names if set(name) & set("\r\n")]:
         raise FileFailed(f"the name {odd[0]!r} ends a line", where=top)
     # A system may give the letters of a name apart from their accents, as git does not.
-    asked = [f":(top,literal){name}" for name in dict.fromkeys([*names, *map(_composed, names)])]
-    given = "".join(f"{name}\n" for name in ("--", *asked))
+    asked = dict.fromkeys([*names, *map(_composed, names)])
+    submodules = False
+    for said in (_changed_with([*asked, _SUBMODULES], at), *_indexes(top, at)):
+        there = os.fsdecode(said).split("\0")
+        submodules = submodules or _SUBMODULES in there
+        yield from there
+    if submodules and (folders := dict.fromkeys(each for name in asked for each in _folders_of(name))):
+        # Only now: a folder of many files is in many commits.
+        yield from os.fsdecode(_changed_with(folders, at)).split("\0")
+
+
+def _changed_with(names: Iterable[str], at: Path | None) -> bytes:
+    """Return the names of all that changed in the commits in which any of some names did. Raises FileFailed."""
+    given = "".join(f"{name}\n" for name in ("--", *(f":(top,literal){name}" for name in names)))
     listed = call(["rev-list", "--all", "--reflog", "--full-history", "--stdin"], at=at, given=os.fsencode(given))
     changed = ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--no-commit-id", "--name-only", "-z"]
-    for said in (call(changed, at=at, given=listed), *_indexes(top, at)):
-        yield from os.fsdecode(said).split("\0")
+    return call(changed, at=at, given=listed)
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    """Yield the names of the folders that a file is in, below the top."""
+    return (os.fspath(each) for each in PurePosixPath(name).parents[:-1])
 
 
 def _indexes(top: Path, at: Path | None) -> Iterator[bytes]:

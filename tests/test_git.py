@@ -242,7 +242,7 @@ def test_what_git_can_bring_back_is_known(repository: Repository, put: Callable[
     for name in names:
         Path(name).write_text(name)
     put(repository)
-    others = ["sessions/b.jsonl", "a.jsonl", "sessions/a.jsonl/x", "sessions/top.jsonl", "sessions/A.jsonl"]
+    others = ["sessions/b.jsonl", "a.jsonl", "sessions/top.jsonl", "sessions/A.jsonl"]
     assert known(*names, *others) == dict.fromkeys(names, False)
     assert known(*others) == {}
 
@@ -292,6 +292,21 @@ def test_the_repository_that_the_environment_names_is_asked_too(
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere.git"))
     found = git.known(files)
     assert {file: type(error) for file, error in found.items()} == dict.fromkeys(files, FileFailed)
+
+
+def test_what_lies_in_a_submodule_is_known(repository: Repository) -> None:
+    """Whether it is one in the index, in the history alone, or got its name from `.gitmodules` in another commit."""
+    head = repository.git("rev-parse", "HEAD").strip()
+    Path(".gitmodules").touch()
+    repository.commit()
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{head},deep/sub")
+    names = ["deep/sub/a.jsonl", "deep/sub/sessions/a.jsonl"]
+    others = ["deep/a.jsonl", "deep/sub2/a.jsonl", "sub/a.jsonl"]
+    assert known(*names, *others) == dict.fromkeys(names, False)
+    repository.git("commit", "--quiet", "--message", "sub")
+    repository.git("rm", "--quiet", "--cached", "deep/sub", ".gitmodules")
+    repository.git("commit", "--quiet", "--message", "none")
+    assert known(*names, *others) == dict.fromkeys(names, False)
 
 
 def test_a_name_in_the_index_of_any_work_tree_is_known(repository: Repository) -> None:

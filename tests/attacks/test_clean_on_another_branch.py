@@ -139,6 +139,19 @@ def in_the_index_of_the_first_work_tree(repository: Repository) -> None:
     (repository.folder / NAME).unlink()
 
 
+def in_a_submodule_that_a_branch_is_without(repository: Repository) -> None:
+    """Commit it there, and check out a branch that knows no submodule: its `.git` goes with its files."""
+    origin = repository.folder.parent / "origin"
+    (repository.folder / "sessions").rename(origin)
+    Repository(origin, repository.environment).commit()
+    repository.git("branch", "without")
+    repository.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../origin", "sessions")
+    repository.commit()
+    (origin / ".sessioncompress").rename(repository.folder / "sessions/.sessioncompress")
+    repository.git("checkout", "--quiet", "--recurse-submodules", "without")
+    assert not (repository.folder / "sessions/.git").exists()
+
+
 def in_a_repository_kept_elsewhere(repository: Repository) -> None:
     """Keep the folder of the repository elsewhere, as that of dotfiles, and name it in the environment."""
     on_a_branch(repository)
@@ -167,6 +180,7 @@ PLACES: tuple[Callable[[Repository], None], ...] = (
     in_the_repository_above,
     in_the_index_of_another_work_tree,
     in_the_index_of_the_first_work_tree,
+    in_a_submodule_that_a_branch_is_without,
     in_a_repository_kept_elsewhere,
     in_the_index_of_a_repository_kept_elsewhere,
 )
