@@ -93,8 +93,8 @@ def work_trees(folder: Path) -> Iterator[Path]:
 
 
 def in_work_tree(folder: Path) -> bool:
-    """Return whether a folder is in any work tree."""
-    return next(work_trees(folder), None) is not None
+    """Return whether a folder is in any work tree, or may be in the one that the environment names."""
+    return any(map(os.environ.get, _OF_A_COMMIT[:2])) or next(work_trees(folder), None) is not None
 
 
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:

@@ -61,6 +61,17 @@ def test_a_work_tree_is_what_holds_a_git_folder(tmp_path: Path) -> None:
     assert not git.in_work_tree(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE"])
+def test_any_folder_may_be_in_the_work_tree_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Which holds no `.git` then."""
+    monkeypatch.setenv(name, str(tmp_path / "kept"))
+    assert git.in_work_tree(tmp_path)
+    monkeypatch.setenv(name, "")
+    assert not git.in_work_tree(tmp_path)
+
+
 ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR")
 
 
