@@ -6,11 +6,12 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sessioncompress import git
 from sessioncompress.discover import discover
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.places import beside_of
 from sessioncompress.sources import Policies
 from sessioncompress.staging import altered
@@ -74,7 +75,9 @@ def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Pat
         files = beside_of(path, policies.of(path))
         folder = Path(os.path.realpath(files.folder))
         if next(git.work_trees(folder), None) == top:
-            show_to_git(files.folder)
+            # What cannot be shown is hidden by ours.
+            with suppress(Refused):
+                show_to_git(files)
             # Begins with "./", so that git takes no name for one of its patterns.
             within = f"./{os.path.relpath(folder, top)}"
             for file in (files.originals, files.journal):

@@ -202,11 +202,12 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
     """Let git see what is to be committed with a session, also where an earlier run hid it and none is due.
 
-    Raises FileFailed.
+    Raises FileFailed, Refused.
     """
     if rehearse or not policy.commit_originals:
         return
-    from sessioncompress.places import beside_of
+    from sessioncompress.places import beside_of, holds
     from sessioncompress.store.folder import show_to_git
 
-    show_to_git(beside_of(path, policy).folder)
+    if holds(files := beside_of(path, policy)):
+        show_to_git(files)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sessioncompress.store import reading
 from sessioncompress.store.beside import Beside, Lengths
+from sessioncompress.store.folder import names_of
 from sessioncompress.store.growing import GrowingFile
 from sessioncompress.store.originals import Place
 from sessioncompress.store.packer import OriginalsPacker
@@ -19,8 +20,9 @@ class Backup:
     """
 
     def __init__(self, files: Beside, lengths: Lengths, *, commit_originals: bool) -> None:
-        self._journal = GrowingFile(files.journal, lengths.journal, commit_originals=commit_originals)
-        self._originals = GrowingFile(files.originals, lengths.originals, commit_originals=commit_originals)
+        shown = names_of(files) if commit_originals else ()
+        self._journal = GrowingFile(files.journal, lengths.journal, shown=shown)
+        self._originals = GrowingFile(files.originals, lengths.originals, shown=shown)
         self._packer = OriginalsPacker(lengths.originals, self._append_frame)
 
     def keep(self, line: bytes) -> int:

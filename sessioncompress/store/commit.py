@@ -56,7 +56,7 @@ class Rewrite:
         self._session = session
         self._finished = False
         self._work = files.work
-        self._draft = Draft(files.work, session.path, commit_originals=commit_originals)
+        self._draft = Draft(files.work, session.path)
         self._backup = Backup(files, lengths, commit_originals=commit_originals)
 
     def __enter__(self) -> Self:

@@ -23,11 +23,10 @@ class Draft:
     Methods raise OSError as the system does.
     """
 
-    def __init__(self, work: Path, session: Path, *, commit_originals: bool = False) -> None:
+    def __init__(self, work: Path, session: Path) -> None:
         self.path = draft_path(work, session)
         self.size = 0
         self.inode = 0
-        self._commit_originals = commit_originals
         self._fd = -1
         self._exists = False
         self._checked = 0
@@ -103,7 +102,7 @@ class Draft:
 
     def _write_pending(self) -> None:
         if self._fd < 0:
-            self._fd = create_in_folder(self.path, exclusive=True, commit_originals=self._commit_originals)
+            self._fd = create_in_folder(self.path, exclusive=True)
             self._exists = True
             self.inode = os.fstat(self._fd).st_ino
         data = b"".join(self._pending)

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.git import in_work_tree
 from sessioncompress.store import durable
-from sessioncompress.store.beside import ENDINGS, FOLDER, Beside
+from sessioncompress.store.beside import ENDINGS, FOLDER, JOURNAL, Beside
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
 _IGNORE = ".gitignore"
+_NEW = ".gitignore.new"
+"""The next .gitignore while it is written; a run that is killed may leave it."""
 _IGNORE_ALL = b"*\n"
-_IGNORE_PASSING = b"*.temp-*\n*.late-*\n"
-_SHOWING = (_IGNORE_PASSING, b"*.temp-*\n*.late-*\n*.missing\n")
-_OURS = (_IGNORE_ALL, *_SHOWING, b"")
-"""What we write there, or earlier versions did, and what a crash in between leaves."""
+_SHOWN_TOO = b"!/.gitignore"
+_EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
+"""What earlier versions wrote to let git see all that lies there."""
+_OURS = re.compile(rb"\*\n(?:!/(?:\.gitignore|(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl))\n)*")
+"""All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too."""
+_SPECIAL = re.compile(rb"[\\*?\[]")
+"""What git reads as no letter in a line that begins with "!/" and ends with a letter."""
 _NOT_OURS = b"?"
-_LONGEST_IGNORE = max(map(len, _OURS)) + 1
+_LONGEST_IGNORE = 16 * 1024 * 1024
 
 
-def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> int:
+def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
-    A folder in a git work tree gets a .gitignore: of everything, or of what passes if originals are to be committed.
-    What an earlier run let git see is not hidden from it again: the session that is in git needs it.
+    A folder in a git work tree gets a .gitignore of everything, but for the names that are `shown`. What an earlier
+    run let git see is not hidden from it again: the session that is in git needs it.
     """
     for _ in range(_TRIES):
         try:
-            _prepare(path.parent, commit_originals=commit_originals)
+            _prepare(path.parent, shown)
             return durable.create(path) if exclusive else durable.create_or_open(path)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.
@@ -39,13 +47,20 @@ def create_in_folder(path: Path, *, exclusive: bool, commit_originals: bool) -> 
     raise missing
 
 
-def show_to_git(folder: Path) -> None:
-    """Let git see what an earlier run hid from it, where no run may come that writes there. Raises FileFailed."""
-    if folder.is_symlink():
+def show_to_git(files: Beside) -> None:
+    """Let git see a store that an earlier run hid from it, where no run may come that writes there.
+
+    Raises FileFailed; Refused where no .gitignore can name it.
+    """
+    if files.folder.is_symlink() or not os.path.lexists(files.folder / _IGNORE):
         return
-    with failing(folder, "What lies in it is complete, but git may not see it."):
-        if _read_ignore(folder) in (_IGNORE_ALL, b"") and _is_for_us(folder):
-            _write_anew(folder, _IGNORE_PASSING)
+    with failing(files.folder, "What lies in it is complete, but git may not see it."):
+        _ignore(files.folder, names_of(files))
+
+
+def names_of(files: Beside) -> tuple[str, str]:
+    """Return what git is to see of a store whose originals are committed."""
+    return files.originals.name, files.journal.name
 
 
 def hides_from_git(folder: Path) -> bool:
@@ -108,37 +123,92 @@ def is_open_to_others(files: Beside) -> bool:
 
 def tidy(folder: Path) -> None:
     """Remove our folder if nothing but our own .gitignore is left in it."""
+    if not _is_empty(folder):
+        return
+    with _alone(folder):
+        ignore = _read_ignore(folder)
+        if not _is_empty(folder) or (ignore is not None and _lines_in(folder, ignore) is None):
+            return
+        for name in (_IGNORE, _NEW):
+            durable.remove(folder / name)
+        if not durable.remove_folder(folder) and ignore is not None:
+            _write_ignore(folder, ignore)
+
+
+def _is_empty(folder: Path) -> bool:
     try:
-        names = [path.name for path in folder.iterdir()]
+        return set(os.listdir(folder)) <= {_IGNORE, _NEW}
     except FileNotFoundError:
-        return
-    ignore = _read_ignore(folder) if names == [_IGNORE] else None
-    if names and ignore not in _OURS:
-        return
-    durable.remove(folder / _IGNORE)
-    if not durable.remove_folder(folder) and ignore is not None:
-        _write_ignore(folder, ignore)
+        return False
 
 
-def _prepare(folder: Path, *, commit_originals: bool) -> None:
+def _prepare(folder: Path, shown: Sequence[str]) -> None:
     ours = folder.name == FOLDER
     if ours:
         refuse_linked_folder(folder)
     durable.make_folder(folder)
     if ours and not durable.is_private(folder.stat()):
         _make_private(folder)
-    wanted = _IGNORE_PASSING if commit_originals else _IGNORE_ALL
-    present = _read_ignore(folder)
-    if present == wanted or (present in _SHOWING and not commit_originals) or not in_work_tree(folder):
+    _ignore(folder, shown)
+
+
+def _ignore(folder: Path, shown: Sequence[str]) -> None:
+    """Bring the .gitignore to where it also shows some names, where it is ours to write."""
+    if _due(folder, shown) is None:
         return
-    if present is None and (ours or not any(folder.iterdir())):
-        _write_ignore(folder, wanted)
-    elif present in _OURS and _is_for_us(folder):
-        _write_anew(folder, wanted)
-    elif present is not None and ours and not commit_originals:
+    with _alone(folder):
+        # Another of us may have written it.
+        if (text := _due(folder, shown)) is not None:
+            _write_ignore(folder, text)
+
+
+def _due(folder: Path, shown: Sequence[str]) -> bytes | None:
+    """Return what is to be written into the .gitignore, None where nothing is."""
+    present = _read_ignore(folder)
+    lines = [] if present is None else _lines_in(folder, present)
+    wanted = _showing({*(lines or ()), *(map(_line, shown) if lines is not None else ())})
+    if present == wanted or not in_work_tree(folder):
+        return None
+    ours = folder.name == FOLDER
+    if present is None:
+        due = ours or not any(folder.iterdir())
+    elif lines is not None:
+        due = _is_for_us(folder)
+    else:
         # A clone may have brought it, so that git sees what is to be hidden.
-        _refuse_no_file(folder / _IGNORE)
-        _write_anew(folder, wanted)
+        due = ours and not shown
+        if due:
+            _refuse_no_file(folder / _IGNORE)
+    return wanted if due else None
+
+
+def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
+    """Return the lines of our .gitignore that show files of stores, None where it is not ours.
+
+    Where an earlier version let git see all, they are those of what lies there now. An empty one is left of a crash.
+    """
+    if text in _EARLIER:
+        names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
+        return [_line(name) for name in names]
+    if text and not _OURS.fullmatch(text):
+        return None
+    return [line for line in text.split(b"\n")[1:-1] if line != _SHOWN_TOO]
+
+
+def _showing(lines: set[bytes]) -> bytes:
+    """Return what our .gitignore says. In order, so that lines of two branches mostly meet without a conflict."""
+    return _IGNORE_ALL + b"".join(b"%b\n" % line for line in ((_SHOWN_TOO, *sorted(lines)) if lines else ()))
+
+
+def _line(name: str) -> bytes:
+    """Return the line by which git sees a file. Raises Refused where none can name it."""
+    if "\n" in name:
+        raise Refused(
+            f"no .gitignore can let git see {name!r}, since a line ends in the name",
+            state=NOT_CHANGED,
+            remedy="Rename the session, or run without --commit-originals (commitOriginals in your policy).",
+        )
+    return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))
 
 
 def _refuse_no_file(ignore: Path) -> None:
@@ -164,11 +234,13 @@ def _make_private(folder: Path) -> None:
 
 def _is_for_us(folder: Path) -> bool:
     """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
-    return folder.name == FOLDER or all(name == _IGNORE or name.endswith(ENDINGS) for name in os.listdir(folder))
+    return folder.name == FOLDER or all(
+        name in (_IGNORE, _NEW) or name.endswith(ENDINGS) for name in os.listdir(folder)
+    )
 
 
 def _read_ignore(folder: Path) -> bytes | None:
-    """Return enough of the file to know ours; what is a link, or a pipe that nobody writes to, is not read."""
+    """Return what it says, where it may be ours; what is a link, or a pipe that nobody writes to, is not read."""
     try:
         fd = open_file(folder / _IGNORE)
     except FileNotFoundError:
@@ -176,22 +248,33 @@ def _read_ignore(folder: Path) -> bytes | None:
     except Refused:
         return _NOT_OURS
     try:
-        return os.read(fd, _LONGEST_IGNORE)
+        size = os.fstat(fd).st_size
+        return os.read(fd, size) if size <= _LONGEST_IGNORE else _NOT_OURS
     finally:
         os.close(fd)
 
 
-def _write_anew(folder: Path, text: bytes) -> None:
-    durable.remove(folder / _IGNORE)
-    _write_ignore(folder, text)
-
-
 def _write_ignore(folder: Path, text: bytes) -> None:
-    try:
-        fd = durable.create(folder / _IGNORE)
-    except FileExistsError:
-        return
+    """Put it there in one step: at no moment does git see what it hides."""
+    durable.remove(folder / _NEW)
+    fd = durable.create(folder / _NEW)
     try:
         durable.write_all(fd, text)
+    finally:
+        os.close(fd)
+    durable.replace(folder / _NEW, folder / _IGNORE)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep others of us from its .gitignore meanwhile: each may add a session to it."""
+    import fcntl
+
+    fd = durable.open_folder(folder)
+    try:
+        # Some network's file systems lock no folder.
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
@@ -16,14 +17,15 @@ from sessioncompress.store.folder import create_in_folder, refuse_other_names
 class GrowingFile:
     """The originals or the journal of a session, of which `committed` bytes stand from earlier runs.
 
-    Nothing is opened or created before the first append. Raises Damaged where the file is shorter than what was
-    committed, or does not read back as written; OSError as the system does.
+    Nothing is opened or created before the first append, with which git sees the names that are `shown`. Raises
+    Damaged where the file is shorter than what was committed, or does not read back as written; OSError as the system
+    does.
     """
 
-    def __init__(self, path: Path, committed: int, *, commit_originals: bool) -> None:
+    def __init__(self, path: Path, committed: int, *, shown: Sequence[str]) -> None:
         self._path = path
         self._committed = committed
-        self._commit_originals = commit_originals
+        self._shown = shown
         self._fd = -1
         self._is_new = False
         self._hash = sha256()
@@ -34,7 +36,7 @@ class GrowingFile:
         if self._fd >= 0:
             return
         self._is_new = not os.path.lexists(self._path)
-        fd = create_in_folder(self._path, exclusive=False, commit_originals=self._commit_originals)
+        fd = create_in_folder(self._path, exclusive=False, shown=self._shown)
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size < self._committed:
             # Left as it is: cutting a file to a length that it does not have would fill it up.

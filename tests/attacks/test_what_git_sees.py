@@ -50,3 +50,62 @@ def test_a_repository_that_the_environment_names_sees_none(repository: Repositor
     assert command(repository, name, "s.jsonl").exit_code in (0, 1)
     assert len(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == 1
     assert sees(repository) == set()
+
+
+@pytest.mark.parametrize("old", ["*.temp-*\n*.late-*\n", "*.temp-*\n*.late-*\n*.missing\n"])
+def test_a_clone_shows_no_session_that_comes_later(repository: Repository, old: str) -> None:
+    """Earlier versions wrote a file of ours that let git see all: a clone may bring it."""
+    ignore = repository.folder / "sessions/.sessioncompress/.gitignore"
+    ignore.parent.mkdir()
+    ignore.write_text(old)
+    # Else our folder would be empty, and be made anew.
+    (ignore.parent / "x").touch()
+    repository.commit()
+    assert command(repository, "compress", "--force", "s.jsonl").exit_code == 0
+    assert sees(repository) == {f"sessions/.sessioncompress/{name}" for name in (".gitignore", "x")}, "of the clone"
+    assert ignore.read_text() == "*\n"
+
+
+@pytest.mark.parametrize("name", ["compress", "pre-commit"])
+def test_a_session_is_shown_alone(repository: Repository, name: str) -> None:
+    """The store of another one in the folder stays hidden, before and after."""
+    put(repository, "private-1.jsonl")
+    put(repository, "private-2.jsonl")
+    assert command(repository, "compress", "private-1.jsonl").exit_code == 0
+    assert command(repository, name, "--commit-originals", "s.jsonl").exit_code in (0, 1)
+    expected = STORE | {"sessions/.sessioncompress/.gitignore"}
+    assert sees(repository) == expected
+    assert command(repository, "compress", "private-2.jsonl").exit_code == 0
+    assert command(repository, "restore", "private-1.jsonl").exit_code == 0
+    assert sees(repository) == expected
+    assert command(repository, "compress", "--commit-originals", "private-2.jsonl").exit_code == 0
+    assert len(sees(repository)) == 5
+
+
+NAMES = ("a b.jsonl", "#.jsonl", "!a.jsonl", "*.jsonl", "?.jsonl", "[s].jsonl", "a\\.jsonl", "\\*.jsonl", " ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_shows_no_other(repository: Repository, name: str) -> None:
+    """Whatever it means to git."""
+    put(repository, name)
+    assert command(repository, "compress", ".").exit_code == 0
+    assert sees(repository) == set()
+    for _ in range(2):
+        assert command(repository, "compress", "--force", "--commit-originals", "--", name).exit_code == 0
+        originals = {each for each in sees(repository) if each.endswith(".zst")}
+        assert originals == {f"sessions/.sessioncompress/{name}.zst"}
+        assert len(sees(repository)) == 3
+
+
+def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
+    """What follows would be a rule of its own, here one that shows all."""
+    name = "a\n!*.jsonl"
+    put(repository, name)
+    for stored in (False, True):
+        refused = command(repository, "compress", "--commit-originals", "--", name)
+        assert refused.exit_code == 4
+        assert "since a line ends in the name. The session is not changed. Rename the session" in refused.stderr
+        assert bool(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == stored
+        assert command(repository, "compress", ".").exit_code == 0
+        assert sees(repository) == set()

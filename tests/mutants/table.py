@@ -402,8 +402,8 @@ MUTANTS = (
     Mutant(
         "a clone's .gitignore shows originals",
         "store/folder.py",
-        "elif present is not None and ours",
-        "elif False",
+        "due = ours and not shown",
+        "due = False",
         _FOLDER,
     ),
     Mutant("a second store is begun", "places.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),

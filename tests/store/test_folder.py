@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from sessioncompress.errors import IsALink
+from sessioncompress.errors import IsALink, Refused
 from sessioncompress.store import durable
 from sessioncompress.store.beside import FOLDER
 from sessioncompress.store.folder import create_in_folder, tidy
 from tests.store.tools import CALLS, disk
 
 
-def create(path: Path, *, commit_originals: bool = False) -> None:
+def create(path: Path, *shown: str) -> None:
     """Create a file of ours."""
-    os.close(create_in_folder(path, exclusive=False, commit_originals=commit_originals))
+    os.close(create_in_folder(path, exclusive=False, shown=shown))
 
 
 @pytest.fixture
@@ -46,23 +47,55 @@ def test_outside_git_there_is_no_gitignore(folder: Path) -> None:
 
 @pytest.mark.parametrize("git", ["folder", "file"])
 def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
-    """Originals stay out of commits; on request only what passes does. Then a user's own file stays."""
+    """Originals stay out of commits; on request only what is named does not. Then a user's own file stays."""
     (tmp_path / ".git").mkdir() if git == "folder" else (tmp_path / ".git").write_text("gitdir: elsewhere")
     ignore = folder / ".gitignore"
     create(folder / "file")
     assert ignore.read_bytes() == b"*\n"
-    create(folder / "file", commit_originals=True)
-    assert ignore.read_bytes() == b"*.temp-*\n*.late-*\n"
+    create(folder / "file", "b.zst", "b.refs.jsonl")
+    assert ignore.read_bytes() == b"*\n!/.gitignore\n!/b.refs.jsonl\n!/b.zst\n"
+    create(folder / "file", "a.zst", "b.zst")
+    shown = b"*\n!/.gitignore\n!/a.zst\n!/b.refs.jsonl\n!/b.zst\n"
+    assert ignore.read_bytes() == shown
     create(folder / "file")
-    assert ignore.read_bytes() == b"*.temp-*\n*.late-*\n", "a session in git needs them"
+    assert ignore.read_bytes() == shown, "sessions in git need them"
     ignore.write_bytes(b"")
     create(folder / "file")
     assert ignore.read_bytes() == b"*\n"
     ignore.write_bytes(b"mine\n")
-    create(folder / "file", commit_originals=True)
+    create(folder / "file", "a.zst")
     assert ignore.read_bytes() == b"mine\n"
     create(folder / "file")
     assert ignore.read_bytes() == b"*\n"
+
+
+@pytest.mark.parametrize("earlier", [b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n"])
+def test_what_an_earlier_version_showed_stays_shown(folder: Path, tmp_path: Path, earlier: bytes) -> None:
+    """By the names of what lies there: no later session is shown with it."""
+    (tmp_path / ".git").mkdir()
+    create(folder / "a.zst")
+    for name in ("a.refs.jsonl", "a.late-1-1-0-0-0", "a.missing", "b\n.zst"):
+        (folder / name).touch()
+    (folder / ".gitignore").write_bytes(earlier)
+    create(folder / "b.zst")
+    assert (folder / ".gitignore").read_bytes() == b"*\n!/.gitignore\n!/a.refs.jsonl\n!/a.zst\n"
+
+
+def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
+    """Its end would be a rule of its own."""
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(Refused, match=r"since a line ends in the name.*run without --commit-originals"):
+        create(folder / "file", "a\n*.zst")
+
+
+def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:
+    """No run takes back what another one has just let git see."""
+    (tmp_path / ".git").mkdir()
+    names = [f"{number}.zst" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: create(folder / name, name), names))
+    lines = (folder / ".gitignore").read_text().splitlines()
+    assert lines == ["*", "!/.gitignore", *sorted(f"!/{name}" for name in names)]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
@@ -184,6 +217,6 @@ def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(durable, "make_folder", make_folder)
     path = tmp_path / FOLDER / "s.jsonl.zst"
-    os.close(create_in_folder(path, exclusive=False, commit_originals=False))
+    os.close(create_in_folder(path, exclusive=False))
     assert path.exists()
     assert len(made) == 2
