@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,11 +13,12 @@ from typing import Final, NamedTuple
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
+from sessioncompress.formats.base import Name
 from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.model import Block, Kind, OurKey
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
-from sessioncompress.relatives import Relative, kin_of, relatives_of
+from sessioncompress.relatives import Relative, State, kin_of, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -112,18 +114,37 @@ def referring(
 
     `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
     """
-    return [path.name for path in kin_of(session, ids) if _refers(path, beside, journal, policy)]
+    relatives = cache(lambda name: named_by(name, session, policy))
+    return [path.name for path in kin_of(session, ids) if _refers(path, beside, journal, policy, relatives)]
 
 
-def _refers(kin: Path, beside: Beside, journal: Journal | None, policy: Policy) -> bool:
-    left: list[Stranger] = []
+def _refers(
+    kin: Path, beside: Beside, journal: Journal | None, policy: Policy, relatives: Callable[[Name], list[Path]]
+) -> bool:
+    own = beside_of(kin, policy).journal
+    left = _nameable(kin, state_of(kin), own, state_of(own))
+    # Relatives are looked for only where they count.
+    for path in relatives(name_of(kin)) if _may_know(journal, left) else ():
+        if path != kin and beside_of(path, policy) != beside:
+            with suppress(SessionCompressError):
+                left = unknown_to(stored(path, policy).journal, left)
+        if not left:
+            break
+    return _may_know(journal, left)
+
+
+@lru_cache(maxsize=1 << 10)
+def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Stranger]:
+    """Return the texts of a session with a marker that names what its own journal does not know; read once."""
+    del state, of_own
     with suppress(SessionCompressError), open_session(kin, writing=False) as session:
-        own = journals.load(beside_of(kin, policy).journal)
-        left = [each for each in strangers_of(session, own) if each.reference]
-        if left:
-            others = (each for each in relatives_of(session, policy) if each.beside != beside)
-            left = unknown_to_all(others, left)
-    return bool(left) and (journal is None or len(unknown_to(journal, left)) < len(left))
+        return [each for each in strangers_of(session, journals.load(own)) if each.reference]
+    return []
+
+
+def _may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
+    """Say whether a journal, None where it cannot be read, may know one of the texts."""
+    return bool(strangers) and (journal is None or len(unknown_to(journal, strangers)) < len(strangers))
 
 
 def _knows_some(relative: Relative, strangers: Sequence[Stranger]) -> bool:

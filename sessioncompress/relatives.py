@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sessioncompress import files, homes
 from sessioncompress.discover import handed
@@ -26,6 +26,10 @@ from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
 """Relatives of one session that are looked at: each may name others."""
+_MOST_FILES = 1 << 14
+"""Files of which a command knows what they say as long as they are the same: a folder may have thousands."""
+
+State: TypeAlias = tuple[int, int, int, int] | None
 
 
 class Relative(NamedTuple):
@@ -44,16 +48,25 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
     is of no format, and what reading a relative's journal raises.
     """
-    names = [files.format_of(session, form).named(files.head_in(session))]
-    found = {session.path: None}
-    for name in names:
-        for path in _named(name, session.path, policy):
+    name = files.format_of(session, form).named(files.head_in(session))
+    stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
+    return [each for each in stores if each.journal.runs]
+
+
+def named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
+    """Return the sessions that the header of a session names, and the headers of those, nearest first.
+
+    The session itself may be among them: another one of its folder with the same header has the same relatives.
+    """
+    names = [name]
+    found: dict[Path, None] = {}
+    for each in names:
+        for path in _named(each, session, policy):
             if path not in found and len(found) <= _MOST:
                 found[path] = None
-                with suppress(SessionCompressError):
-                    names.append(files.whose(path)[1])
-    stores = (_with_store(path, policy) for path in found if path != session.path)
-    return [each for each in stores if each.journal.runs]
+                if (other := name_of(path)) not in names:
+                    names.append(other)
+    return list(found)
 
 
 def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
@@ -63,9 +76,7 @@ def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
     """
     headers: dict[Path, Name] = {}
     with suppress(OSError):
-        for path in (each.path for each in handed(sorted(session.parent.iterdir())) if each.path != session):
-            there = path.lstat()
-            headers[path] = _header(path, there.st_ino, there.st_size, there.st_mtime_ns)
+        headers = {path: name_of(path) for path in sorted(session.parent.iterdir()) if path != session}
     known, called = set(ids) - {""}, {session.name}
     found: list[Path] = []
     while more := [path for path, name in headers.items() if path not in found and _is_kin(name, known, called)]:
@@ -75,12 +86,25 @@ def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
     return sorted(found)
 
 
-@lru_cache(maxsize=1 << 14)
-def _header(path: Path, inode: int, size: int, changed: int) -> Name:
-    """Return what the header of a file says, which is read once while it is the same: a folder may have thousands."""
-    del inode, size, changed
-    with suppress(SessionCompressError):
-        return files.whose(path)[1]
+def state_of(path: Path) -> State:
+    """Return what tells a file from what it was before it changed; None where there is none."""
+    try:
+        there = path.lstat()
+    except OSError:
+        return None
+    return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+
+
+def name_of(path: Path) -> Name:
+    """Return what the header of a file says, if it may be a session; of a file that was not changed it is known."""
+    return _header(path, state_of(path))
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _header(path: Path, state: State) -> Name:
+    if state is not None and any(handed([path])):
+        with suppress(SessionCompressError):
+            return files.whose(path)[1]
     return Name()
 
 
@@ -96,7 +120,7 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
         # Both may have been moved or cloned since.
         yield path if path.parent in near else session.parent / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
-    for folder in near:
+    for folder in near if ids else ():
         yield from _with_ids(ids, folder, policy, all_names=folder == session.parent)
 
 
@@ -128,12 +152,18 @@ def _with_ids(ids: set[str], folder: Path, policy: Policy, *, all_names: bool) -
     for name in names:
         session = session_of(files_there, name) if name.endswith(JOURNAL) else ""
         named = all_names or Path(session).stem.endswith(tuple(ids))
-        if session and named and _noted_id(files_there.folder / name) in ids:
+        if session and named and _noted(files_there.folder / name) in ids:
             yield folder / session
 
 
-def _noted_id(journal: Path) -> str:
+def _noted(journal: Path) -> str:
     """Return the id that the newest run noted; empty where the journal does not end with a whole record of one."""
+    return _noted_id(journal, state_of(journal))
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _noted_id(journal: Path, state: State) -> str:
+    del state
     with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
         refuse_linked(journal)
         run = decode(last_line(journal))
@@ -141,8 +171,16 @@ def _noted_id(journal: Path) -> str:
     return ""
 
 
-def _with_store(path: Path, policy: Policy) -> Relative:
+def stored(path: Path, policy: Policy) -> Relative:
+    """Return a session with its store. Raises what reading the journal raises."""
     beside = beside_of(path, policy)
-    journal = journals.load(beside.journal)
-    refuse_if_another_sides(beside.journal, journal)
-    return Relative(path, beside, journal)
+    return Relative(path, beside, _journal(beside.journal, state_of(beside.journal), state_of(beside.originals)))
+
+
+@lru_cache(maxsize=2 * _MOST)
+def _journal(path: Path, state: State, of_originals: State) -> Journal:
+    """Read a journal: many sessions may have the same relatives."""
+    del state, of_originals
+    journal = journals.load(path)
+    refuse_if_another_sides(path, journal)
+    return journal

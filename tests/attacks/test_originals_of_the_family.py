@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sessioncompress.cli import main
 from tests import texts
 from tests.build import PiSession
 from tests.claude import ClaudeSession
@@ -438,3 +440,39 @@ def test_forget_names_none_that_needs_nothing(tmp_path: Path) -> None:
     for ending in (".refs.jsonl", ".jsonl.zst"):
         (store / f"t{ending}").write_bytes((store / f"s{ending}").read_bytes())
     assert "refer" not in run(tmp_path, "forget", copy).stdout
+
+
+def reads_of_forget(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Forget sessions of one id with a store each; return how many files are opened, and the bytes that are read."""
+    folder.mkdir()
+    for each in range(number):
+        (folder / f"s{each:03}.jsonl").write_bytes(of_pi())
+    assert CliRunner().invoke(main, ["compress", *HASTE, str(folder)]).exit_code == 0
+    opened = 0
+    real = os.open
+
+    def counting(*arguments: Any, **options: Any) -> int:
+        nonlocal opened
+        opened += 1
+        return real(*arguments, **options)
+
+    def read() -> int:
+        return int(BYTES_READ.read_text().split()[1])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", counting)
+        before = read()
+        done = CliRunner().invoke(main, ["forget", "--yes", str(folder)])
+        assert (done.exit_code, f"total: {number} sessions: deleted" in done.output) == (0, True), done.output
+        return opened, read() - before
+
+
+BYTES_READ = Path("/proc/self/io")
+
+
+@pytest.mark.skipif(not BYTES_READ.exists(), reason="the system does not count the bytes that a process reads")
+def test_forget_reads_each_of_many_forks_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each other one: it read the stores of all of them for each two."""
+    few, many = (reads_of_forget(tmp_path / str(number), number, monkeypatch) for number in (10, 40))
+    assert many[0] < 5 * few[0]
+    assert many[1] < 5 * few[1]
