@@ -11,7 +11,7 @@ from pathlib import Path
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
 from sessioncompress.errors import Damaged, SessionCompressError, UsageError, failing
-from sessioncompress.marked import markers_of, referring
+from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.stats import ForgetStats
@@ -33,11 +33,14 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     if not _is_there(path):
         return forget_gone(path, policy, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
-        done = forget_open(session, store_of(session.path, policy), policy, dry_run=dry_run)
-        if done.bytes_deleted or done.links_kept:
-            return done
-        files.refuse_unless_session(session)
-        return replace(done, markers=markers_of(session).texts)
+        beside = store_of(session.path, policy)
+        journal = _journal(beside)
+        done = forget_open(session, beside, policy, dry_run=dry_run)
+        if not (done.bytes_deleted or done.links_kept):
+            files.refuse_unless_session(session)
+        # Where the journal cannot be read, nothing tells whose the markers are.
+        unknown = unknown_to(journal, strangers_of(session, journals.Journal())) if journal else []
+        return replace(done, markers=len(unknown))
 
 
 def forget_open(session: OpenSession, beside: Beside, policy: Policy, *, dry_run: bool = False) -> ForgetStats:

@@ -236,8 +236,8 @@ class ForgetStats:
 
     `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
     writing, or lines came late that stand nowhere else, or they are not of this user's runs on this machine. `markers`
-    stand in a session that has no store here: it is elsewhere, or was deleted. `referring` are the names of other
-    sessions in its folder with markers that these originals alone can expand.
+    stand in the session that no journal here knows: another store is elsewhere, or was deleted. `referring` are the
+    names of other sessions in its folder with markers that these originals alone can expand.
     """
 
     path: str

@@ -45,13 +45,13 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
             click.echo(f"{name}: kept")
             return "kept", would
         done = forget_session(path, policy)
-        click.echo(f"{name}: deleted {at_stake(done, done=True)}")
+        click.echo(f"{name}: deleted {at_stake(done, done=True)}{_elsewhere(done)}")
         return "deleted", done
 
     found = compressed(paths, policies.of, gone_too=True)
     done = for_all(all_governed(found, policies), lambda found: work(found.path))
     deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
-    elsewhere = any(stats.markers for _, stats in done.results)
+    elsewhere = any(stats.markers for ended, stats in done.results if ended != "kept")
     if kept := sum(stats.links_kept for _, stats in done.results):
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
     others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
@@ -62,14 +62,29 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
 def _nothing(stats: ForgetStats) -> str:
     """Tell why nothing was deleted."""
     from sessioncompress.report import links_kept
-    from sessioncompress.words import counted
 
     if stats.links_kept:
         return f"kept {links_kept(stats.links_kept)}"
     if not stats.markers:
         return "nothing lies beside it"
-    stand = counted(stats.markers, "marker stands", "markers stand")
     return (
-        f"nothing is deleted: no store lies here, but {stand} in it. Name the folder of the originals with "
+        f"nothing is deleted: no store lies here, but {_standing(stats)} in it. Name the folder of the originals with "
         "--backup-dir; 'sessioncompress verify' tells whether they are in the store of another session here"
     )
+
+
+def _elsewhere(stats: ForgetStats) -> str:
+    """Tell what another store than the one that was deleted may hold."""
+    if not stats.markers:
+        return ""
+    return (
+        f"; but {_standing(stats)} in it of which no journal here knew. If their originals lie elsewhere, run again "
+        "with the --backup-dir of their folder, or without it; 'sessioncompress verify' tells whether they are in the "
+        "store of another session here"
+    )
+
+
+def _standing(stats: ForgetStats) -> str:
+    from sessioncompress.words import counted
+
+    return counted(stats.markers, "marker stands", "markers stand")

@@ -70,7 +70,8 @@ def test_a_link_that_must_stay_is_named(tmp_path: Path) -> None:
         assert code == 4
         assert "kept 1 late link" in said
         assert link.exists()
-    assert run("forget", "--yes", path)[0] == 0
+    # Its markers are of the store that is gone by now.
+    assert run("forget", "--yes", path)[0] == 4
     assert [each.name for each in tmp_path.rglob("*") if each.is_file() and each != path] == []
 
 
@@ -84,6 +85,34 @@ def test_without_the_folder_that_the_store_is_in(tmp_path: Path) -> None:
     assert "nothing lies beside it" not in said
     assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
     assert not list((tmp_path / "backup").glob("*.zst"))
+
+
+@pytest.mark.parametrize("beside_it", ["what a killed run left", "originals without a journal", "a second store"])
+def test_without_that_folder_where_something_else_lies(tmp_path: Path, beside_it: str) -> None:
+    """It goes, and the markers of the store that stays are told of as where nothing lies there."""
+    path = session_with_a_secret(tmp_path)
+    run("compress", "--force", "--backup-dir", tmp_path / "backup", path)
+    if beside_it == "a second store":
+        run("compress", "--force", "--preset", "archive", path)
+        assert beside(path).journal.exists()
+    else:
+        (tmp_path / FOLDER).mkdir(exist_ok=True)
+        name = "s.jsonl.temp-0123abcd" if beside_it == "what a killed run left" else "s.jsonl.zst"
+        (tmp_path / FOLDER / name).write_bytes(b"x")
+    code, said = run("forget", "--yes", path)
+    assert (code, "of which no journal here knew" in said, "--backup-dir" in said) == (4, True, True), said
+    assert not (tmp_path / FOLDER).exists()
+    assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == (beside_it == "a second store") * 4
+    assert not list((tmp_path / "backup").glob("*.zst"))
+
+
+def test_markers_that_its_own_journal_knows(tmp_path: Path) -> None:
+    """Nothing is told of those, however often it was compressed."""
+    path = session_with_a_secret(tmp_path)
+    run("compress", "--force", path)
+    run("compress", "--preset", "archive", path)
+    code, said = run("forget", "--yes", path)
+    assert (code, "no journal here" in said) == (0, False), said
 
 
 def test_a_session_without_markers(tmp_path: Path) -> None:
