@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
-from sessioncompress.errors import Damaged, SessionCompressError, UsageError, failing
+from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
@@ -18,7 +18,7 @@ from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, size_of
-from sessioncompress.store.folder import refuse_folders
+from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
 
@@ -90,11 +90,15 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
 
 
 def _journal(beside: Beside) -> journals.Journal | None:
-    """Return the journal, None where it cannot be read. Raises Refused where a folder lies in the place of a file."""
+    """Return the journal, None where it cannot be read, or is a link, a pipe or the like, which goes as it is.
+
+    Raises Refused where a folder lies in the place of a file, or our folder is a link.
+    """
+    refuse_linked_folder(beside.work)
     refuse_folders(beside)
     try:
         return journals.load(beside.journal, to_hole=True)
-    except Damaged:
+    except (Damaged, Refused):
         return None
 
 
@@ -109,7 +113,10 @@ def _referring(session: Path, beside: Beside, journal: journals.Journal | None, 
 def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
     """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read."""
     if journal is None or not journal.runs:
-        return {sha256(line).digest() for line in readable_lines(beside.originals, 0)}
+        found: set[bytes] = set()
+        with suppress(Refused):
+            found.update(sha256(line).digest() for line in readable_lines(beside.originals, 0))
+        return found
     size = size_of(beside.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)
     return {journal.original_of(row) for row, place in records if place and place.frame < size}

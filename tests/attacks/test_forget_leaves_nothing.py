@@ -141,6 +141,26 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone
         assert (theirs / "notes").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])
+@pytest.mark.parametrize("name", ["s.jsonl.zst", "s.refs.jsonl"])
+@pytest.mark.parametrize("kind", ["a pipe", "a link"])
+def test_no_file_in_the_place_of_a_file_of_ours(tmp_path: Path, kind: str, name: str, gone: bool) -> None:
+    """It goes, as what it is, and so does what lies beside it; what a link leads to stays."""
+    path = session_with_a_secret(tmp_path)
+    run("compress", "--force", path)
+    (planted := tmp_path / FOLDER / name).rename(tmp_path / "elsewhere")
+    if kind == "a pipe":
+        os.mkfifo(planted)
+    else:
+        planted.symlink_to(tmp_path / "elsewhere")
+    if gone:
+        path.unlink()
+    code, said = run("forget", "--yes", path)
+    assert (code, "deleted" in said) == (0, True), said
+    assert not (tmp_path / FOLDER).exists()
+    assert (tmp_path / "elsewhere").exists()
+
+
 BYTES_READ = Path("/proc/self/io")
 
 
