@@ -15,8 +15,8 @@ from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import PLAIN, Facts, Line, Role
 from sessioncompress.nesting import loads
 
-CONFLICT = re.compile(rb"(?:<{7}|>{7}) |={7}\r?\n?\Z")
-"""A line that git puts around what it could not merge."""
+CONFLICT = re.compile(rb"<{7} ")
+"""The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
 
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
