@@ -58,15 +58,20 @@ def note_of(files: Beside) -> Path:
 def session_of(files: Beside, name: str) -> str:
     """Return the name of the session that a file in the folder of `files` belongs to, where it is one of theirs.
 
-    Empty where the file is none of ours, or of a session of another folder.
+    Empty where the file is none of ours, or of a session of another folder, or would be of what no file is called.
     """
     home = _home(files.work.parent)
     if name.startswith(home) != files.originals.name.startswith(home):
         return ""
     if name.endswith(_NOTE):
-        return name.removeprefix(home).removesuffix(_NOTE)
+        return named(name.removeprefix(home).removesuffix(_NOTE))
     originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
-    return originals.removeprefix(home).removesuffix(_ZST) if originals.endswith(_ZST) else ""
+    return named(originals.removeprefix(home).removesuffix(_ZST)) if originals.endswith(_ZST) else ""
+
+
+def named(session: str) -> str:
+    """Return what may be the name of a session; empty for `.` and `..`, which are always folders."""
+    return "" if session in (os.curdir, os.pardir) else session
 
 
 def work_folder(session: Path) -> Path:
@@ -84,7 +89,7 @@ def originals_of(journal: Path) -> Path:
 
 def session_beside(journal: Path) -> str:
     """Return the name of the session that a journal in a folder beside it belongs to."""
-    return originals_of(journal).name.removesuffix(_ZST)
+    return named(originals_of(journal).name.removesuffix(_ZST))
 
 
 def size_of(path: Path) -> int | None:

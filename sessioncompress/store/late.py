@@ -22,6 +22,7 @@ from pathlib import Path
 from sessioncompress.errors import FileFailed
 from sessioncompress.state import folder as state_folder
 from sessioncompress.store import durable, reading
+from sessioncompress.store.beside import named
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
@@ -157,7 +158,7 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
 
 def sessions_named(work: Path) -> set[str]:
     """Return the names of the sessions whose late links and temp files lie in a folder."""
-    return {name[1] for _, name in _matching(work, "", _LEFT_OVER)}
+    return {named(name[1]) for _, name in _matching(work, "", _LEFT_OVER)} - {""}
 
 
 def draft_path(work: Path, session: Path) -> Path:

@@ -209,3 +209,34 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
     assert (f"{gone}: it is not there any more, with the " in said) == (which == "originals")
     assert f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
     assert "bytes are missing" not in said
+
+
+NO_SESSIONS = [
+    "..zst",
+    "...zst",
+    "..session.refs.jsonl",
+    "...session.refs.jsonl",
+    "..missing",
+    "...missing",
+    "..temp-01234567",
+    "...temp-01234567",
+]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
+@pytest.mark.parametrize("name", NO_SESSIONS)
+def test_a_name_that_is_no_sessions(tmp_path: Path, name: str, elsewhere: bool) -> None:
+    """The folder itself, and the one above, lie where those would be: nothing is said of them, nothing goes."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    files = beside(folder / "any", kept if elsewhere else None)
+    planted = files.work / name if ".temp-" in name else files.folder / files.originals.name.replace("any.zst", name)
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_bytes(b"x")
+    options = f" --backup-dir {kept}" if elsewhere else ""
+    for command in (*COMMANDS, "clean --yes"):
+        code, said = run(command + options, folder)
+        assert (code, "a folder lies" in said) == (0, False), (command, said)
+        assert planted.exists()
