@@ -15,12 +15,11 @@ from sessioncompress import files
 from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.globs import EVERYTHING, Globs
-from sessioncompress.places import beside_of, holds, store_of
+from sessioncompress.places import beside_of, holds, store_beside, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, Beside, session_of
-from sessioncompress.store.beside import beside as beside_itself
+from sessioncompress.store.beside import FOLDER, Beside, beside, session_of
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
@@ -115,7 +114,8 @@ def compressed(
 
 
 def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
-    return holds(beside_of(session, policy_of(session)))
+    policy = policy_of(session)
+    return holds(beside_of(session, policy)) or store_beside(session, policy) is not None
 
 
 def _concerns(folder: Found) -> bool:
@@ -172,15 +172,20 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
 
 
 def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
+    """Return the names of a folder's sessions with files of ours, also beside them where there is a backup folder.
+
+    No command takes such a store for the session's: it is refused by name, and not passed over.
+    """
     any_session = here / "session.jsonl"
-    beside = beside_of(any_session, policy_of(any_session))
-    with failing(beside.work, state=""):
-        found = sessions_named(beside.work)
-    # Where there is a backup folder a store may lie beside a session all the same: for store_of() to tell.
-    for store in {each.folder: each for each in (beside, beside_itself(any_session))}.values():
-        with failing(store.folder, state=""):
-            names = os.listdir(store.folder) if is_folder(store.folder) else []
-            found |= {name for each in names if (name := session_of(store, each))}
+    ours = (beside(any_session), beside_of(any_session, policy_of(any_session)))
+    # Where both are one folder, the names in it are those of a backup folder.
+    stores = {os.path.realpath(each.folder): each for each in ours}
+    with failing(ours[0].work, state=""):
+        found = sessions_named(ours[0].work)
+    for files_there in stores.values():
+        with failing(files_there.folder, state=""):
+            names = os.listdir(files_there.folder) if is_folder(files_there.folder) else []
+        found |= {name for each in names if (name := session_of(files_there, each))}
     return sorted(found)
 
 

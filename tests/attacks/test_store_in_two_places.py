@@ -164,6 +164,34 @@ def test_the_users_configuration(session: Path, kept: Path, command: str, monkey
     assert session.read_bytes() == ORIGINAL
 
 
+@pytest.mark.parametrize("name", ["verify", "restore", "forget", "clean"])
+def test_over_a_folder_whatever_it_is_called(tmp_path: Path, kept: Path, name: str) -> None:
+    """Also without an ending, and one that is gone: none is passed over, and nothing goes."""
+    folder = tmp_path / "d"
+    folder.mkdir()
+    paths = [folder / "mysession", folder / "gone.jsonl"]
+    for path in paths:
+        path.write_bytes(ORIGINAL)
+    assert run(*COMPRESS, *paths).exit_code == 0
+    paths[1].unlink()
+    before = everything(folder)
+    done = run(*COMMANDS[name], "--backup-dir", kept, folder)
+    assert refused(done, paths[0], kept), done.output
+    assert f"refused: {paths[1]}: " in done.stderr, done.output
+    assert everything(folder) == before
+
+
+def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
+    """What lies in it for sessions of other folders is theirs."""
+    (tmp_path / "other").mkdir()
+    shared = tmp_path / ".sessioncompress"
+    for path in (tmp_path / "s.jsonl", tmp_path / "other" / "t.jsonl"):
+        path.write_bytes(ORIGINAL)
+        assert run(*COMPRESS, "--backup-dir", shared, path).exit_code == 0
+    done = run("verify", "--backup-dir", shared, tmp_path)
+    assert (done.exit_code, "total: 2 sessions" in done.stdout) == (0, True), done.output
+
+
 # The ways out
 
 
