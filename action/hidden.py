@@ -15,7 +15,6 @@ from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.places import beside_of
 from sessioncompress.sources import Policies
 from sessioncompress.staging import altered
-from sessioncompress.store.beside import JOURNAL
 from sessioncompress.store.folder import show_to_git
 
 _FIELDS = 4
@@ -54,8 +53,8 @@ def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _altered(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
-    for name in altered((name for name in files if not name.endswith(JOURNAL)), top, _checkout()):
-        yield f"{files[name]} (.gitattributes call it a text: add '*.zst -text' at their end)"
+    for name, rule in altered(files, top, _checkout()).items():
+        yield f"{files[name]} (.gitattributes have its bytes changed: add '{rule}' at their end)"
 
 
 def _checkout() -> str:

@@ -11,7 +11,7 @@ from shlex import quote
 
 from sessioncompress import git
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
-from sessioncompress.store.beside import FOLDER, Beside
+from sessioncompress.store.beside import FOLDER, JOURNAL, Beside
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
@@ -23,8 +23,10 @@ _LONGEST = 3600
 """Seconds. An older patch is of a run that is over, whoever has its process's number now."""
 
 
-_ATTRIBUTES = ("text", "eol", "crlf", "working-tree-encoding")
+_ATTRIBUTES = ("text", "eol", "crlf", "ident", "working-tree-encoding", "filter")
 _OFF = ("unspecified", "unset")
+_EXACT_FILTERS = ("lfs", "git-crypt", "annex")
+"""Filters that give back to the byte what they took, by the names that their programs give them."""
 
 
 def put_aside() -> frozenset[str]:
@@ -83,34 +85,41 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
     files = sorted({file for each in stores for file in _of(each) if os.path.lexists(file)})
     if not files:
         return []
-    for changed in altered(os.fspath(each.originals) for each in stores):
-        what = "git would change its bytes, since .gitattributes call it a text"
-        raise FileFailed(what, where=changed, state=_STATE, remedy="Add '*.zst -text' to .gitattributes, at its end.")
+    for changed, rule in altered(os.fspath(file) for each in stores for file in (each.originals, each.journal)).items():
+        what = "git would change its bytes, by a rule in .gitattributes"
+        raise FileFailed(what, where=changed, state=_STATE, remedy=f"Add '{rule}' to .gitattributes, at its end.")
     add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
     said = git.call(["--literal-pathspecs", *add, *files], state=_STATE, remedy=_REMEDY)
     # A name may hold the end of a line, which git prints as it is.
     return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
 
 
-def altered(originals: Iterable[str], at: Path | None = None, trusted: str = "") -> list[str]:
-    """Return which originals would be others in a commit: git converts ends of lines.
+def altered(files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
+    """Return which originals and journals would be others in a commit or a clone, each with the rule that prevents it.
 
-    Where it is to tell text from bytes by itself, it knows them for bytes. `at` and `trusted` are those of git.call().
-    Raises FileFailed, as in no repository.
+    Git may convert the ends of lines, the encoding and `$Id$`, or run a filter, of which it cannot be known whether it
+    gives back what it took. Where git is to tell text from bytes by itself, it knows originals for bytes. `at` and
+    `trusted` are those of git.call(). Raises FileFailed, as in no repository.
     """
     asked = ["check-attr", "--stdin", "-z", *_ATTRIBUTES]
-    said = git.call(asked, at=at, trusted=trusted, given=b"\0".join(map(os.fsencode, originals)), state=_STATE)
+    said = git.call(asked, at=at, trusted=trusted, given=b"\0".join(map(os.fsencode, files)), state=_STATE)
     fields = os.fsdecode(said).split("\0")[:-1]
     found: dict[str, dict[str, str]] = {}
     for name, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
         found.setdefault(name, {})[attribute] = value
-    return [name for name, values in found.items() if _is_text(values)]
+    unset = {name: _to_unset(values, journal=name.endswith(JOURNAL)) for name, values in found.items()}
+    return {name: f"*{JOURNAL if name.endswith(JOURNAL) else '.zst'}{rule}" for name, rule in unset.items() if rule}
 
 
-def _is_text(values: Mapping[str, str]) -> bool:
-    text, eol, older, encoding = (values[attribute] for attribute in _ATTRIBUTES)
+def _to_unset(values: Mapping[str, str], *, journal: bool) -> str:
+    """Return the attributes to be unset, as .gitattributes has them: a journal's lines end as git keeps them."""
+    text, eol, older = (values[attribute] for attribute in ("text", "eol", "crlf"))
     implied = text == "unspecified" and (eol in ("lf", "crlf") or older in ("set", "input"))
-    return text == "set" or implied or encoding not in _OFF
+    converted = text != "unset" and eol == "crlf" if journal else text == "set" or implied
+    rule = " -text" if converted else ""
+    rule += " -ident" if values["ident"] not in _OFF else ""
+    rule += " -working-tree-encoding" if values["working-tree-encoding"] not in _OFF else ""
+    return rule + (" -filter" if values["filter"] not in (*_OFF, *_EXACT_FILTERS) else "")
 
 
 def _of(files: Beside) -> tuple[Path, ...]:

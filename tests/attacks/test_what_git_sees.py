@@ -109,3 +109,15 @@ def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
         assert bool(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == stored
         assert command(repository, "compress", ".").exit_code == 0
         assert sees(repository) == set()
+
+
+@pytest.mark.parametrize("rule", ["*.zst filter=up", "*.jsonl text eol=crlf", "*.zst ident"])
+def test_git_takes_nothing_that_a_rule_of_the_clone_changes(repository: Repository, rule: str) -> None:
+    """Not by a filter that the user has for something else: a clone of the commit could not be restored."""
+    repository.git("config", "--global", "filter.up.clean", "tr a-z A-Z")
+    (repository.folder / ".gitattributes").write_text(f"{rule}\n")
+    repository.git("add", "--all")
+    result = command(repository, "pre-commit", "--commit-originals", "s.jsonl")
+    assert result.exit_code == 3
+    assert "git would change its bytes, by a rule in .gitattributes" in result.stderr
+    assert STORE.isdisjoint(repository.staged())
