@@ -11,7 +11,7 @@ from shlex import quote
 
 from sessioncompress import git
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
-from sessioncompress.store.beside import FOLDER, JOURNAL, Beside
+from sessioncompress.store.beside import JOURNAL, Beside
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
@@ -82,7 +82,7 @@ def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
 
     With `dry_run` they are not staged. Raises FileFailed where git does not take one of them.
     """
-    files = sorted({file for each in stores for file in _of(each) if os.path.lexists(file)})
+    files = sorted({file for each in stores for file in (each.originals, each.journal) if os.path.lexists(file)})
     if not files:
         return []
     for changed, rule in altered(os.fspath(file) for each in stores for file in (each.originals, each.journal)).items():
@@ -122,7 +122,3 @@ def _to_unset(values: Mapping[str, str], *, journal: bool) -> str:
     return rule + (" -filter" if values["filter"] not in (*_OFF, *_EXACT_FILTERS) else "")
 
 
-def _of(files: Beside) -> tuple[Path, ...]:
-    """Return what belongs into a commit; the file that hides the rest from git only where the folder is ours."""
-    ignore = (files.folder / ".gitignore",) if files.folder.name == FOLDER else ()
-    return (files.originals, files.journal, *ignore)

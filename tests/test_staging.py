@@ -60,8 +60,8 @@ def test_without_a_store_git_is_not_asked(tmp_path: Path, monkeypatch: pytest.Mo
     assert stage([], dry_run=False) == []
 
 
-def test_a_backup_folder_keeps_its_own_list_of_what_git_ignores(repository: Repository) -> None:
-    """Only in a folder of ours that file is ours."""
+def test_what_git_ignores_in_a_folder_is_not_staged(repository: Repository) -> None:
+    """Two branches would meet in that list with a conflict."""
     for folder in (Path(".sessioncompress"), Path("elsewhere")):
         folder.mkdir()
         (folder / ".gitignore").write_text("*.temp-*\n")
@@ -69,7 +69,7 @@ def test_a_backup_folder_keeps_its_own_list_of_what_git_ignores(repository: Repo
     other = beside(Path("b.jsonl"), Path("elsewhere"))
     other.journal.write_text("x")
     stage([beside(Path("a.jsonl")), other], dry_run=False)
-    staged = {".sessioncompress/.gitignore", ".sessioncompress/a.jsonl.zst", ".sessioncompress/a.refs.jsonl"}
+    staged = {".sessioncompress/a.jsonl.zst", ".sessioncompress/a.refs.jsonl"}
     assert repository.staged() == staged | {str(other.journal)}
 
 

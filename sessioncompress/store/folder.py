@@ -20,10 +20,9 @@ _IGNORE = ".gitignore"
 _NEW = ".gitignore.new"
 """The next .gitignore while it is written; a run that is killed may leave it."""
 _IGNORE_ALL = b"*\n"
-_SHOWN_TOO = b"!/.gitignore"
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all that lies there."""
-_OURS = re.compile(rb"\*\n(?:!/(?:\.gitignore|(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl))\n)*")
+_OURS = re.compile(rb"\*\n(?:!/(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl)\n)*")
 """All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too."""
 _SPECIAL = re.compile(rb"[\\*?\[]")
 """What git reads as no letter in a line that begins with "!/" and ends with a letter."""
@@ -192,12 +191,15 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
         return [_line(name) for name in names]
     if text and not _OURS.fullmatch(text):
         return None
-    return [line for line in text.split(b"\n")[1:-1] if line != _SHOWN_TOO]
+    return text.split(b"\n")[1:-1]
 
 
 def _showing(lines: set[bytes]) -> bytes:
-    """Return what our .gitignore says. In order, so that lines of two branches mostly meet without a conflict."""
-    return _IGNORE_ALL + b"".join(b"%b\n" % line for line in ((_SHOWN_TOO, *sorted(lines)) if lines else ()))
+    """Return what our .gitignore says. It hides itself too: two branches would meet in it with a conflict each time.
+
+    What is committed once git sees without it.
+    """
+    return _IGNORE_ALL + b"".join(b"%b\n" % line for line in sorted(lines))
 
 
 def _line(name: str) -> bytes:

@@ -160,9 +160,8 @@ def test_originals_go_into_the_commit_and_come_back_from_a_clone(
     """To the byte: git keeps no times, so these are the clone's own. The clone stays clean but for the sessions."""
     assert job.use(USED).exit_code == 0
     repository.git("add", SESSIONS)
-    names = {f"{SESSIONS}/.sessioncompress/.gitignore"}
-    for path in (FIRST, SECOND):
-        names |= {str(each.relative_to(repository.folder)) for each in stored_with(repository.folder / path)}
+    stored = (each for path in (FIRST, SECOND) for each in stored_with(repository.folder / path))
+    names = {str(each.relative_to(repository.folder)) for each in stored}
     assert repository.staged() == names
     repository.commit()
     clone = repository.clone(tmp_path / "clone")

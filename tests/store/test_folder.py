@@ -53,9 +53,9 @@ def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
     create(folder / "file")
     assert ignore.read_bytes() == b"*\n"
     create(folder / "file", "b.zst", "b.refs.jsonl")
-    assert ignore.read_bytes() == b"*\n!/.gitignore\n!/b.refs.jsonl\n!/b.zst\n"
+    assert ignore.read_bytes() == b"*\n!/b.refs.jsonl\n!/b.zst\n"
     create(folder / "file", "a.zst", "b.zst")
-    shown = b"*\n!/.gitignore\n!/a.zst\n!/b.refs.jsonl\n!/b.zst\n"
+    shown = b"*\n!/a.zst\n!/b.refs.jsonl\n!/b.zst\n"
     assert ignore.read_bytes() == shown
     create(folder / "file")
     assert ignore.read_bytes() == shown, "sessions in git need them"
@@ -78,7 +78,7 @@ def test_what_an_earlier_version_showed_stays_shown(folder: Path, tmp_path: Path
         (folder / name).touch()
     (folder / ".gitignore").write_bytes(earlier)
     create(folder / "b.zst")
-    assert (folder / ".gitignore").read_bytes() == b"*\n!/.gitignore\n!/a.refs.jsonl\n!/a.zst\n"
+    assert (folder / ".gitignore").read_bytes() == b"*\n!/a.refs.jsonl\n!/a.zst\n"
 
 
 def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: create(folder / name, name), names))
     lines = (folder / ".gitignore").read_text().splitlines()
-    assert lines == ["*", "!/.gitignore", *sorted(f"!/{name}" for name in names)]
+    assert lines == ["*", *sorted(f"!/{name}" for name in names)]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
