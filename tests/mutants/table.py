@@ -400,6 +400,13 @@ MUTANTS = (
         _SOURCES,
     ),
     Mutant(
+        "a filter changes what is committed",
+        "staging.py",
+        'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
+        "False",
+        ("tests/test_staging.py",),
+    ),
+    Mutant(
         "a clone's .gitignore shows originals",
         "store/folder.py",
         "due = ours and not shown",
@@ -427,7 +434,7 @@ MUTANTS = (
     Mutant("git is not asked for the reflog", "git.py", '"--reflog", ', "", _GIT),
     Mutant("git is not asked for all branches", "git.py", '"--all", "--reflog", ', '"HEAD", ', _GIT),
     Mutant("git follows one side of a merge", "git.py", '"--full-history", ', "", _GIT),
-    Mutant("git is not asked for any index", "git.py", "given=listed), *_indexes(top, at))", "given=listed),)", _GIT),
+    Mutant("git is not asked for any index", "git.py", "at), *_indexes(top, at)):", "at),):", _GIT),
     Mutant("git is not asked for the indexes of other work trees", "git.py", "(common, *folders)", "()", _GIT),
     Mutant(
         "damaged originals are the trace of a killed run",
