@@ -904,6 +904,26 @@ def test_what_does_not_exist_is_2(here: Path, arguments: Sequence[str]) -> None:
     assert result.stderr
 
 
+EMPTY = (
+    *(("compress", ""), ("restore", ""), ("verify", ""), ("stats", ""), ("budget", ""), ("show", "0123456789ab", "")),
+    *(("forget", "--yes", ""), ("clean", "--yes", "--older-than", "0d", ""), ("pre-commit", "")),
+    *(("compress", "session.jsonl", option, "") for option in ("--backup-dir", "--config", "--log")),
+    *(("sessions", "--project", ""), ("restore", "--from-markers", "--originals", "", "session.jsonl")),
+    *((name, "--backup-dir", "", "session.jsonl") for name in ("restore", "verify", "stats", "forget", "clean")),
+)
+
+
+@pytest.mark.parametrize("arguments", EMPTY, ids=" ".join)
+def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
+    """So a shell gives a variable that is not set: it is not the working folder."""
+    before = snapshot(compressed)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "the path is empty" in result.stderr
+    assert "Nothing was done" in result.stderr
+    assert snapshot(compressed) == before
+
+
 @linux
 def test_a_session_in_use_is_4(session: Path) -> None:
     """The error names the program, and the session is not touched."""
@@ -1578,7 +1598,10 @@ def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
 
 @pytest.mark.parametrize("left", [None, b"", b"{"], ids=["missing", "empty", "torn"])
 def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> None:
-    """Exit code 5, for every other command that would need it too; nothing is touched but by forget."""
+    """Exit code 5, for every other command that would need it too; nothing is touched but by forget.
+
+    That says that nothing it deleted knew of the markers in the session.
+    """
     journal = beside(compressed).journal
     if left is None:
         journal.unlink()
@@ -1589,7 +1612,9 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
     for command in (("verify",), ("restore",), ("stats",), compress, (*compress, "--dry-run"), (*compress, "--check")):
         assert run(*command, "session.jsonl").exit_code == 5
     assert snapshot(compressed) == before
-    assert run("forget", "--yes", "session.jsonl").exit_code == 0
+    forgotten = run("forget", "--yes", "session.jsonl")
+    assert forgotten.exit_code == 4
+    assert "markers stand in it of which no journal here knew" in forgotten.stdout
     assert not beside(compressed).originals.exists()
 
 

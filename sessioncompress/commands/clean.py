@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.commands.options import (
+    ANY_PATH,
     CONFIG,
     DAYS,
     JSON,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
 @click.option("--yes", is_flag=True, help="Do it; without this it only says what would go.")
 @click.option(
     "--older-than",

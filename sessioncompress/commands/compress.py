@@ -11,6 +11,7 @@ import click
 
 from sessioncompress.commands.options import (
     AGENT,
+    ANY_PATH,
     BACKUP_DIR,
     COMMIT_ORIGINALS,
     CONFIG,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0),
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
-@click.option("--log", type=click.Path(path_type=Path), help="Append one JSON line for each session to this file.")
+@click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @FORMAT
 @JSON

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, all_governed, errors_end_it, policies_of
+from sessioncompress.commands.options import (
+    ANY_PATH,
+    CONFIG,
+    THEIR_FOLDER,
+    all_governed,
+    errors_end_it,
+    policies_of,
+)
 from sessioncompress.commands.output import confirmed, echo_total, for_all
 from sessioncompress.printable import printable
 
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sessioncompress forget session.jsonl")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @CONFIG
 @THEIR_FOLDER

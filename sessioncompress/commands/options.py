@@ -24,8 +24,21 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class _Existing(click.Path):
-    """A path that is there; click looks at all of them before a command starts."""
+class _Path(click.Path):
+    """A path, which may be that of nothing, but is not empty as that of a variable that is not set in a shell.
+
+    That would name the working folder. click looks at all paths before a command starts.
+    """
+
+    def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, readable=False, path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if not os.fspath(value):
+            self.fail("the path is empty; '.' is the working folder.", param, ctx)
+        return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
         super().fail(f"{message} Nothing was done.", param, ctx)
@@ -65,17 +78,18 @@ def amount(
 DAYS = {"d": 24 * 3600}
 """What an age is given in, in seconds."""
 
-_EXISTING = _Existing(path_type=Path, exists=True, readable=False)
-PATHS = click.argument("paths", nargs=-1, required=True, type=_EXISTING)
-PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+ANY_PATH = _Path()
+EXISTING = _Path(exists=True)
+PATHS = click.argument("paths", nargs=-1, required=True, type=EXISTING)
+PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
 """Of sessions that may be gone, as refuse_missing() then finds out."""
-PATHS_OR_NONE = click.argument("paths", nargs=-1, type=_EXISTING)
+PATHS_OR_NONE = click.argument("paths", nargs=-1, type=EXISTING)
 """Where options may say instead which sessions are meant."""
-FILES = click.argument("files", nargs=-1, type=_Existing(path_type=Path, exists=True, dir_okay=False, readable=False))
+FILES = click.argument("files", nargs=-1, type=_Path(exists=True, dir_okay=False))
 """Files that a program names, without a choice of its own."""
 CONFIG = click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=_Path(exists=True, dir_okay=False),
     help="Policy file of yours, which may say anything; else the nearest compression.json beside or above the session.",
 )
 PRESET = click.option(
@@ -84,12 +98,10 @@ PRESET = click.option(
     help="Base policy; a file changes it. archive is for sessions nobody works in: it alone also takes mirrors, which "
     "no model reads, out of the recent context.",
 )
-BACKUP_DIR = click.option(
-    "--backup-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
-)
+BACKUP_DIR = click.option("--backup-dir", type=_Path(file_okay=False), help="Folder for originals and journals.")
 THEIR_FOLDER = click.option(
     "--backup-dir",
-    type=_Existing(path_type=Path, file_okay=False, exists=True),
+    type=_Path(exists=True, file_okay=False),
     help="Folder where the originals and journals are.",
 )
 COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
@@ -102,7 +114,7 @@ FORMAT = click.option(
 )
 AGENT = click.option("--agent", metavar="NAME", callback=_format_name, help="Only sessions of this agent.")
 PROJECT = click.option(
-    "--project", type=click.Path(path_type=Path), metavar="DIR", help="Only sessions begun in this folder, or below it."
+    "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
 OLDER_THAN = click.option(
     "--older-than",
@@ -169,7 +181,7 @@ def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
     context = click.get_current_context()
     for path in paths:
         if not (os.path.exists(path) or holds(beside_of(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
-            _EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
+            EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.commands.options import (
+    ANY_PATH,
     CONFIG,
     EXCLUDE,
     FORMAT,
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: sessioncompress restore session.jsonl")
 @PATHS_OR_GONE
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
-@click.option(
-    "--originals", type=click.Path(path_type=Path), help="Session whose originals to use (with --from-markers)."
-)
+@click.option("--originals", type=ANY_PATH, help="Session whose originals to use (with --from-markers).")
 @INCLUDE
 @EXCLUDE
 @JOBS

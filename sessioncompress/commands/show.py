@@ -11,7 +11,14 @@ from typing import Any
 
 import click
 
-from sessioncompress.commands.options import CONFIG, THEIR_FOLDER, errors_end_it, policies_of, tell_of_two_stores
+from sessioncompress.commands.options import (
+    CONFIG,
+    EXISTING,
+    THEIR_FOLDER,
+    errors_end_it,
+    policies_of,
+    tell_of_two_stores,
+)
 from sessioncompress.printable import printable
 
 _SHOWN_BYTES = 20 * 1024
@@ -19,7 +26,7 @@ _SHOWN_BYTES = 20 * 1024
 
 @click.command(epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
-@click.argument("path", required=False, type=click.Path(path_type=Path, exists=True))
+@click.argument("path", required=False, type=EXISTING)
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
 @click.option("--lines", metavar="A:B", help="Print lines A to B only, counted from 1.")
 @CONFIG
