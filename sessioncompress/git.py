@@ -163,7 +163,9 @@ def _changed_with(names: Iterable[str], at: Path | None) -> bytes:
     """Return the names of all that changed in the commits in which any of some names did. Raises FileFailed."""
     given = "".join(f"{name}\n" for name in ("--", *(f":(top,literal){name}" for name in names)))
     listed = call(["rev-list", "--all", "--reflog", "--full-history", "--stdin"], at=at, given=os.fsencode(given))
-    changed = ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--no-commit-id", "--name-only", "-z"]
+    # A .gitmodules may say that changes of a submodule are of no interest.
+    shown = ["--ignore-submodules=none", "--no-renames", "--no-commit-id", "--name-only", "-z"]
+    changed = ["diff-tree", "--stdin", "-r", "-m", "--root", *shown]
     return call(changed, at=at, given=listed)
 
 

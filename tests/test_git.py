@@ -320,6 +320,18 @@ def test_what_lies_in_a_submodule_is_known(repository: Repository) -> None:
     assert known(*names, *others) == dict.fromkeys(names, False)
 
 
+def test_a_submodule_is_known_whatever_the_work_tree_says_of_it(repository: Repository) -> None:
+    """A clone's `.gitmodules` may tell git to let it alone, or to show no change of it."""
+    head = repository.git("rev-parse", "HEAD").strip()
+    Path(".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = ../sub\n\tignore = all\n')
+    repository.commit()
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{head},sub")
+    repository.git("commit", "--quiet", "--message", "sub")
+    repository.git("rm", "--quiet", "--cached", "sub")
+    repository.git("commit", "--quiet", "--message", "none")
+    assert known("sub/a.jsonl") == {"sub/a.jsonl": False}
+
+
 def test_a_name_in_the_index_of_any_work_tree_is_known(repository: Repository) -> None:
     """Of the first one and of linked ones, whichever of them is asked; the index of one may be split."""
     names = ["first.jsonl", "second.jsonl", "third.jsonl"]
