@@ -129,7 +129,7 @@ def _hidden(policies: Mapping[Path, Policy]) -> list[Path]:
     from sessioncompress.store.folder import hides_from_git
 
     besides = {path: beside_of(path, policy) for path, policy in policies.items()}
-    hidden = [path for path, beside in besides.items() if holds(beside) and hides_from_git(beside.folder)]
+    hidden = [path for path, beside in besides.items() if holds(beside) and hides_from_git(beside)]
     for path in hidden:
         click.echo(printable(f"{path}: hidden from git by {besides[path].folder / '.gitignore'}: its originals"))
     return hidden

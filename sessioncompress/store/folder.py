@@ -22,23 +22,26 @@ _NEW = ".gitignore.new"
 _IGNORE_ALL = b"*\n"
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all that lies there."""
-_OURS = re.compile(rb"\*\n(?:!/(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl)\n)*")
-"""All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too."""
+_SHOWN = re.compile(rb"!/(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl)")
+"""A line that shows a file of a store by its whole name: a pattern in a name would show others too."""
+_LONGEST_NAME = 255
+"""Bytes that a file's name may have; the line that shows it has at most twice as many, and two."""
 _SPECIAL = re.compile(rb"[\\*?\[]")
 """What git reads as no letter in a line that begins with "!/" and ends with a letter."""
 _NOT_OURS = b"?"
-_LONGEST_IGNORE = 16 * 1024 * 1024
+_LONGEST_IGNORE = 4 * 1024 * 1024
 
 
 def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
     A folder in a git work tree gets a .gitignore of everything, but for the names that are `shown`. What an earlier
-    run let git see is not hidden from it again: the session that is in git needs it.
+    run let git see is not hidden from it again: the session that is in git needs it. A file that is new is hidden
+    whatever stands there of its name, from a clone or a store that was deleted.
     """
     for _ in range(_TRIES):
         try:
-            _prepare(path.parent, shown)
+            _prepare(path.parent, shown, () if os.path.lexists(path) else (path.name,))
             return durable.create(path) if exclusive else durable.create_or_open(path)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.
@@ -62,10 +65,13 @@ def names_of(files: Beside) -> tuple[str, str]:
     return files.originals.name, files.journal.name
 
 
-def hides_from_git(folder: Path) -> bool:
+def hides_from_git(files: Beside) -> bool:
     """Tell whether a .gitignore of ours hides from git what show_to_git() would let it see. Raises FileFailed."""
-    with failing(folder):
-        return not folder.is_symlink() and _read_ignore(folder) == _IGNORE_ALL and _is_for_us(folder)
+    with failing(files.folder):
+        present = None if files.folder.is_symlink() else _read_ignore(files.folder)
+        lines = None if present is None else _lines_in(files.folder, present)
+        shown = {_line(name) for name in names_of(files)}
+        return lines is not None and not shown <= set(lines) and _is_for_us(files.folder)
 
 
 def refuse_linked_folder(folder: Path) -> None:
@@ -136,42 +142,41 @@ def tidy(folder: Path) -> None:
 
 def _is_empty(folder: Path) -> bool:
     try:
-        return set(os.listdir(folder)) <= {_IGNORE, _NEW}
+        return set(os.listdir(folder)) <= {_IGNORE, _NEW} and not any(map(Path.is_dir, folder.iterdir()))
     except FileNotFoundError:
         return False
 
 
-def _prepare(folder: Path, shown: Sequence[str]) -> None:
+def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None:
     ours = folder.name == FOLDER
     if ours:
         refuse_linked_folder(folder)
     durable.make_folder(folder)
     if ours and not durable.is_private(folder.stat()):
         _make_private(folder)
-    _ignore(folder, shown)
+    _ignore(folder, shown, created)
 
 
-def _ignore(folder: Path, shown: Sequence[str]) -> None:
-    """Bring the .gitignore to where it also shows some names, where it is ours to write."""
-    if _due(folder, shown) is None:
+def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> None:
+    """Bring the .gitignore to where it shows some names, and of what is created no other, if it is ours to write."""
+    if _due(folder, shown, created) is None:
         return
     with _alone(folder):
         # Another of us may have written it.
-        if (text := _due(folder, shown)) is not None:
+        if (text := _due(folder, shown, created)) is not None:
             _write_ignore(folder, text)
 
 
-def _due(folder: Path, shown: Sequence[str]) -> bytes | None:
+def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
     """Return what is to be written into the .gitignore, None where nothing is."""
     present = _read_ignore(folder)
     lines = [] if present is None else _lines_in(folder, present)
-    wanted = _showing({*(lines or ()), *(map(_line, shown) if lines is not None else ())})
+    earlier = set(lines or ()).difference(_line(name) for name in created if "\n" not in name)
+    wanted = _showing(earlier.union(map(_line, shown)) if lines is not None else set())
     if present == wanted or not in_work_tree(folder):
         return None
     ours = folder.name == FOLDER
-    if present is None:
-        due = ours or not any(folder.iterdir())
-    elif lines is not None:
+    if lines is not None:
         due = _is_for_us(folder)
     else:
         # A clone may have brought it, so that git sees what is to be hidden.
@@ -189,9 +194,14 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
     if text in _EARLIER:
         names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
         return [_line(name) for name in names]
-    if text and not _OURS.fullmatch(text):
+    first, *lines = text.removesuffix(b"\n").split(b"\n")
+    if text and (first + b"\n" != _IGNORE_ALL or not text.endswith(b"\n") or not all(map(_shows_one, lines))):
         return None
-    return text.split(b"\n")[1:-1]
+    return lines
+
+
+def _shows_one(line: bytes) -> bool:
+    return len(line) <= 2 * (_LONGEST_NAME + 1) and _SHOWN.fullmatch(line) is not None
 
 
 def _showing(lines: set[bytes]) -> bytes:
@@ -258,6 +268,7 @@ def _read_ignore(folder: Path) -> bytes | None:
 
 def _write_ignore(folder: Path, text: bytes) -> None:
     """Put it there in one step: at no moment does git see what it hides."""
+    refuse_folder(folder / _NEW)
     durable.remove(folder / _NEW)
     fd = durable.create(folder / _NEW)
     try:

@@ -100,6 +100,21 @@ def test_a_folder_named_like_a_note_of_earlier_versions(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
 
 
+def test_a_folder_in_the_place_of_the_next_gitignore(tmp_path: Path) -> None:
+    """It is named, and nothing of it is deleted."""
+    (tmp_path / ".git").mkdir()
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    planted = tmp_path / ".sessioncompress/.gitignore.new/x"
+    planted.mkdir(parents=True)
+    done = CliRunner().invoke(main, ["compress", str(path)])
+    assert done.exit_code == 4
+    assert ".gitignore.new: a folder lies here, where a file of ours belongs" in done.stderr
+    assert planted.exists()
+    planted.parent.rename(tmp_path / "x")
+    assert CliRunner().invoke(main, ["compress", str(path)]).exit_code == 0
+
+
 def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new Python begins with the folder that it is started in: that may be a clone with a module of our names."""
     mark = tmp_path / "PWNED"

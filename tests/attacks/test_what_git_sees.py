@@ -66,6 +66,51 @@ def test_a_clone_shows_no_session_that_comes_later(repository: Repository, old: 
     assert ignore.read_text() == "*\n"
 
 
+def test_a_clone_shows_no_session_by_its_name(repository: Repository) -> None:
+    """A file of our form may come with a clone: no run of this user wrote its lines."""
+    ignore = repository.folder / "sessions/.sessioncompress/.gitignore"
+    ignore.parent.mkdir()
+    ignore.write_text("*\n!/s.jsonl.zst\n!/s.refs.jsonl\n")
+    (ignore.parent / "x").touch()
+    assert command(repository, "compress", "--force", "s.jsonl").exit_code == 0
+    assert sees(repository) == set()
+    assert command(repository, "compress", "--force", "--commit-originals", "s.jsonl").exit_code == 0
+    assert sees(repository) == STORE
+
+
+def test_a_session_that_was_forgotten_is_hidden_when_it_is_compressed_again(repository: Repository) -> None:
+    """Where the folder stays, since another session has a store in it."""
+    put(repository, "t.jsonl")
+    assert command(repository, "compress", "--commit-originals", ".").exit_code == 0
+    assert command(repository, "restore", "s.jsonl").exit_code == 0
+    assert command(repository, "forget", "--yes", "s.jsonl").exit_code == 0
+    assert command(repository, "compress", "s.jsonl").exit_code == 0
+    assert sees(repository) == {f"sessions/.sessioncompress/t{ending}" for ending in (".jsonl.zst", ".refs.jsonl")}
+
+
+def test_a_backup_folder_of_a_clone_is_hidden_too(repository: Repository) -> None:
+    """What git has of it stays in git; our `.gitignore` does not come with it."""
+    put(repository, "t.jsonl")
+    kept = ("--backup-dir", "../kept")
+    assert command(repository, "compress", *kept, "--commit-originals", "s.jsonl").exit_code == 0
+    repository.commit()
+    clone = repository.clone(repository.folder.parent / "clone")
+    assert not (clone.folder / "kept/.gitignore").exists()
+    assert command(clone, "compress", *kept, "t.jsonl").exit_code == 0
+    clone.git("add", "--all")
+    assert clone.staged() == {"sessions/t.jsonl"}
+
+
+def test_the_hook_says_which_session_is_hidden(repository: Repository) -> None:
+    """Also where another one in the folder is shown."""
+    put(repository, "t.jsonl")
+    assert command(repository, "compress", "--commit-originals", "t.jsonl").exit_code == 0
+    assert command(repository, "compress", "s.jsonl").exit_code == 0
+    checked = command(repository, "pre-commit", "--check", "--commit-originals", "s.jsonl")
+    assert checked.exit_code == 1
+    assert "s.jsonl: hidden from git by .sessioncompress/.gitignore: its originals" in checked.stdout
+
+
 @pytest.mark.parametrize("name", ["compress", "pre-commit"])
 def test_a_session_is_shown_alone(repository: Repository, name: str) -> None:
     """The store of another one in the folder stays hidden, before and after."""
