@@ -106,9 +106,12 @@ def check_originals(path: Path, policy: Policy) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if (there := size_of(files.originals) or 0) < wanted:
+        from sessioncompress.store import journal as journals
         from sessioncompress.store.growing import too_short
+        from sessioncompress.store.salvage import any_readable
 
-        raise too_short(files.originals, there, wanted)
+        left = any_readable(files.originals, journals.load(files.journal))
+        raise too_short(files.originals, there, wanted, left=left)
 
 
 def is_small(size: int, policy: Policy, *, force: bool) -> bool:

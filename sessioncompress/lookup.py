@@ -18,10 +18,12 @@ from sessioncompress.relatives import relatives_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.growing import or_from_git, put_back
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.records import BlockRecord, LineRecord
-from sessioncompress.store.salvage import SalvagingReader
+from sessioncompress.store.salvage import SalvagingReader, any_readable
 from sessioncompress.survey import parse_any
 
 _JOURNALS = "*.refs.jsonl"
@@ -130,12 +132,12 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
     pairs = list(map(loaded.block, rows))
     if any(line.place is not None for line, _ in pairs):
         _refuse_without(originals_of(journal))
-    return list(_read(pairs, journal))
+    return list(_read(pairs, journal, loaded))
 
 
 def _refuse_without(originals: Path) -> None:
     if not originals.exists():
-        remedy = "Put back a copy of it from a backup, or name its folder with --backup-dir."
+        remedy = f"Put back a copy of it from a backup{or_from_git(originals)}, or name its folder with --backup-dir."
         raise FileFailed("the originals are not there", where=originals, remedy=remedy)
 
 
@@ -150,7 +152,7 @@ def mentions(ref: str, journal: Path) -> bool:
     return False
 
 
-def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Iterator[Shown]:
+def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path, loaded: Journal) -> Iterator[Shown]:
     kept = [(line, block) for line, block in pairs if line.place is not None]
     if not kept:
         return
@@ -168,4 +170,10 @@ def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path) -> Ite
             yield Shown(block, journal, content_of(recorded(entry, block, journal), block.kind))
     missing = [error for xxh3, error in lost if xxh3 not in read]
     if missing:
-        raise missing[0]
+        raise missing[0] if any_readable(originals_of(journal), loaded) else _nothing_left(missing[0], journal, loaded)
+
+
+def _nothing_left(error: Unreadable, journal: Path, loaded: Journal) -> Unreadable:
+    """Return the error for an original where no other one can be read, either: restore would put nothing back."""
+    remedy = put_back(originals_of(journal), loaded.store_size)
+    return Unreadable(error.what, where=error.where, state=error.state, remedy=remedy)

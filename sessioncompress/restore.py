@@ -31,8 +31,9 @@ from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import RestoreStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.growing import FORGET, put_back, too_short
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
@@ -74,7 +75,7 @@ def restore_session(
     with open_session(path, writing=True) as session:
         beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
-        recover(session, beside, journal.lengths)
+        recover(session, beside, journal.lengths, salvaging=from_markers)
         run = _Restore(session, beside, journal, policy, form)
         if not from_markers:
             return run.exactly()
@@ -195,6 +196,8 @@ class _Restore:
         if not journal.kept:
             return self._stats(Status.UNCHANGED, _NONE_STORED)
         own = store == self.beside
+        if own and size_of(store.originals) is None:
+            raise too_short(store.originals, 0, journal.store_size)
         swaps, missing = find(self.session, journal)
         older = len(missing) if own and not self._is_altered(missing) else 0
         with SalvagingReader(store.originals) as originals:
@@ -208,7 +211,7 @@ class _Restore:
                 f"nothing can be put back: {putback.unreadable}",
                 where=store.originals,
                 state=NOT_CHANGED,
-                remedy="Put a copy of this file back from a backup.",
+                remedy=_last_resort(store, journal) if own else "Put a copy of this file back from a backup.",
             )
         return replace(done, reason=_joined(done.reason, not_there(older)))
 
@@ -257,6 +260,11 @@ class _Restore:
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size
         return RestoreStats(str(self.session.path), status, reason, size, size)
+
+
+def _last_resort(store: Beside, journal: Journal) -> str:
+    """Say what to do about originals of which nothing can be put back any more."""
+    return f"{put_back(store.originals, journal.store_size)} Without one {FORGET}"
 
 
 def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import durable, reading
 from sessioncompress.store.folder import create_in_folder, refuse_other_names
+
+FORGET: Final = (
+    "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
+    "in the originals is lost."
+)
+"""What is left to do where no copy of a file can be put back."""
 
 
 class GrowingFile:
@@ -41,7 +48,13 @@ class GrowingFile:
         if not stat.S_ISREG(found.st_mode) or found.st_size < self._committed:
             # Left as it is: cutting a file to a length that it does not have would fill it up.
             os.close(fd)
-            raise too_short(self._path, found.st_size, self._committed)
+            lost = self._committed - found.st_size
+            raise Damaged(
+                f"{lost:,} of its {self._committed:,} bytes are missing since this run began",
+                where=self._path,
+                state=NOT_CHANGED,
+                remedy="Run again: that says what can be done.",
+            )
         try:
             refuse_other_names(self._path, fd)
         except BaseException:
@@ -103,27 +116,35 @@ class GrowingFile:
             self._fd = -1
 
 
-def too_short(path: Path, size: int, committed: int) -> Damaged:
-    """Make the error for a file beside a session that has lost bytes, or is gone."""
-    can_print = size and path.suffix == ".zst"
-    prints = f"'zstd -dc {quote(path.name)}' prints the originals that are left. " if can_print else ""
-    what, elsewhere = f"{committed - size:,} of its {committed:,} bytes are missing", ""
+def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
+    """Make the error for a file beside a session that has lost bytes, or is gone.
+
+    `left` says that it holds originals, and that one of them at least can still be read.
+    """
+    first = ""
+    if left:
+        first = (
+            ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
+            f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
+        )
+    what = f"{committed - size:,} of its {committed:,} bytes are missing"
     if not os.path.lexists(path):
         what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
-        elsewhere = or_from_git(path)
     return Damaged(
-        what,
-        where=path,
-        state=NOT_CHANGED,
-        remedy=f"Put a copy of it back from a backup{elsewhere}. {prints}Without one "
-        "'sessioncompress forget' ends it: it deletes what is left there, "
-        "the session stays as it is, and what only stood in the originals is lost.",
+        what, where=path, state=NOT_CHANGED, remedy=f"{put_back(path, committed)} Without one{first} {FORGET}"
     )
 
 
-def or_from_git(path: Path) -> str:
-    """Say where else than in a backup a file beside a session may be that is gone; git is not asked."""
-    return f", or where git has it with 'git checkout -- {quote(str(path))}'"
+def put_back(path: Path, committed: int) -> str:
+    """Say whence a file beside a session, of which so many bytes are needed, can come back."""
+    # Git may have an older state of it, which would take the place of a newer one that is there.
+    what = f"all {committed:,} bytes of it" if os.path.lexists(path) else "it"
+    return f"Put a copy of it back from a backup{or_from_git(path, what)}."
+
+
+def or_from_git(path: Path, what: str = "it") -> str:
+    """Say where else than in a backup a file beside a session may be; git is not asked."""
+    return f", or where git has {what} with 'git checkout -- {quote(str(path))}'"
 
 
 def _forget_cached(fd: int, start: int) -> None:

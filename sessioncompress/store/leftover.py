@@ -15,16 +15,17 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.salvage import first_damaged, readable_lines
+from sessioncompress.store.salvage import any_readable, first_damaged, readable_lines
 
 
-def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
     """Raise Damaged unless what is committed is there, and the session can do without what lies behind it.
 
     The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
     each original that it kept still stands there, and no line that it meant to write does. Where a line that it meant
     to write stands, the journal has lost the record of a run. Where only an original does not, the agent may as well
-    have changed it since: only the user knows. Where nothing lies behind, no file is opened.
+    have changed it since: only the user knows. Where nothing lies behind, no file is opened. If `salvaging`, originals
+    may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
     """
     originals, journal = size_of(files.originals), size_of(files.journal)
     if originals and journal is None:
@@ -44,10 +45,12 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths) -> N
         (files.originals, originals or 0, lengths.originals),
         (files.journal, journal or 0, lengths.journal),
     ):
-        if size < committed:
-            raise too_short(path, size, committed)
+        if size < committed and not (salvaging and path == files.originals):
+            left = path == files.originals and loaded is not None and any_readable(path, loaded)
+            raise too_short(path, size, committed, left=left)
     if behind:
-        if loaded is not None and not ends_where_it_says(files, loaded):
+        is_short = (originals or 0) < lengths.originals
+        if not is_short and loaded is not None and not ends_where_it_says(files, loaded):
             raise _of_another(files)
         _refuse_unless_a_trace(session, files, lengths)
 

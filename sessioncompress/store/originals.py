@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Unreadable, failing
+from sessioncompress.errors import NOT_CHANGED, Unreadable, failing
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class AnotherLine(Unreadable):
 class OriginalsReader:
     """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
 
-    Opening raises FileFailed if there is no such file. The frame read last is kept, since lines are read in order.
+    Opening raises Unreadable if there is no such file. The frame read last is kept, since lines are read in order.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,8 +132,8 @@ class OriginalsReader:
         )
 
 
-def _missing(path: Path) -> FileFailed:
-    return FileFailed(
+def _missing(path: Path) -> Unreadable:
+    return Unreadable(
         "the originals that the journal names are missing",
         where=path,
         state=NOT_CHANGED,

@@ -25,14 +25,15 @@ LINK_SECONDS = 3600
 """How long a late link stays after the last append, where the system does not tell who has a file open."""
 
 
-def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
+def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> int:
     """Bring a session and what lies beside it to the state of the last commit; return the bytes carried over.
 
     First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
     were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
     journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
+    If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
-    check(session, files, lengths)
+    check(session, files, lengths, salvaging=salvaging)
     with failing(session.path):
         _cut_back(files, lengths)
         carried = _carry_over_all(session, files)
@@ -40,12 +41,12 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths) -> int:
     return carried
 
 
-def check(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
     """Raise what recover() raises of what lies beside a session, for commands that change nothing."""
     with failing(session.path):
         refuse_linked_folder(files.work)
         refuse_linked(files.originals)
-        refuse_if_needed(session, files, lengths)
+        refuse_if_needed(session, files, lengths, salvaging=salvaging)
         _refuse_what_others_wrote(session, files.work)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sessioncompress.errors import Unreadable
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
 
@@ -29,6 +30,18 @@ class SalvagingReader(OriginalsReader):
             content, end = _salvaged(self._fd, start)
             following = _next_frame(self._fd, end)
             return content, following if following >= 0 else os.fstat(self._fd).st_size
+
+
+def any_readable(path: Path, journal: Journal) -> bool:
+    """Tell whether one at least of the originals that a journal names can be read."""
+    with suppress(Unreadable), SalvagingReader(path) as originals:
+        for row in journal.kept:
+            record = journal.line(row)
+            with suppress(Unreadable):
+                if record.place is not None:
+                    originals.line(record.place, record.sha256)
+                    return True
+    return False
 
 
 def readable_lines(path: Path, start: int) -> Iterator[bytes]:

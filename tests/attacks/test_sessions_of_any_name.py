@@ -189,9 +189,9 @@ def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
     (path,) = compressed(tmp_path, "a b.jsonl")
     store = beside(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
-    assert (
-        f"'zstd -dc {shlex.quote(store.originals.name)}' prints the originals that are left." in run(command, path)[1]
-    )
+    said = run(command, path)[1]
+    assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what stands before the damage." in said
+    assert f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
 
 
 @pytest.mark.parametrize("command", ["verify", "restore", "compress --force"])

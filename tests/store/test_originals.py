@@ -10,7 +10,7 @@ from shutil import which
 
 import pytest
 
-from sessioncompress.errors import Damaged, FileFailed, IsALink
+from sessioncompress.errors import Damaged, IsALink, Unreadable
 from sessioncompress.store import zstd
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
 from sessioncompress.store.packer import OriginalsPacker
@@ -100,7 +100,7 @@ def test_stop_drops_what_is_left() -> None:
 
 def test_missing_and_linked_files_are_refused(tmp_path: Path) -> None:
     """There is no way from the store to a file elsewhere."""
-    with pytest.raises(FileFailed, match=r"originals that the journal names are missing.* from a backup"):
+    with pytest.raises(Unreadable, match=r"originals that the journal names are missing.* from a backup"):
         OriginalsReader(tmp_path / "none.zst")
     (tmp_path / "link.zst").symlink_to("/etc/hostname")
     with pytest.raises(IsALink):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.errors import FileFailed, Unreadable
+from sessioncompress.errors import Unreadable
 from sessioncompress.store import zstd
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
 from sessioncompress.store.salvage import SalvagingReader, readable_lines
@@ -114,7 +114,7 @@ def test_bombs_are_damage(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     """As by the strict reader."""
-    with pytest.raises(FileFailed):
+    with pytest.raises(Unreadable):
         SalvagingReader(tmp_path / "none.zst")
 
 
