@@ -1,4 +1,4 @@
-"""Which originals git would not take into a commit as they are, by a rule of the repository's own."""
+"""Which originals or sessions git would not take into a commit as they are, by a rule of the repository's own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import git
 from sessioncompress.discover import discover
-from sessioncompress.errors import FileFailed, Refused
+from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
+from sessioncompress.files import whose
 from sessioncompress.places import beside_of
 from sessioncompress.sources import Policies
 from sessioncompress.staging import altered
@@ -22,8 +24,15 @@ _OPTIONS = {"commit_originals": True}
 """What the command is asked with: what a policy says of the same is then no error."""
 
 
+class _Names(NamedTuple):
+    """Sessions, and where a run puts the originals and the journal of each, by their names from a work tree's top."""
+
+    sessions: dict[str, Path]
+    beside: dict[str, Path]
+
+
 def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
-    """Return what of the sessions' originals git ignores, or would change, each with why; none without a repository.
+    """Return which originals git ignores, or would change, or the session, each with why; none without a repository.
 
     What an earlier run of ours hid is shown first, as the command does it: what it hid may also be hidden by a rule of
     the repository's own. A work tree in which git does not answer is returned too: nobody knows then. A folder for
@@ -32,10 +41,10 @@ def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
     if shutil.which("git") is None:
         return []
     found: list[str] = []
-    for top, files in _by_work_tree(paths, config, preset).items():
+    for top, names in _by_work_tree(paths, config, preset).items():
         try:
-            found += _ignored(top, files)
-            found += _altered(top, files)
+            found += _ignored(top, names.beside)
+            found += _altered(top, names)
         except FileFailed as error:
             found.append(f"{top} ({error.what})")
     return found
@@ -52,9 +61,25 @@ def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
             yield f"{files[name]} ({source}:{line}: {rule})"
 
 
-def _altered(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
-    for name, rule in altered(files, top, _checkout()).items():
-        yield f"{files[name]} (.gitattributes have its bytes changed: add '{rule}' at their end)"
+def _altered(top: Path, names: _Names) -> Iterator[str]:
+    for name, rule in altered(names.sessions, names.beside, top, _checkout()).items():
+        path = names.sessions.get(name)
+        if path is None or _is_session(path):
+            yield (
+                f"{path or names.beside[name]} (.gitattributes have its bytes changed: add '{rule}' at the end of the "
+                "one nearest to it, and 'git add --renormalize' the file)"
+            )
+
+
+def _is_session(path: Path) -> bool:
+    """Return whether a file that may be a session by its name is one; where it cannot be told, it counts as one."""
+    try:
+        whose(path)
+    except NotASession:
+        return False
+    except SessionCompressError:
+        return True
+    return True
 
 
 def _checkout() -> str:
@@ -62,9 +87,9 @@ def _checkout() -> str:
     return os.environ.get("GITHUB_WORKSPACE", "")
 
 
-def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, dict[str, Path]]:
-    """Return by work tree where a run puts each session's originals and journal, by their names from its top."""
-    found: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
+def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Path, _Names]:
+    """Return what is to be in a commit together, by the work tree."""
+    found: defaultdict[Path, _Names] = defaultdict(lambda: _Names({}, {}))
     # What is ignored the command says.
     policies = Policies(Path(config) if config else None, preset or None, _OPTIONS, warn=lambda _: None)
     for path in (each.path for each in discover(map(Path, paths))):
@@ -77,8 +102,12 @@ def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Pat
             # What cannot be shown is hidden by ours.
             with suppress(Refused):
                 show_to_git(files)
-            # Begins with "./", so that git takes no name for one of its patterns.
-            within = f"./{os.path.relpath(folder, top)}"
+            found[top].sessions[_within(top, path)] = path
             for file in (files.originals, files.journal):
-                found[top][f"{within}/{file.name}"] = file
+                found[top].beside[_within(top, file)] = file
     return found
+
+
+def _within(top: Path, file: Path) -> str:
+    """Return a file's name from the top; it begins with "./", so that git takes it for none of its patterns."""
+    return f"./{os.path.relpath(os.path.realpath(file.parent), top)}/{file.name}"

@@ -110,8 +110,8 @@ def run(environ: Mapping[str, str]) -> int:
     with no_commands():
         if would_be_lost(inputs):
             raise WrongInputError(
-                "git ignores or changes the originals, which would be lost, or does not answer: "
-                "let it see them, or say originals: none"
+                "git ignores originals, or changes them or their sessions, which could not be restored, or does not "
+                "answer: let it take them as they are, or say originals: none"
             )
         code, document = compress(inputs)
         done = stats_of(document)

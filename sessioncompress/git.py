@@ -97,6 +97,11 @@ def in_work_tree(folder: Path) -> bool:
     return any(map(os.environ.get, _OF_A_COMMIT[:2])) or next(work_trees(folder), None) is not None
 
 
+def work_tree(state: str = "") -> Path:
+    """Return the top of the work tree that a hook of git's means, without links. Raises FileFailed."""
+    return Path(os.path.realpath(_path(call(["rev-parse", "--show-toplevel"], state=state))))
+
+
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
     """Return which of some files git has in any commit that it can still find, in an index or in a stash.
 
@@ -136,7 +141,7 @@ def _named_work_tree() -> Path | None:
     """Return the top of the work tree that the environment names, None where it names none. Raises FileFailed."""
     if not any(name in os.environ for name in _OF_A_COMMIT):
         return None
-    return Path(os.path.realpath(_path(call(["rev-parse", "--show-toplevel"]))))
+    return work_tree()
 
 
 def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str]:

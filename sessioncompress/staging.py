@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
 from sessioncompress import git
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
 from sessioncompress.store.beside import JOURNAL, Beside
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.reading import BUFFER
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
@@ -77,48 +80,110 @@ def refuse_if_put_aside(files: Beside, aside: frozenset[str]) -> None:
             raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
-def stage(stores: Sequence[Beside], *, dry_run: bool) -> list[str]:
+def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
     """Stage what lies beside some sessions; return the names of what was not staged yet, as git quotes them.
 
-    With `dry_run` they are not staged. Raises FileFailed where git does not take one of them.
+    With `dry_run` they are not staged. Raises FileFailed where git does not take one of them, or would change it, or
+    the session that it belongs to.
     """
-    files = sorted({file for each in stores for file in (each.originals, each.journal) if os.path.lexists(file)})
+    besides = {
+        path: [file for file in (each.originals, each.journal) if os.path.lexists(file)]
+        for path, each in stores.items()
+    }
+    files = sorted({file for each in besides.values() for file in each})
     if not files:
         return []
-    for changed, rule in altered(os.fspath(file) for each in stores for file in (each.originals, each.journal)).items():
-        what = "git would change its bytes, by a rule in .gitattributes"
-        raise FileFailed(what, where=changed, state=_STATE, remedy=f"Add '{rule}' to .gitattributes, at its end.")
+    _refuse_altered([path for path, each in besides.items() if each], files)
     add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
     said = git.call(["--literal-pathspecs", *add, *files], state=_STATE, remedy=_REMEDY)
     # A name may hold the end of a line, which git prints as it is.
     return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
 
 
-def altered(files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
-    """Return which originals and journals would be others in a commit or a clone, each with the rule that prevents it.
+def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
+    """Raise FileFailed where a clone of the commit would have other bytes; it names all rules that prevent it."""
+    top = git.work_tree(_STATE)
+    asked = [os.fspath(path) for path in sessions if _is_of(top, path)]
+    found = altered(asked, map(os.fspath, files))
+    if not found:
+        return
+    first, *others = found
+    more = f", and those of {len(others)} more" if others else ""
+    rules = ", ".join(f"'{rule}'" for rule in dict.fromkeys(found.values()))
+    raise FileFailed(
+        f"git would change its bytes{more}, by a rule in .gitattributes",
+        where=first,
+        state=_STATE,
+        remedy=f"Add {rules} at the end of the .gitattributes nearest to the file, in its folder or one above it "
+        "(.git/info/attributes goes before all). Stage that, and with 'git add --renormalize FILE' each such file that "
+        "git has already.",
+    )
+
+
+def _is_of(top: Path, session: Path) -> bool:
+    """Return whether a session lies in the work tree at `top`, and in none that lies in that."""
+    folder = Path(os.path.realpath(session.parent))
+    return folder.is_relative_to(top) and top.is_relative_to(next(git.work_trees(folder), top))
+
+
+def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
+    """Return which sessions, originals and journals would be others in a commit or a clone, each with what prevents it.
 
     Git may convert the ends of lines, the encoding and `$Id$`, or run a filter, of which it cannot be known whether it
     gives back what it took. Where git is to tell text from bytes by itself, it knows originals for bytes. `at` and
     `trusted` are those of git.call(). Raises FileFailed, as in no repository.
     """
+    own = dict.fromkeys(sessions)
     asked = ["check-attr", "--stdin", "-z", *_ATTRIBUTES]
-    said = git.call(asked, at=at, trusted=trusted, given=b"\0".join(map(os.fsencode, files)), state=_STATE)
-    fields = os.fsdecode(said).split("\0")[:-1]
+    given = b"\0".join(map(os.fsencode, [*own, *files]))
+    fields = os.fsdecode(git.call(asked, at=at, trusted=trusted, given=given, state=_STATE)).split("\0")[:-1]
     found: dict[str, dict[str, str]] = {}
     for name, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
         found.setdefault(name, {})[attribute] = value
-    unset = {name: _to_unset(values, journal=name.endswith(JOURNAL)) for name, values in found.items()}
-    return {name: f"*{JOURNAL if name.endswith(JOURNAL) else '.zst'}{rule}" for name, rule in unset.items() if rule}
+    rules: dict[str, str] = {}
+    for name, values in found.items():
+        if name in own:
+            pattern = f"*{Path(name).suffix}" if Path(name).suffix else Path(name).name
+            converted = _ends_as_crlf(values) or (_is_text(values, auto=True) and _has_crlf(Path(at or "", name)))
+        elif name.endswith(JOURNAL):
+            pattern, converted = f"*{JOURNAL}", _ends_as_crlf(values)
+        else:
+            pattern, converted = "*.zst", _is_text(values, auto=False)
+        if unset := (" -text" if converted else "") + _others_to_unset(values):
+            rules[name] = pattern + unset
+    return rules
 
 
-def _to_unset(values: Mapping[str, str], *, journal: bool) -> str:
-    """Return the attributes to be unset, as .gitattributes has them: a journal's lines end as git keeps them."""
-    text, eol, older = (values[attribute] for attribute in ("text", "eol", "crlf"))
-    implied = text == "unspecified" and (eol in ("lf", "crlf") or older in ("set", "input"))
-    converted = text != "unset" and eol == "crlf" if journal else text == "set" or implied
-    rule = " -text" if converted else ""
-    rule += " -ident" if values["ident"] not in _OFF else ""
+def _ends_as_crlf(values: Mapping[str, str]) -> bool:
+    """Return whether a clone has a carriage return at the end of each line."""
+    return values["eol"] == "crlf" and _conversion(values) != "unset"
+
+
+def _is_text(values: Mapping[str, str], *, auto: bool) -> bool:
+    """Return whether a commit has no carriage return at the end of a line; with `auto` also where git decides that."""
+    told = _conversion(values)
+    implied = told == "unspecified" and values["eol"] in ("lf", "crlf")
+    return implied or told in ("set", "input") or (auto and told == "auto")
+
+
+def _conversion(values: Mapping[str, str]) -> str:
+    """Return `text`, or what it was called before."""
+    return values["crlf"] if values["text"] == "unspecified" else values["text"]
+
+
+def _has_crlf(session: Path) -> bool:
+    """Return whether a line of a session ends so; what is no file has none."""
+    with failing(session, _STATE), suppress(FileNotFoundError, Refused), open(open_file(session), "rb") as file:
+        last = b""
+        while piece := file.read(BUFFER):
+            if b"\r\n" in last + piece:
+                return True
+            last = piece[-1:]
+    return False
+
+
+def _others_to_unset(values: Mapping[str, str]) -> str:
+    """Return the attributes beside `text` that are to be unset, as .gitattributes has them."""
+    rule = " -ident" if values["ident"] not in _OFF else ""
     rule += " -working-tree-encoding" if values["working-tree-encoding"] not in _OFF else ""
     return rule + (" -filter" if values["filter"] not in (*_OFF, *_EXACT_FILTERS) else "")
-
-

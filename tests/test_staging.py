@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -38,26 +37,31 @@ def store(name: str, text: str = "x\n") -> Beside:
     return files
 
 
+def take(*stores: Beside, dry_run: bool = False) -> list[str]:
+    """Stage what lies beside the sessions that the stores are named after."""
+    return stage({each.work.parent / each.originals.stem: each for each in stores}, dry_run=dry_run)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_only_what_lies_beside_is_staged(repository: Repository, name: str) -> None:
     """Whatever a name means to git; once, then there is nothing to stage."""
     Path("other.jsonl").write_text("")
     (files, _) = store(name), store("other.jsonl")
-    assert len(stage([files], dry_run=True)) == 2
+    assert len(take(files, dry_run=True)) == 2
     assert repository.staged() == set()
-    assert len(stage([files], dry_run=False)) == 2
+    assert len(take(files)) == 2
     listed = repository.git("ls-files", "-z").split("\0")
     assert set(listed) - {""} == {str(files.originals), str(files.journal)}
-    assert stage([files], dry_run=True) == stage([files], dry_run=False) == []
+    assert take(files, dry_run=True) == take(files) == []
     store(name, "y\n")
-    assert len(stage([files], dry_run=False)) == 2
+    assert len(take(files)) == 2
 
 
 def test_without_a_store_git_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be none, or no repository."""
     monkeypatch.setenv("PATH", "")
-    assert stage([beside(tmp_path / "a.jsonl")], dry_run=False) == []
-    assert stage([], dry_run=False) == []
+    assert take(beside(tmp_path / "a.jsonl")) == []
+    assert take() == []
 
 
 def test_what_git_ignores_in_a_folder_is_not_staged(repository: Repository) -> None:
@@ -68,7 +72,7 @@ def test_what_git_ignores_in_a_folder_is_not_staged(repository: Repository) -> N
     store("a.jsonl")
     other = beside(Path("b.jsonl"), Path("elsewhere"))
     other.journal.write_text("x")
-    stage([beside(Path("a.jsonl")), other], dry_run=False)
+    take(beside(Path("a.jsonl")), other)
     staged = {".sessioncompress/a.jsonl.zst", ".sessioncompress/a.refs.jsonl"}
     assert repository.staged() == staged | {str(other.journal)}
 
@@ -78,10 +82,10 @@ def test_where_git_is_missing_or_fails_it_is_said(repository: Repository, monkey
     files = store("a.jsonl")
     Path(".gitignore").write_text(".sessioncompress\n")
     with pytest.raises(FileFailed, match=r"ignored by one of your .gitignore files.*complete on disk.*commitOriginals"):
-        stage([files], dry_run=False)
+        take(files)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(FileFailed, match="complete on disk"):
-        stage([files], dry_run=False)
+        take(files)
 
 
 def absolute(path: Path) -> str:
@@ -97,37 +101,98 @@ ATTRIBUTES = {
     "* text\n*.zst -text": "",
     "* text=auto": "",
     "* text=auto eol=lf\n*.refs.jsonl text eol=lf": "",
-    "* text=auto eol=crlf\n*.refs.jsonl -text": "",
+    "* text=auto eol=crlf\n*.jsonl -text": "",
     "*.jsonl text": "",
     "* -text eol=crlf": "",
-    "* text": "*.zst -text",
-    "* text eol=lf": "*.zst -text",
-    "* eol=lf": "*.zst -text",
-    "*.zst crlf": "*.zst -text",
-    "*.zst ident": "*.zst -ident",
-    "*.zst filter=up": "*.zst -filter",
-    "*.zst filter": "*.zst -filter",
-    "*.zst working-tree-encoding=UTF-16 filter=up": "*.zst -working-tree-encoding -filter",
-    "* text=auto eol=crlf": "*.refs.jsonl -text",
-    "*.jsonl text eol=crlf": "*.refs.jsonl -text",
-    "*.jsonl eol=crlf ident": "*.refs.jsonl -text -ident",
-    "*.jsonl filter=up": "*.refs.jsonl -filter",
+    "* text": "'*.zst -text'",
+    "* text eol=lf": "'*.zst -text'",
+    "* eol=lf": "'*.zst -text'",
+    "*.zst crlf": "'*.zst -text'",
+    "*.zst ident": "'*.zst -ident'",
+    "*.zst filter=up": "'*.zst -filter'",
+    "*.zst filter": "'*.zst -filter'",
+    "*.zst working-tree-encoding=UTF-16 filter=up": "'*.zst -working-tree-encoding -filter'",
+    "* text=auto eol=crlf": "'*.jsonl -text', '*.refs.jsonl -text'",
+    "* text=auto eol=crlf\n*.refs.jsonl -text": "'*.jsonl -text'",
+    "a.jsonl text eol=crlf": "'*.jsonl -text'",
+    "*.refs.jsonl text eol=crlf": "'*.refs.jsonl -text'",
+    "*.jsonl text eol=crlf\n*.zst ident": "'*.jsonl -text', '*.zst -ident', '*.refs.jsonl -text'",
+    "*.jsonl eol=crlf ident": "'*.jsonl -text -ident', '*.refs.jsonl -text -ident'",
+    "*.jsonl filter=up": "'*.jsonl -filter', '*.refs.jsonl -filter'",
+    "a.jsonl working-tree-encoding=UTF-16": "'*.jsonl -working-tree-encoding'",
+    "a.jsonl filter=lfs": "",
 }
-"""Rules, and the one that the user is told to add; none where git keeps every byte."""
+"""Rules, and those that the user is told to add; none where git keeps every byte."""
 
 
-@pytest.mark.parametrize(("attributes", "rule"), ATTRIBUTES.items(), ids=map(repr, ATTRIBUTES))
-def test_what_git_would_change_is_not_staged(repository: Repository, attributes: str, rule: str) -> None:
+def refused(attributes: str, rules: str, files: Beside) -> None:
+    """Find that nothing is staged before the rules are added that the error tells, and that it is afterwards."""
+    Path(".gitattributes").write_text(f"{attributes}\n")
+    if rules:
+        with pytest.raises(FileFailed) as error:
+            take(files)
+        assert "git would change its bytes" in str(error.value)
+        assert f" Add {rules} at the end of the .gitattributes nearest" in str(error.value)
+        with Path(".gitattributes").open("a") as file:
+            file.write(rules.replace("', '", "\n").strip("'") + "\n")
+    assert len(take(files, dry_run=True)) == 2
+
+
+@pytest.mark.parametrize(("attributes", "rules"), ATTRIBUTES.items(), ids=map(repr, ATTRIBUTES))
+def test_what_git_would_change_is_not_staged(repository: Repository, attributes: str, rules: str) -> None:
     """It takes a carriage return out of what it is told is a text, which no clone gets back; the rule prevents it."""
     files = store("a.jsonl")
     files.originals.write_bytes(b"\x28\xb5\x2f\xfd\0\r\n\r\n")
-    Path(".gitattributes").write_text(f"{attributes}\n")
-    if rule:
-        with pytest.raises(FileFailed, match=f"git would change its bytes.*Add '{re.escape(rule)}'"):
-            stage([files], dry_run=False)
-        assert repository.staged() == set()
-        Path(".gitattributes").write_text(f"{attributes}\n{rule}\n")
-    assert len(stage([files], dry_run=True)) == 2
+    Path("a.jsonl").write_bytes(b"{}\n")
+    refused(attributes, rules, files)
+    assert repository.staged() == set()
+
+
+AS_TEXT = {
+    "* text=auto": True,
+    "* crlf=auto": True,
+    "*.jsonl text": True,
+    "*.jsonl text=input": True,
+    "*.jsonl crlf": True,
+    "*.jsonl eol=lf": True,
+    "*.jsonl -crlf eol=lf": False,
+    "*.jsonl -text eol=lf": False,
+    "*.zst -text": False,
+}
+"""Rules, and whether git takes the carriage returns at the ends of lines out of a session."""
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"], ids=["LF", "CR LF"])
+@pytest.mark.parametrize(("attributes", "changed"), AS_TEXT.items(), ids=map(repr, AS_TEXT))
+def test_carriage_returns_of_a_session(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, attributes: str, changed: bool, ends: bytes
+) -> None:
+    """Only where it has some the rules count; they are found wherever a piece that is read ends."""
+    monkeypatch.setattr("sessioncompress.staging.BUFFER", 3)
+    Path("a.jsonl").write_bytes(b"{}\n" + b'{"a": "\\r\\n"}' + ends)
+    refused(attributes, "'*.jsonl -text'" if changed and ends != b"\n" else "", store("a.jsonl"))
+    repository.git("add", "--all")
+    assert int(repository.git("cat-file", "-s", ":a.jsonl")) == Path("a.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("ending", [".json", ".txt", ""])
+def test_the_rule_fits_the_name_of_the_session(repository: Repository, ending: str) -> None:
+    """Whatever it is called."""
+    Path(f"a{ending}").write_bytes(b"{}\r\n")
+    refused("a* text", f"'{f'*{ending}' if ending else 'a'} -text', '*.zst -text'", store(f"a{ending}"))
+
+
+def test_a_session_of_no_commit_is_not_asked_about(repository: Repository, tmp_path: Path) -> None:
+    """What lies beside it does, in a backup folder: it lies outside, in a repository of its own, or there is none."""
+    Path(".gitattributes").write_text("* text=auto\n")
+    Repository(Path("inner").absolute())
+    Path("kept").mkdir()
+    for session in (tmp_path / "a.jsonl", Path("inner/a.jsonl"), Path("none.jsonl")):
+        if session.name != "none.jsonl":
+            session.write_bytes(b"{}\r\n")
+        files = beside(session, Path("kept"))
+        files.originals.write_bytes(b"\x28\xb5\x2f\xfd\0")
+        assert len(stage({session: files}, dry_run=False)) == 1
 
 
 def patch(repository: Repository, home: Path, name: str) -> None:

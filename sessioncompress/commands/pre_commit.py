@@ -144,7 +144,7 @@ def _stage(policies: Mapping[Path, Policy], *, check: bool) -> bool:
         return False
     from sessioncompress import staging
 
-    staged = staging.stage([beside_of(path, policy) for path, policy in policies.items()], dry_run=check)
+    staged = staging.stage({path: beside_of(path, policy) for path, policy in policies.items()}, dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
     return bool(staged)

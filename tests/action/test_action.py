@@ -211,7 +211,7 @@ def test_originals_that_git_would_not_take_are_an_error(repository: Repository, 
     (repository.folder / file).write_text(rules)
     done = job.use(USED)
     assert done.exit_code == 2
-    assert "::error title=sessioncompress::git ignores or changes the originals, which would be lost" in done.log
+    assert "::error title=sessioncompress::git ignores originals, or changes them or their sessions" in done.log
     assert f"{FIRST.replace('2026', '.sessioncompress/2026')}.zst ({file}:" in done.log
     assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
     assert job.use({**USED, "originals": "none"}).exit_code == 0

@@ -72,6 +72,20 @@ def test_originals_that_git_would_change_are_named(repository: Repository) -> No
     assert hidden(["sessions"], "", "") == []
 
 
+def test_sessions_that_git_would_change_are_named(repository: Repository) -> None:
+    """Which have carriage returns, or get some; of other files with such names nothing is said."""
+    Path(".gitignore").unlink()
+    Path("sessions/table.jsonl").write_bytes(b'{"level": 1}\r\n' * 20)
+    Path(".gitattributes").write_text("*.jsonl text\n")
+    assert hidden(["sessions"], "", "") == []
+    Path("sessions/a.jsonl").write_bytes(fixture("pi-anthropic.jsonl").replace(b"\n", b"\r\n"))
+    (said,) = hidden(["sessions"], "", "")
+    assert said.startswith("sessions/a.jsonl (.gitattributes")
+    assert "add '*.jsonl -text' at the end of the one nearest to it" in said
+    Path(".gitattributes").write_text("*.jsonl text\n*.jsonl -text\n")
+    assert hidden(["sessions"], "", "") == []
+
+
 def test_a_repository_of_another_user_is_asked_too(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a job's container, where git does nothing else until it is told to trust it: the job's checkout alone."""
     owned_by_another(repository, monkeypatch)

@@ -129,7 +129,7 @@ def stranger(request: pytest.FixtureRequest, tmp_path: Path) -> Stranger:
     made.folder.mkdir()
     (made.folder / NAME).write_bytes(fixture("pi-anthropic.jsonl"))
     (made.workspace.folder / "compression.json").write_text(POLICY)
-    rules = "* filter=x diff=x merge=x\n*.zst -filter\n*.refs.jsonl -filter\n"
+    rules = "* filter=x diff=x merge=x\n*.zst -filter\n*.jsonl -filter\n"
     (made.workspace.folder / ".gitattributes").write_text(rules)
     kind: Callable[[Stranger], None] = request.param
     kind(made)

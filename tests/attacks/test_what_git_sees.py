@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import chdir
 from pathlib import Path
 
@@ -162,8 +164,49 @@ def test_git_takes_nothing_that_a_rule_of_the_clone_changes(repository: Reposito
     repository.git("add", "--all")
     result = command(repository, "pre-commit", "--commit-originals", "s.jsonl")
     assert result.exit_code == 3
-    assert "git would change its bytes, by a rule in .gitattributes" in result.stderr
+    assert "git would change its bytes" in result.stderr
     assert STORE.isdisjoint(repository.staged())
+
+
+CHANGED = {
+    "carriage returns are put in": (".gitattributes", "*.jsonl text eol=crlf", b"", b""),
+    "carriage returns are taken out": (".gitattributes", "*.jsonl text", b"\n", b"\r\n"),
+    "carriage returns where git decides": (".gitattributes", "* text=auto", b"\n", b"\r\n"),
+    "a word is cut": (".gitattributes", "*.jsonl ident", b"# tidewatch", b"# $Id: of another program$"),
+    "a filter": (".gitattributes", "*.jsonl filter=up", b"", b""),
+    "all at once": (".gitattributes", "* text eol=crlf ident", b"", b""),
+    "a rule deep down": ("sessions/.sessioncompress/.gitattributes", "*.zst ident\n*.jsonl eol=crlf", b"", b""),
+}
+"""Where a rule stands, the rule, and what a session has instead of what."""
+
+
+@pytest.mark.parametrize(("place", "rule", "old", "new"), CHANGED.values(), ids=CHANGED)
+def test_with_the_rules_that_are_told_a_clone_can_be_restored(
+    repository: Repository, place: str, rule: str, old: bytes, new: bytes
+) -> None:
+    """All are told at once, and what git had of the session before is staged anew."""
+    session, attributes = repository.folder / "sessions/s.jsonl", repository.folder / place
+    original = session.read_bytes().replace(old, new) if old else session.read_bytes()
+    session.write_bytes(original)
+    repository.git("config", "filter.up.clean", "tr a-z A-Z")
+    assert command(repository, "compress", "--commit-originals", "s.jsonl").exit_code == 0
+    # Else git would look at the session again by itself.
+    os.utime(session, (10**9, 10**9))
+    attributes.write_text(f"{rule}\n")
+    repository.git("add", "--force", "--all")
+    refused = command(repository, "pre-commit", "--commit-originals", "s.jsonl")
+    assert refused.exit_code == 3
+    assert "at the end of the .gitattributes nearest to the file" in refused.stderr
+    rules = re.findall(r"'(\*[^']*)'", refused.stderr)
+    attributes.write_text("\n".join([rule, *rules, ""]))
+    repository.git("add", attributes)
+    repository.git("add", "--renormalize", "sessions")
+    assert command(repository, "pre-commit", "--commit-originals", "s.jsonl").exit_code == 0
+    repository.git("commit", "--quiet", "--message", "a turn")
+    clone = repository.clone(repository.folder.parent / "clone")
+    assert command(clone, "verify", "s.jsonl").exit_code == 0
+    assert command(clone, "restore", "s.jsonl").exit_code == 0
+    assert (clone.folder / "sessions/s.jsonl").read_bytes() == original
 
 
 def test_two_branches_meet_without_a_conflict(repository: Repository) -> None:
