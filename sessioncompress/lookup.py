@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessioncompress import files, homes
 from sessioncompress.discover import is_folder
-from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, Unreadable, UsageError, failing
+from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.places import backup_folder, beside_of, store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.recorded import recorded
@@ -45,8 +45,8 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
 
     Equal contents count once. Raises UsageError where the reference is none, or none is found; what store_of() raises,
     or NotASession, where none is found of a session that has its store elsewhere, or in a file that is none; FileFailed
-    or IsALink where it may stand in a file that cannot be read, or only through a link; Damaged where the original does
-    not read back. Of a damaged file all is found that can still be read.
+    or Refused where it may stand in a file that cannot be read, or only through a link, or where a pipe lies; Damaged
+    where the original does not read back. Of a damaged file all is found that can still be read.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
@@ -58,7 +58,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         for journal in journals_there:
             try:
                 shown_there = _in_journal(ref, journal)
-            except (FileFailed, IsALink, Unreadable) as error:
+            except (FileFailed, Refused, Unreadable) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:
@@ -125,6 +125,7 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
         refuse_linked(journal)
         if not journal.is_file() or not mentions(ref, journal):
             return []
+        refuse_linked(originals_of(journal))
     loaded = journals.load(journal)
     refuse_if_another_sides(journal, loaded)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]

@@ -81,12 +81,16 @@ def refuse_linked_folder(folder: Path) -> None:
 
 
 def refuse_linked(file: Path) -> None:
-    """Raise Refused if a file beside a session is a folder, or it or our folder a link, which might lead anywhere."""
+    """Raise Refused if a file beside a session is no regular file, or our folder a link, which might lead anywhere."""
     if file.parent.name == FOLDER:
         refuse_linked_folder(file.parent)
     if file.is_symlink():
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
     refuse_folder(file)
+    if file.exists() and not file.is_file():
+        what = "a named pipe or the like lies here, where a file of ours belongs"
+        remedy = "Move it away, put the file back from a backup, and run again."
+        raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
 def refuse_folders(files: Beside) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -121,3 +122,21 @@ def test_forget_says_which_of_them_it_leaves(tmp_path: Path) -> None:
     assert code == 4
     assert "kept 1 late link" in said
     assert set(everything(path.parent / ".sessioncompress")) - {".gitignore"} == {f"{SESSION}.late-1-1-0-0-0"}
+
+
+@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
+def test_a_pipe_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
+    """Every command that needs the file says what lies there, and waits for nobody to write to it."""
+    path = tmp_path / SESSION
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    run("compress", path)
+    ref = re.findall(rb'"ref":"([0-9a-f]+)"', (tmp_path / ".sessioncompress/s.refs.jsonl").read_bytes())[0].decode()
+    (planted := tmp_path / ".sessioncompress" / name).unlink()
+    os.mkfifo(planted)
+    before = path.read_bytes()
+    for command in ("verify", "restore", "restore --from-markers", "compress --force", "stats", f"show {ref}"):
+        code, said = run(*command.split(), path)
+        assert code == 4, (command, said)
+        assert f"{planted}: a named pipe or the like lies here" in said, command
+        assert "Move it away" in said
+        assert path.read_bytes() == before
