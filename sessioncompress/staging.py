@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -94,10 +94,26 @@ def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
     if not files:
         return []
     _refuse_altered([path for path, each in besides.items() if each], files)
-    add = ["add", "--verbose", *(["--dry-run"] if dry_run else []), "--"]
-    said = git.call(["--literal-pathspecs", *add, *files], state=_STATE, remedy=_REMEDY)
+    options = ["--verbose", *(["--dry-run"] if dry_run else [])]
+    added = _added([*options, "--", *files])
+    # Git does not look again at a file that it took by a rule that is no more.
+    if stale := _stale(files):
+        added |= _added([*options, "--renormalize", "--", *stale])
+    return list(added)
+
+
+def _added(arguments: Sequence[str | Path]) -> dict[str, None]:
+    said = git.call(["--literal-pathspecs", "add", *arguments], state=_STATE, remedy=_REMEDY)
     # A name may hold the end of a line, which git prints as it is.
-    return [name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:]]
+    return dict.fromkeys(name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:])
+
+
+def _stale(files: Sequence[Path]) -> list[Path]:
+    """Return the files of which the index has another content than git would take now."""
+    there = git.call(["--literal-pathspecs", "ls-files", "--stage", "-z", "--", *files], state=_STATE)
+    known = {fields.split(b" ")[1] for fields in there.split(b"\0")[:-1]}
+    now = git.call(["hash-object", "--", *files], state=_STATE).split()
+    return [file for file, digest in zip(files, now, strict=True) if digest not in known]
 
 
 def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
@@ -115,8 +131,8 @@ def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
         where=first,
         state=_STATE,
         remedy=f"Add {rules} at the end of the .gitattributes nearest to the file, in its folder or one above it "
-        "(.git/info/attributes goes before all). Stage that, and with 'git add --renormalize FILE' each such file that "
-        "git has already.",
+        "(.git/info/attributes goes before all), and stage that; a session that git has already with 'git add "
+        "--renormalize FILE', too.",
     )
 
 

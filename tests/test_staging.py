@@ -195,6 +195,23 @@ def test_a_session_of_no_commit_is_not_asked_about(repository: Repository, tmp_p
         assert len(stage({session: files}, dry_run=False)) == 1
 
 
+def test_what_git_took_by_a_rule_that_is_no_more_is_staged_anew(repository: Repository) -> None:
+    """It does not look again at a file that has not changed since: the commit would hold what the rule made of it."""
+    files = store("a.jsonl")
+    files.originals.write_bytes(b"\x28\xb5\x2f\xfd\r\n")
+    os.utime(files.originals, (10**9, 10**9))
+    Path(".gitattributes").write_text("* text\n")
+    repository.git("add", "--all")
+    Path(".gitattributes").write_text("* text\n*.zst -text\n")
+    repository.git("add", "--all")
+    repository.git("commit", "--quiet", "--message", "with the rule")
+    name = f"'{files.originals}'"
+    assert stage({Path("a.jsonl"): files}, dry_run=True) == [name]
+    assert stage({Path("a.jsonl"): files}, dry_run=False) == [name]
+    assert repository.staged() == {str(files.originals)}
+    assert stage({Path("a.jsonl"): files}, dry_run=False) == []
+
+
 def patch(repository: Repository, home: Path, name: str) -> None:
     """Write a patch of what is not staged as pre-commit does."""
     home.mkdir(exist_ok=True)
