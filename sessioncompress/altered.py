@@ -2,59 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import re
+from bisect import bisect_left
+from collections.abc import Container, Sequence
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
-from sessioncompress.entries import identity
+from sessioncompress.entries import begin_alike, identity
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.lenient import entry_of
 from sessioncompress.jsonl import Piece, is_readable
+from sessioncompress.marker import PREFIX_BYTES, adds_up, references
 from sessioncompress.model import Line
+from sessioncompress.rewrite import value_at
+from sessioncompress.rewritten import RewrittenLines, original_in, row_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse
 
+_STRETCH: Final = 32
+"""Bytes. A marker is longer: no line without one is so near to a line with one."""
+_LONG_ENOUGH: Final = 64
+"""Bytes of a line that hold more than what many lines begin with."""
+_NAMED: Final = re.compile(r"\b([0-9a-f]{12,64})(?=\]|; the tool)")
+"""What ends a marker that names its original."""
+_MOST_TWINS: Final = 16 << 20
+"""Bytes of rewritten lines that are held to be compared with others."""
+
 
 def altered(
-    session: OpenSession, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: str | None = None
+    session: OpenSession,
+    journal: Journal,
+    found: RewrittenLines,
+    missing: Sequence[LineRecord],
+    originals: Path,
+    form: str | None = None,
 ) -> int:
     """Count the lines of a session that were rewritten and have been changed or cut off since.
 
-    `missing` are the originals that stand there in no known form. All others are known by their SHA-256. Where none
-    is altered the session is an older state of itself, or lines were deleted: then the others can be restored exactly.
-    In a file that shows no session, or one of another id, all that is missing counts. Raises Unreadable where a
-    missing original cannot be read, which alone could tell.
+    `found` and `missing` are what find() returned. All other lines are known by their SHA-256. Where none is altered
+    the session is an older state of itself, or lines were deleted: then the others can be restored exactly. In a file
+    that shows no session, or one of another id, all counts of which nothing stands there. Raises Unreadable where an
+    original cannot be read of which nothing does, which alone could tell.
     """
-    if not missing:
+    fewer = found.fewer.union(record.sha256 for record in missing)
+    if not fewer:
         return 0
-    try:
+    known = None
+    with suppress(NotASession):
         known = files.format_of(session, form)
-    except NotASession:
-        return len(missing)
+    twins = _Twins(known, session, journal, {bytes.fromhex(digest) for digest in fewer})
+    gone = [record for record in missing if record.sha256 not in twins.digests]
+    if known is None:
+        return len(gone) + sum(
+            whole and twins.are_near(raw) for _, raw, whole in pieces_of(session.reader, session.size)
+        )
     name = known.named(files.head_in(session))
-    if name.id and journal.session_ids and name.id not in journal.session_ids:
-        return len(missing)
-    lost = _Lost(known, journal, missing, originals)
+    if gone and name.id and journal.session_ids and name.id not in journal.session_ids:
+        return len(gone)
+    lost = _Lost(known, journal, gone, twins, originals)
     return sum(map(lost.stands_in, pieces_of(session.reader, session.size)))
+
+
+class _Twins:
+    """The lines that still stand of originals of which there were more; `digests` are the SHA-256 of these.
+
+    What they go by tells too little of the others: an agent writes an entry again as it grows, or numbers its calls
+    anew in each answer, and an older state of a session holds some of all that. So a line counts as one of them that
+    was altered where it differs from one in a few bytes, is the beginning of one, or names its original as one does.
+    """
+
+    def __init__(self, form: Format | None, session: OpenSession, journal: Journal, fewer: Container[bytes]) -> None:
+        self.digests: set[str] = set()
+        self._names: set[str | int] = set()
+        self._lines: set[bytes] = set()
+        held = 0
+        for _, raw, whole in pieces_of(session.reader, session.size):
+            digest = sha256(raw).digest() if whole else b""
+            row = row_of(raw, digest, journal) if whole else None
+            newest = original_in(raw, digest, row, journal) if whole else None
+            if newest is None or journal.original_of(newest) not in fewer:
+                continue
+            self.digests.add(journal.original_of(newest).hex())
+            if form is not None and (entry := _entry(raw)) is not None:
+                self._names.add(_name(form.reader().line(raw, entry), entry))
+            text = raw.removesuffix(b"\n")
+            if row is not None and text not in self._lines and held + len(text) <= _MOST_TWINS:
+                self._lines.add(text)
+                held += len(text)
+        self._sorted = sorted(self._lines)
+        self._by_size: dict[int, list[bytes]] = {}
+        for text in self._sorted:
+            self._by_size.setdefault(len(text) // _STRETCH, []).append(text)
+        rows = (row for digest in self.digests for row in journal.originals(bytes.fromhex(digest)))
+        self._references = {block.ref for row in rows for block in journal.blocks_of(row)}
+
+    def are_near(self, raw: bytes) -> bool:
+        """Say whether a line differs from one of them in a few bytes, or is the beginning of one."""
+        text = raw.removesuffix(b"\n")
+        at = bisect_left(self._sorted, text)
+        if len(text) >= _LONG_ENOUGH and any(each.startswith(text) for each in self._sorted[at : at + 1]):
+            return True
+        size = len(text) // _STRETCH
+        twins = (each for about in (size - 1, size, size + 1) for each in self._by_size.get(about, ()))
+        return any((PREFIX_BYTES in each or begin_alike(text, each)) and _nearly(text, each) for each in twins)
+
+    def are_named(self, raw: bytes, line: Line, entry: Entry) -> bool:
+        """Say whether a line goes by what one of them does, and a marker in it, whole or broken, names its original."""
+        if not self._references:
+            return False
+        is_one = _name(line, entry) in self._names
+        text = raw.decode(errors="replace")
+        # Tools print whole markers, with other text around them. A text counts to a name where it was no marker's.
+        if not self._references.isdisjoint(set(_NAMED.findall(text)).difference(references(text))):
+            return is_one or not line.id
+        if not is_one:
+            return False
+        with suppress(ValueError, TypeError, LookupError, RecursionError):
+            texts = [value_at(entry, block.path) for block in line.blocks if block.marked]
+            return any(adds_up(text) and not self._references.isdisjoint(references(text)) for text in texts)
+        return False
 
 
 class _Lost:
     """The missing originals, by the entries and the replacements in which they may stand altered."""
 
-    def __init__(self, form: Format, journal: Journal, missing: Sequence[LineRecord], originals: Path) -> None:
+    def __init__(
+        self, form: Format, journal: Journal, gone: Sequence[LineRecord], twins: _Twins, originals: Path
+    ) -> None:
         self._form = form
         self._journal = journal
-        self._digests = {record.sha256 for record in missing}
+        self._twins = twins
+        self._gone = bool(gone)
+        self._digests = {record.sha256 for record in gone} | twins.digests
         self._entries: set[str | int] = set()
         self._heads: set[bytes] = set()
-        kept = [(record.place, record.sha256) for record in missing if record.place]
+        kept = [(record.place, record.sha256) for record in gone if record.place]
         if kept:
             with closing(OriginalsReader(originals)) as reader:
                 for place, digest in sorted(kept):
@@ -68,12 +158,15 @@ class _Lost:
         _, raw, whole = piece
         if not whole or not raw.strip() or self._knows(raw):
             return False
+        if self._twins.are_near(raw):
+            return True
         entry = _entry(raw)
         if entry is None:
             # Tools print what no parser reads: of such a line only its head tells, and nothing where it was cut off.
-            return not raw.endswith(b"\n") or _head(raw) in self._heads
+            return self._gone and (not raw.endswith(b"\n") or _head(raw) in self._heads)
         line = self._line(raw, entry)
-        return _name(line, entry) in self._entries or self._is_replacement(line)
+        is_one = _name(line, entry) in self._entries or self._is_replacement(line)
+        return is_one or self._twins.are_named(raw, line, entry)
 
     def _knows(self, raw: bytes) -> bool:
         """Say whether the journal knows a line, or a message that stood in a line of its own before."""
@@ -104,3 +197,22 @@ def _name(line: Line, entry: Entry) -> str | int:
 def _head(raw: bytes) -> bytes:
     """Return what stands before the first object in a line: its type, and an id or a time."""
     return raw[: raw.find(b"{", 1)]
+
+
+def _nearly(one: bytes, other: bytes) -> bool:
+    """Say whether two lines differ in one stretch of a few bytes."""
+    before = _alike(one, other)
+    behind = _alike(one[before:][::-1], other[before:][::-1])
+    return max(len(one), len(other)) - before - behind < _STRETCH
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """Return how many bytes are the same at the beginning of both."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -91,6 +91,7 @@ class Applier:
         self._first = view.survey.before.lines
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
+        self._known_numbers: dict[bytes, set[int]] = {}
         self.done = Applied(view.lines.copy(), view.ours.copy())
 
     def run(self, stream: Iterable[Piece]) -> Applied:
@@ -142,13 +143,20 @@ class Applier:
         for record in records:
             for key in record.identities():
                 self.done.ours.add(key)
-        if before is None or (self._keeps and before.place is None):
+        is_one_more = bool(blocks) and self._first + number not in self._numbers(rewritten)
+        if before is None or is_one_more or (self._keeps and before.place is None):
             self._add(number, raw, original, rewritten, b"".join(blocks))
         else:
             self._recorded[number] = original
         self.done.lines.put(number, self._in_its_place(number, self._view.form.reader().line(new.raw, new.entry)))
         self.done.changed.append(number)
         self._count(new.replacements)
+
+    def _numbers(self, rewritten: bytes) -> set[int]:
+        """Return which lines have a record as this rewritten one: by these is known how many equal ones there are."""
+        if rewritten not in self._known_numbers:
+            self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
+        return self._known_numbers[rewritten]
 
     def _in_its_place(self, number: int, line: Line) -> Line:
         """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""

@@ -55,7 +55,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             _read_originals(relative, strangers)
         rewritten, missing = find(session, journal)
         checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
-        if changed := altered(session, journal, missing, beside.originals, form):
+        if changed := altered(session, journal, rewritten, missing, beside.originals, form):
             raise Damaged(
                 f"it cannot be restored exactly: {as_written(changed)}",
                 where=session.path,

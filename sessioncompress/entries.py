@@ -25,7 +25,7 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
     """
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
-    if not _begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
+    if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(journal)
     # A message that stood in a line of its own, and now among others.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
@@ -55,7 +55,7 @@ def of_another(journal: Path) -> Damaged:
     )
 
 
-def _begin_alike(raw: bytes, original: bytes) -> bool:
+def begin_alike(raw: bytes, original: bytes) -> bool:
     """Say whether the same id or time stands before the first object in both: most lines need no parsing."""
     start = raw.find(b"{", 1)
     return start >= _LONG_ENOUGH and raw[:start] == original[:start]

@@ -119,7 +119,7 @@ class _Restore:
     def _refuse_unless_exact(self, swaps: RewrittenLines, missing: Sequence[LineRecord]) -> None:
         lost = sum(record.place is None for record in swaps.values())
         reasons = []
-        if changed := altered(self.session, self.journal, missing, self.beside.originals, self.form):
+        if changed := altered(self.session, self.journal, swaps, missing, self.beside.originals, self.form):
             reasons.append(as_written(changed))
         if lost:
             has = counted(lost, "line has", "lines have")
@@ -174,7 +174,7 @@ class _Restore:
     def what_is_left(self) -> str:
         """Say what of the session is not as it was, by its own journal; nothing where it is exact."""
         swaps, missing = find(self.session, self.journal)
-        older = len(missing) if not self._is_altered(missing) else 0
+        older = len(missing) if not self._is_altered(swaps, missing) else 0
         number = len(swaps) + len(missing) - older
         if not number:
             return not_there(older)
@@ -199,7 +199,7 @@ class _Restore:
         if own and size_of(store.originals) is None:
             raise too_short(store.originals, 0, journal.store_size)
         swaps, missing = find(self.session, journal)
-        older = len(missing) if own and not self._is_altered(missing) else 0
+        older = len(missing) if own and not self._is_altered(swaps, missing) else 0
         with SalvagingReader(store.originals) as originals:
             whole = whole_lines(self.session, form, swaps, originals, store.journal)
             known = (swaps, [] if older else missing) if own else None
@@ -215,9 +215,9 @@ class _Restore:
             )
         return replace(done, reason=_joined(done.reason, not_there(older)))
 
-    def _is_altered(self, missing: Sequence[LineRecord]) -> bool:
+    def _is_altered(self, found: RewrittenLines, missing: Sequence[LineRecord]) -> bool:
         try:
-            return altered(self.session, self.journal, missing, self.beside.originals, self.form) > 0
+            return altered(self.session, self.journal, found, missing, self.beside.originals, self.form) > 0
         except Unreadable:
             return True
 

@@ -22,13 +22,15 @@ class RewrittenLines(Mapping[int, LineRecord]):
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._rows = array("q")
+        self.fewer: frozenset[str] = frozenset()
+        """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
         known = self._journal.counts[0]
         for number, raw, whole in stream:
             if known and whole:
-                self.note(number, _row_of(raw, sha256(raw).digest(), self._journal))
+                self.note(number, row_of(raw, sha256(raw).digest(), self._journal))
             yield number, raw, whole
 
     def note(self, number: int, row: int | None) -> None:
@@ -58,7 +60,7 @@ class RewrittenLines(Mapping[int, LineRecord]):
         return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
 
 
-def _row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
+def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
     """Return the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
 
     An agent that sets all messages anew writes them without the LF that ended the lines.
@@ -69,18 +71,32 @@ def _row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
     return row
 
 
+def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) -> int | None:
+    """Return the newest record of the original that a line is, or of that of the rewritten line that it is by `row`."""
+    if row is not None:
+        return journal.original(journal.original_of(row))
+    newest = journal.original(digest)
+    if newest is None and not raw.endswith(b"\n"):
+        newest = journal.original(sha256(raw + b"\n").digest())
+    return newest
+
+
 def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
-    """Return a session's rewritten lines, and the records of the originals that stand there in no known form."""
+    """Return a session's rewritten lines, and a record for each line of the journal that stands there in no known form.
+
+    Of equal lines that is so for each one fewer than there were.
+    """
     found = RewrittenLines(journal)
-    present = bytearray(journal.counts[0])
-    for number, raw, whole in pieces_of(session.reader, session.size) if present else ():
+    there, rewritten = (array("I", [0]) * journal.counts[0] for _ in range(2))
+    for number, raw, whole in pieces_of(session.reader, session.size) if there else ():
         digest = sha256(raw).digest() if whole else b""
-        row = _row_of(raw, digest, journal) if whole else None
+        row = row_of(raw, digest, journal) if whole else None
         found.note(number, row)
-        original = digest if row is None else journal.original_of(row)
-        newest = journal.original(original)
-        # Where as many lines are the same, their records are marked once.
-        if newest is not None and not present[newest]:
-            for each in journal.originals(original):
-                present[each] = True
-    return found, journal.originals_but(present)
+        newest = original_in(raw, digest, row, journal) if whole else None
+        if newest is not None:
+            there[newest] += 1
+            rewritten[newest] += row is not None
+    if not journal.restored:
+        # An equal line that was never rewritten stands in for one that was only where the originals were put back.
+        found.fewer = frozenset(record.sha256 for record in journal.not_there(rewritten))
+    return found, journal.not_there(there)

@@ -6,12 +6,15 @@ import io
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from sessioncompress.jsonl import pieces
+from sessioncompress.model import Kind
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import LineRecord
+from sessioncompress.store.records import BlockRecord, LineRecord
 
 OLD, NEW, OTHER, LOST = b"old\n", b"new\n", b"other\n", b"lost\n"
 
@@ -57,12 +60,52 @@ def test_the_newest_record_counts_with_the_place_of_any() -> None:
     assert watched(NEW + NEW, journal((OLD, NEW, place), (OLD, NEW, None))).copies == 0
 
 
+def numbered(*lines: tuple[int, bytes, Place | None]) -> Journal:
+    """Return a journal of lines that were the same, by their numbers, with what they were rewritten to."""
+    made = Journal()
+    for number, rewritten, place in lines:
+        made.add(LineRecord(digest(OLD), place, digest(rewritten)))
+        made.add(
+            BlockRecord("7f3a91c2e05b", number, ("content",), Kind.RESULT, "bash", "call_0", 4, 1, "7f3a91c2e05b0000")
+        )
+    return made
+
+
+def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list[str], set[str]]:
+    """Return which lines are found, of what original lines are missing, and of what fewer stand there rewritten."""
+    path.write_bytes(data)
+    with open_session(path, writing=False) as session:
+        found, missing = find(session, known)
+    return list(found), [record.sha256 for record in missing], set(found.fewer)
+
+
 def test_what_stands_there_in_no_form_is_named_once(tmp_path: Path) -> None:
     """However often it was rewritten; as it was or as it was rewritten, it is there."""
     path = tmp_path / "session.jsonl"
-    path.write_bytes(OTHER + NEW)
     known = journal((OLD, NEW, None), (OTHER, b"not there\n", None), (LOST, b"a\n", None), (LOST, b"b\n", None))
-    with open_session(path, writing=False) as session:
-        found, missing = find(session, known)
-        assert (list(found), [record.sha256 for record in missing]) == ([1], [sha256(LOST).hexdigest()])
-        assert find(session, Journal())[1] == []
+    assert looked_for(path, OTHER + NEW, known) == ([1], [digest(LOST)], {digest(LOST), digest(OTHER)})
+    assert looked_for(path, OTHER + NEW, Journal()) == ([], [], set())
+
+
+KEPT = Place(0, 0, 4)
+TWO = numbered((3, NEW, KEPT), (6, NEW, KEPT))
+EQUAL = [
+    ("all of them", TWO, NEW + NEW, 0, False),
+    ("one is gone", TWO, NEW, 1, True),
+    ("both are", TWO, LOST, 2, True),
+    ("put back", TWO, OLD + OLD, 0, True),
+    ("one as it was", TWO, NEW + OLD, 0, True),
+    ("and one more", TWO, NEW * 3, 0, False),
+    ("in another form each", numbered((3, NEW, KEPT), (6, OTHER, KEPT)), NEW, 1, True),
+    ("one that was rewritten twice", numbered((3, NEW, KEPT), (3, OTHER, KEPT)), OTHER, 0, False),
+    ("first no original was kept", numbered((3, NEW, None), (3, NEW, KEPT)), NEW, 0, False),
+]
+
+
+@pytest.mark.parametrize(("known", "data", "missing", "fewer"), [case[1:] for case in EQUAL], ids=[c[0] for c in EQUAL])
+def test_of_equal_lines_each_is_missing_that_is_not_there(
+    tmp_path: Path, known: Journal, data: bytes, missing: int, fewer: bool
+) -> None:
+    """There are as many as have a number of their own."""
+    found = looked_for(tmp_path / "session.jsonl", data, known)
+    assert found[1:] == ([digest(OLD)] * missing, {digest(OLD)} if fewer else set())

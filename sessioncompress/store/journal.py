@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, NamedTuple
 
@@ -151,10 +152,29 @@ class Journal:
         """Return how many line records have the same rewritten line as this one."""
         return len(self._rewritten.rows(self._lines.columns[1][row]))
 
-    def originals_but(self, marked: Sequence[int]) -> list[LineRecord]:
-        """Return a record of each original of which no line record is marked (not 0 at its row)."""
-        rows = {self.original_of(row): row for row, mark in enumerate(marked) if not mark}
-        return list(map(self.placed, rows.values()))
+    def not_there(self, there: Sequence[int]) -> list[LineRecord]:
+        """Return a record for each line that is not there.
+
+        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones.
+        """
+        missing: list[LineRecord] = []
+        for row, original in enumerate(self._lines.columns[0]):
+            if self.original(original) == row and (fewer := self._equal_lines(original) - there[row]) > 0:
+                missing += [self.placed(row)] * fewer
+        return missing
+
+    def _equal_lines(self, original: bytes) -> int:
+        """Return how many lines with that original were rewritten, each once, however often it was."""
+        rows = self.originals(original)
+        return max(len(self.numbers(rows)), 1) if len(rows) > 1 else 1
+
+    def numbers(self, rows: Iterable[int]) -> set[int]:
+        """Return the numbers of the lines that some line records are of, as far as they have blocks."""
+        return {block.line for row in rows for block in islice(self.blocks_of(row), 1)}
+
+    def rewritings(self, sha256: bytes) -> list[int]:
+        """Return the line records of a rewritten line with that SHA-256."""
+        return self._rewritten.rows(sha256)
 
     def replaced(self, key: OurKey) -> list[int]:
         """Return the block records of the replacements that a key identifies."""

@@ -1,0 +1,223 @@
+"""Several rewritten lines of the same original: each of them is looked after, as if it stood there once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sessioncompress import marker
+from sessioncompress.audit import verify_session
+from sessioncompress.errors import Damaged, Refused
+from sessioncompress.policy import Policy
+from sessioncompress.restore import restore_session
+from tests.runs import EAGER, GREEDY, compress, fixture, split, units
+
+PREFIX = marker.PREFIX_BYTES
+OUT = "a line of output, as a tool prints it\n" * 300
+
+
+def chat(*heads: str) -> bytes:
+    """Return a chat of a server that numbers the calls of each answer anew; each head begins the result of one."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Go."}]
+    for number, head in enumerate(heads):
+        function = {"name": "bash", "arguments": json.dumps({"command": f"make {head}"})}
+        call = {"id": "call_0", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": "call_0", "content": f"{head}\n{OUT}"})
+        messages.append({"role": "user", "content": f"Again, {number}."})
+    return b"".join(json.dumps(each).encode() + b"\n" for each in messages)
+
+
+def compressed(path: Path, data: bytes, policy: Policy = EAGER) -> bytes:
+    """Compress a session; return its bytes."""
+    path.write_bytes(data)
+    compress(path, policy)
+    return path.read_bytes()
+
+
+def doubles(data: bytes, mark: bytes = PREFIX) -> list[bytes]:
+    """Return the rewritten lines or messages that stand there more than once."""
+    return [
+        raw
+        for raw, times in Counter(each.removesuffix(b"\n") for each in units(data)).items()
+        if times > 1 and mark in raw
+    ]
+
+
+def in_the_last(data: bytes, line: bytes, damage: Callable[[bytes], bytes]) -> bytes:
+    """Return the session with the last of some equal lines damaged."""
+    at = data.rindex(line)
+    return data[:at] + damage(line) + data[at + len(line) :]
+
+
+def flipped(line: bytes) -> bytes:
+    """Change one byte of a number in the marker."""
+    at = line.index(PREFIX) + len(PREFIX)
+    return line[:at] + (b"7" if line[at : at + 1] != b"7" else b"8") + line[at + 1 :]
+
+
+def broken(line: bytes) -> bytes:
+    """Break the marker."""
+    return line.replace(PREFIX, PREFIX.upper(), 1)
+
+
+def invalid(line: bytes) -> bytes:
+    """End a text too early."""
+    return line.replace(b'": "', b'": ""', 1) if b'": "' in line else line.replace(b'":"', b'":""', 1)
+
+
+def edited(line: bytes) -> bytes:
+    """Add a space, as an editor may."""
+    return line.replace(b"{", b"{ ", 1)
+
+
+def reserialised(line: bytes) -> bytes:
+    """Write it as a program does that names the tool."""
+    return json.dumps({**json.loads(line), "name": "bash"}, indent=None).encode()
+
+
+def torn(line: bytes) -> bytes:
+    """Keep as much of it as a disk that was full took."""
+    return line[: line.index(PREFIX) + 30]
+
+
+DAMAGE = [flipped, broken, invalid, edited, reserialised, torn]
+
+
+def assert_told(path: Path, data: bytes) -> None:
+    """Check that nothing takes the session for sound, and that nothing of it changes."""
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match="1 rewritten line is no longer there as written"):
+        verify_session(path)
+    with pytest.raises(Refused, match="cannot be restored exactly: 1 rewritten line"):
+        restore_session(path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_one_of_them_is_damaged_in_a_chat_whose_ids_repeat(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Every other result goes by the same name."""
+    path = tmp_path / "session.jsonl"
+    now = compressed(path, chat(*"aaaabbbbccdd"))
+    assert len(doubles(now)) > 1
+    for line in doubles(now):
+        assert_told(path, in_the_last(now, line, damage))
+
+
+@pytest.mark.parametrize("damage", [each for each in DAMAGE if each not in {invalid, torn}])
+def test_one_of_them_is_damaged_in_a_line_that_sets_all_messages(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """As Gemini CLI writes it at each resume."""
+    path = tmp_path / "session.jsonl"
+    now = compressed(path, fixture("gemini.jsonl"), GREEDY)
+    assert doubles(now)
+    for line in doubles(now):
+        assert_told(path, in_the_last(now, line, damage))
+
+
+@pytest.mark.parametrize("damage", [flipped, broken, edited])
+def test_an_equal_line_that_was_not_rewritten_stands_in_for_none(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """The last ones are too recent."""
+    path, was = tmp_path / "session.jsonl", chat(*"aaaaaa")
+    now = compressed(path, was, replace(EAGER, turn_threshold_before_compress=4))
+    assert set(split(now)) & {line for line in split(was) if len(line) > len(OUT)}
+    for line in doubles(now):
+        assert_told(path, in_the_last(now, line, damage))
+
+
+def test_one_more_of_them_in_each_run(tmp_path: Path) -> None:
+    """Its rewritten form has records of earlier runs."""
+    path, heads = tmp_path / "session.jsonl", "aaaaaa"
+    now, was = compressed(path, chat(*heads[:2])), chat(*heads[:2])
+    for turn in range(2, len(heads)):
+        grown = chat(*heads[: turn + 1])
+        now, was = compressed(path, now + grown[len(was) :]), grown
+        for line in doubles(now):
+            assert_told(path, in_the_last(now, line, broken))
+        path.write_bytes(now)
+        assert verify_session(path).lines_not_there == 0
+    assert doubles(now)
+    restore_session(path)
+    assert path.read_bytes() == was
+
+
+def without_the_last(data: bytes, line: bytes) -> bytes:
+    """Return the session without the last of some equal lines."""
+    return in_the_last(data, line + b"\n", lambda _: b"")
+
+
+def test_one_of_them_is_gone(tmp_path: Path) -> None:
+    """It is counted; the others come back, also beside others that go by the same name, and nothing is told twice."""
+    path, was = tmp_path / "session.jsonl", chat(*"aaaabbbbccdd")
+    now = compressed(path, was)
+    then = dict(zip(split(now), split(was), strict=True))
+    for line in doubles(now):
+        path.write_bytes(without_the_last(now, line))
+        assert verify_session(path).lines_not_there == 1
+        assert restore_session(path).reason == "an older state of the session: 1 line that its store knows is not in it"
+        assert path.read_bytes() == b"".join(map(then.__getitem__, split(without_the_last(now, line))))
+        assert restore_session(path).reason.startswith("it has its original bytes already; an older state")
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+def test_an_older_state_is_restored(tmp_path: Path, turns: int) -> None:
+    """It ends anywhere, and its last lines, which a later run rewrote, stand there as they were."""
+    path, heads = tmp_path / "session.jsonl", "aabababbaaba"
+    older = chat(*heads[:turns])
+    path.write_bytes(older)
+    if turns > 2:
+        compress(path, EAGER)
+    state = path.read_bytes()
+    compressed(path, state + chat(*heads)[len(older) :])
+    path.write_bytes(state)
+    if Counter(split(older)) != Counter(split(state)):
+        verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == older
+
+
+def test_an_agent_writes_its_file_anew_with_more_or_fewer_of_them(tmp_path: Path) -> None:
+    """In any order; all that is there comes back."""
+    path, was = tmp_path / "session.jsonl", chat(*"aaaabbbbccdd")
+    now = compressed(path, was)
+    then = dict(zip(split(now), split(was), strict=True))
+    lines = list(dict.fromkeys(split(now)))
+    for written in (lines, lines[::-1], [*split(now), *split(now)], split(now)[:9] + lines[-3:]):
+        path.write_bytes(b"".join(written))
+        verify_session(path)
+        restore_session(path)
+        assert path.read_bytes() == b"".join(map(then.__getitem__, written))
+
+
+def test_put_back_and_rewritten_once_more(tmp_path: Path) -> None:
+    """The second time all of them have their records."""
+    path, was = tmp_path / "session.jsonl", chat(*"aaaabbbbccdd")
+    now = compressed(path, was)
+    for _ in range(2):
+        restore_session(path)
+        assert path.read_bytes() == was
+        assert verify_session(path).lines_not_there == 0
+        records = (tmp_path / ".sessioncompress" / "session.refs.jsonl").read_bytes().count(b'{"type":"line"')
+        assert compressed(path, was) == now
+        assert verify_session(path).lines_not_there == 0
+        assert (tmp_path / ".sessioncompress" / "session.refs.jsonl").read_bytes().count(b'{"type":"line"') == records
+
+
+@pytest.mark.parametrize("damage", [flipped, broken, edited])
+def test_what_the_markers_did_not_bring_back_is_told_still(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """All others are whole then: no rewritten line stands there any more that it could be compared with."""
+    path = tmp_path / "session.jsonl"
+    now = compressed(path, chat(*"aaaabbbbccdd"))
+    path.write_bytes(in_the_last(now, doubles(now)[0], damage))
+    done = restore_session(path, from_markers=True)
+    assert ("did not come back" in done.reason) == (damage is not edited)
+    if damage is not edited:
+        assert_told(path, path.read_bytes())
