@@ -44,7 +44,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
-        check(session, beside, journal.lengths)
+        left_over = check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)
         strangers = strangers_of(session, journal, form)
         relatives = relatives_of(session, policy, form) if strangers else []
@@ -80,7 +80,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(missing),
             len(strangers) - len(unknown),
             open_to_others=is_open_to_others(beside),
-            foreign_files=len(foreign_links(beside.work, session.path)),
+            foreign_files=len(foreign_links(beside.work, session.path)) if left_over else 0,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sessioncompress.store.swap import (
     link,
     name_links,
     put_in_place,
+    remove_links,
     states_at_the_end,
 )
 from sessioncompress.store.tail import Replaced, Tail, ends_line, is_rewritten, missing, write_with_tail
@@ -38,20 +40,21 @@ def settle(session: OpenSession, work: Path, old: Replaced) -> None:
     by nothing else.
     """
     kept_open = _is_kept_open(old.fd)
-    rewritten = is_rewritten(session, state_of(session, work, old.fd), old)
+    links = _links_of(session, work, old.fd)
+    rewritten = is_rewritten(session, _current(session, links), old)
     if kept_open or rewritten:
         what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
         in_use = session.in_use(what, fd=old.fd)
         put_back(session, work, old.fd, rewritten=rewritten)
         raise in_use
-    drain(session, work, old)
+    drain(session, work, old, links)
 
 
-def drain(session: OpenSession, work: Path, old: Replaced) -> None:
+def drain(session: OpenSession, work: Path, old: Replaced, links: Sequence[Late] = ()) -> None:
     """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
 
     A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
-    the next run.
+    the next run. `links` are the old file's, where they are known.
     """
     waiting = [old]
     for _ in range(_ROUNDS):
@@ -61,13 +64,14 @@ def drain(session: OpenSession, work: Path, old: Replaced) -> None:
         if holding is Held.UNKNOWN:
             time.sleep(UNSEEN_SECONDS)
         # Looked for only now: if nobody has it open any more, this is all that will ever come.
-        state = state_of(session, work, waiting[0].fd)
+        known, links = links or _links_of(session, work, waiting[0].fd), ()
+        state = _current(session, known)
         if is_rewritten(session, state, waiting[0]):
             return
         tail = missing(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
         if not tail:
             if holding is Held.NO:
-                forget_links(session, work, state.inode)
+                remove_links(session, work, known)
             waiting.pop(0)
         elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
             return
@@ -96,24 +100,25 @@ def put_back(session: OpenSession, work: Path, old: int, *, rewritten: bool = Fa
     `rewritten` nothing comes that the new one took from it before.
     """
     new, found = session.fd, os.fstat(old)
-    links = late_links(work, session.path)[found.st_ino]
+    before = late_links(work, session.path)
+    links = before[found.st_ino]
     reached = session.size
     if not rewritten:
         reached = missing(session, state_of(session, work, old), old, whole_lines=False).at
-    states = states_at_the_end(session, work, found.st_size)
+    states = states_at_the_end(session, work, found.st_size, before)
     del states[found.st_ino]
     states = {inode: replace(state, successor=found.st_ino) for inode, state in states.items()}
     inode, prefix = session.stat.st_ino, session.prefix(reached)
     back = Late(inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, prefix)
     states[inode] = back
     # If another program has put its own file there, that one stays, and the old file keeps its link.
-    name_links(session, work, states)
+    name_links(session, work, states, before)
     exchange(session, links[0].path(work, session.path), (found.st_ino, inode))
     durable.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
     durable.remove(links[0].path(work, session.path))
     forget_links(session, work, found.st_ino)
-    forget_other_links(session, work, states)
+    forget_other_links(session, work, states, before)
     _bring_back(session, work, new, back)
 
 
@@ -131,8 +136,15 @@ def _is_kept_open(old: int) -> bool:
 
 def state_of(session: OpenSession, work: Path, late: int) -> Late:
     """Return the state of a late link by a descriptor of its file."""
-    states = late_links(work, session.path)[os.fstat(late).st_ino]
-    return current(states, session.stat.st_ino, session.size)
+    return _current(session, _links_of(session, work, late))
+
+
+def _current(session: OpenSession, links: Sequence[Late]) -> Late:
+    return current(links, session.stat.st_ino, session.size)
+
+
+def _links_of(session: OpenSession, work: Path, late: int) -> list[Late]:
+    return late_links(work, session.path)[os.fstat(late).st_ino]
 
 
 def _moved(session: OpenSession, work: Path, at: int, size: int) -> dict[int, Late]:

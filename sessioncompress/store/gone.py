@@ -11,9 +11,9 @@ from sessioncompress.store import durable
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import foreign_links, late_links
+from sessioncompress.store.late import foreign_links, has_none, late_links
 from sessioncompress.store.lock import lock, open_file
-from sessioncompress.store.recover import LINK_SECONDS, unfinished
+from sessioncompress.store.recover import LINK_SECONDS, note_left, unfinished
 
 
 def forget_gone(session: Path, files: Beside) -> None:
@@ -35,6 +35,8 @@ def forget_gone(session: Path, files: Beside) -> None:
 
 def remains(session: Path, files: Beside) -> list[Path]:
     """Return what else runs on a session have left: its temp files and late links, and an earlier version's note."""
+    if has_none(files.work, session):
+        return note_left(files)
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
     return [*unfinished(session, files), *late]
 
@@ -45,6 +47,8 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     There is no session to carry them over into, nor to tell whether it has them. Of files that are only named like
     late links nothing is known: they stay too.
     """
+    if has_none(files.work, session):
+        return []
     return foreign_links(files.work, session) + [
         state.path(files.work, session)
         for states in late_links(files.work, session).values()

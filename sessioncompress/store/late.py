@@ -13,6 +13,7 @@ import re
 import secrets
 import stat
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -110,8 +111,11 @@ def late_links(work: Path, session: Path) -> dict[int, list[Late]]:
 
 def foreign_links(work: Path, session: Path) -> list[Path]:
     """Find the files that are named like late links of a session and are none that this user's runs made here."""
+    named_late = _named_late(work, session)
+    if not named_late:
+        return []
     known = {each.path(work, session) for states in late_links(work, session).values() for each in states}
-    return [path for path in _named_late(work, session) if path not in known]
+    return [path for path in named_late if path not in known]
 
 
 def own_links(work: Path, session: Path, inode: int) -> list[Path]:
@@ -135,7 +139,7 @@ def _is_whose(link: Path, session: Path, inode: int) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_ino == inode and found.st_uid in owners
 
 
-def holding_state(states: list[Late], inode: int) -> Late:
+def holding_state(states: Sequence[Late], inode: int) -> Late:
     """Return the one of a replaced file's states that holds while the session is the file with that inode number.
 
     If none names it, the agent has put a file of its own there: then rather bring lines twice than not at all.
@@ -144,7 +148,7 @@ def holding_state(states: list[Late], inode: int) -> Late:
     return named[0] if named else min(states, key=lambda state: state.drained)
 
 
-def current(states: list[Late], inode: int, size: int) -> Late:
+def current(states: Sequence[Late], inode: int, size: int) -> Late:
     """Return that state with its place in the session, which is of `size` bytes: the end, if it names another file."""
     state = holding_state(states, inode)
     return replace(state, base=min(state.base, size) if state.successor == inode else size, successor=inode)
@@ -154,6 +158,16 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
     """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
     named = _matching(work, f"{session.name}.temp-", _DRAFT)
     return [path for path, _ in named if stat.S_ISREG(path.lstat().st_mode)]
+
+
+def has_none(work: Path, session: Path) -> bool:
+    """Say whether nothing in a folder is named like a late link or a temp file of a session."""
+    try:
+        names = os.listdir(work)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    begins = f"{session.name}."
+    return not any(name.startswith((f"{begins}late-", f"{begins}temp-")) for name in names if name.startswith(begins))
 
 
 def sessions_named(work: Path) -> set[str]:
@@ -174,10 +188,10 @@ def draft_of(path: Path) -> str:
 def _matching(folder: Path, begins: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
     """Find what in a folder has a name that begins so, and goes on by a pattern; nothing if there is no such folder."""
     try:
-        names = sorted(os.listdir(folder))
+        names = [name for name in os.listdir(folder) if name.startswith(begins)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = ((name, rest.fullmatch(name, len(begins))) for name in names if name.startswith(begins))
+    found = ((name, rest.fullmatch(name, len(begins))) for name in sorted(names))
     return [(folder / name, match) for name, match in found if match]
 
 

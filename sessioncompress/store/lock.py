@@ -171,8 +171,7 @@ def _open_locked(path: Path) -> OpenSession:
 
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
-    ours = len(own_links(work_folder(session.path), session.path, session.stat.st_ino))
-    if session.stat.st_nlink - ours > 1:
+    if session.stat.st_nlink > 1 + _own_links(session):
         raise IsALink(
             "it has other hard links, which would keep the old text",
             where=session.path,
@@ -186,6 +185,13 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
         raise session.in_use(_changed_ago(age))
     if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
         raise session.in_use("it is in use")
+
+
+def _own_links(session: OpenSession) -> int:
+    """Count the session's names among those of late links; a file with one name has none."""
+    if session.stat.st_nlink == 1:
+        return 0
+    return len(own_links(work_folder(session.path), session.path, session.stat.st_ino))
 
 
 def _changed_ago(age: float) -> str:

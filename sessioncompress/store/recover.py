@@ -15,7 +15,16 @@ from sessioncompress.store.beside import Beside, Lengths, note_of, size_of
 from sessioncompress.store.drain import carry, drain, state_of
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import Late, draft_of, foreign_links, holding_state, late_links, own_links, stale_drafts
+from sessioncompress.store.late import (
+    Late,
+    draft_of,
+    foreign_links,
+    has_none,
+    holding_state,
+    late_links,
+    own_links,
+    stale_drafts,
+)
 from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
@@ -33,21 +42,28 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging:
     journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
     If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
-    check(session, files, lengths, salvaging=salvaging)
+    left_over = check(session, files, lengths, salvaging=salvaging)
     with failing(session.path):
         _cut_back(files, lengths)
-        carried = _carry_over_all(session, files)
+        carried = _carry_over_all(session, files, left_over=left_over)
         tidy(files.work)
     return carried
 
 
-def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
-    """Raise what recover() raises of what lies beside a session, for commands that change nothing."""
+def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> bool:
+    """Raise what recover() raises of what lies beside a session, for commands that change nothing.
+
+    Return whether anything there is named like a late link or a temp file of it. While the session is locked no other
+    run makes one: so a folder of thousands is listed once.
+    """
     with failing(session.path):
         refuse_linked_folder(files.work)
         refuse_linked(files.originals)
         refuse_if_needed(session, files, lengths, salvaging=salvaging)
-        _refuse_what_others_wrote(session, files.work)
+        left_over = not has_none(files.work, session.path)
+        if left_over:
+            _refuse_what_others_wrote(session, files.work)
+        return left_over
 
 
 def _refuse_what_others_wrote(session: OpenSession, work: Path) -> None:
@@ -80,9 +96,13 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
 
 def unfinished(session: Path, files: Beside) -> list[Path]:
     """Find the temp files that killed runs on a session left, and the note that an earlier version wrote of it."""
+    return [*stale_drafts(files.work, session), *note_left(files)]
+
+
+def note_left(files: Beside) -> list[Path]:
+    """Find that note alone."""
     note = note_of(files)
-    is_file = os.path.lexists(note) and not stat.S_ISDIR(note.lstat().st_mode)
-    return [*stale_drafts(files.work, session), *([note] if is_file else [])]
+    return [note] if os.path.lexists(note) and not stat.S_ISDIR(note.lstat().st_mode) else []
 
 
 def removable(session: OpenSession, files: Beside) -> list[Path]:
@@ -114,14 +134,23 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
     """
     with failing(session.path):
         _refuse_unless_removable(files)
-        _carry_over_all(session, files)
+        left_over = not has_none(files.work, session.path)
+        _carry_over_all(session, files, left_over=left_over)
         for path in (files.originals, files.journal):
             durable.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
             durable.flush_folder(files.folder)
         tidy(files.work)
-        return kept_links(session, files.work)
+        return kept_links(session, files.work) if left_over else []
+
+
+def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
+    """Return what removable() does, and the late links that would stay."""
+    if has_none(files.work, session.path):
+        return note_left(files), []
+    going = removable(session, files)
+    return going, [each for each in kept_links(session, files.work) if each not in going]
 
 
 def kept_links(session: OpenSession, work: Path) -> list[Path]:
@@ -169,8 +198,12 @@ def _forget_stale_states(session: OpenSession, work: Path) -> None:
             forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
 
 
-def _carry_over_all(session: OpenSession, files: Beside) -> int:
+def _carry_over_all(session: OpenSession, files: Beside, *, left_over: bool) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
+    if not left_over:
+        for path in note_left(files):
+            durable.remove(path)
+        return 0
     _forget_stale_states(session, files.work)
     for path in unfinished(session.path, files):
         durable.remove(path)

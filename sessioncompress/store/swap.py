@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,14 +33,15 @@ def put_in_place(
     """
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size)
-    states = states or states_at_the_end(session, work, draft.size)
+    before = late_links(work, session.path)
+    states = states or states_at_the_end(session, work, draft.size, before)
     states[inode] = Late(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
     states = {number: replace(state, successor=draft.inode) for number, state in states.items()}
     new = draft.open_locked()
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.
         # What is taken in between is found in its place by whoever drains the link.
-        name_links(session, work, states)
+        name_links(session, work, states, before)
         _take_the_last(session, draft, taken, newest)
         exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
@@ -54,7 +56,7 @@ def put_in_place(
     session.adopt(new)
     draft.discard()
     durable.flush_folder(session.path.parent)
-    forget_other_links(session, work, states)
+    forget_other_links(session, work, states, before)
     return old
 
 
@@ -88,12 +90,11 @@ def link(path: Path, name: Path) -> None:
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 
-def name_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
+def name_links(session: OpenSession, work: Path, states: dict[int, Late], before: dict[int, list[Late]]) -> None:
     """Give the file at the session's path, and those that have late links, the names of their new states.
 
-    Raises InUse if the file at the path is another one by then.
+    `before` are the names that they have. Raises InUse if the file at the path is another one by then.
     """
-    before = late_links(work, session.path)
     for inode, state in states.items():
         source = before[inode][0].path(work, session.path) if inode in before else session.path
         link(source, state.path(work, session.path))
@@ -106,24 +107,31 @@ def name_links(session: OpenSession, work: Path, states: dict[int, Late]) -> Non
 
 def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | None = None) -> None:
     """Remove the late links to a replaced file, all or all but one."""
-    for state in late_links(work, session.path).get(inode, []):
+    remove_links(session, work, late_links(work, session.path).get(inode, []), but=but)
+
+
+def forget_other_links(
+    session: OpenSession, work: Path, states: dict[int, Late], before: dict[int, list[Late]]
+) -> None:
+    """Remove the names that files had before they got those of these states, by inode number."""
+    for inode, state in states.items():
+        remove_links(session, work, before.get(inode, []), but=state)
+
+
+def remove_links(session: OpenSession, work: Path, links: Sequence[Late], *, but: Late | None = None) -> None:
+    """Remove late links that were found, all or all but one."""
+    for state in links:
         if state != but:
             durable.remove(state.path(work, session.path))
 
 
-def forget_other_links(session: OpenSession, work: Path, states: dict[int, Late]) -> None:
-    """Remove the names of all states but these, by inode number."""
-    for inode, state in states.items():
-        forget_links(session, work, inode, but=state)
-
-
-def states_at_the_end(session: OpenSession, work: Path, end: int) -> dict[int, Late]:
+def states_at_the_end(session: OpenSession, work: Path, end: int, before: dict[int, list[Late]]) -> dict[int, Late]:
     """Return the states of earlier late links if what comes late there is to go to the end of a file of that size.
 
     What of it the session has already is looked up now, since that other file's bytes do not tell it.
     """
     states = {}
-    for inode, found in late_links(work, session.path).items():
+    for inode, found in before.items():
         if inode != session.stat.st_ino:
             file = open_file(found[0].path(work, session.path))
             try:
