@@ -17,6 +17,7 @@ from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.forget import forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.policy import Policy
+from sessioncompress.relatives import Kin
 from sessioncompress.stats import Cause, CleanStats, ForgetStats
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
@@ -70,7 +71,7 @@ def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limit
     return Plan(tuple(_fit(decisions, limits.max_size)), unread)
 
 
-def clean_one(decision: Decision, *, dry_run: bool) -> CleanStats | None:
+def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided, or with `dry_run` find out what that would come to; None where nothing is to be said.
 
     What is to be deleted is looked at once more before it goes. Raises SessionCompressError where what lies there is
@@ -80,10 +81,10 @@ def clean_one(decision: Decision, *, dry_run: bool) -> CleanStats | None:
         raise decision.error
     holding = decision.holding
     if not holding.exists:
-        return _clean_gone(decision, dry_run=dry_run)
+        return _clean_gone(decision, kin, dry_run=dry_run)
     done = _tidy(holding, dry_run=dry_run) if holding.left_over else None
     if decision.deletes:
-        return _clean_there(decision, done, dry_run=dry_run)
+        return _clean_there(decision, done, kin, dry_run=dry_run)
     if decision.reason:
         return replace(done or _stats_of(decision), cause=decision.cause, reason=decision.reason)
     return done
@@ -198,12 +199,12 @@ def _again(decision: Decision) -> Decision:
     return now
 
 
-def _clean_there(decision: Decision, done: CleanStats | None, *, dry_run: bool) -> CleanStats:
+def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_run: bool) -> CleanStats:
     """Delete originals and journal of a session that exists, unless a run has been there since they were looked at."""
     holding = decision.holding
     with open_session(holding.session, writing=not dry_run) as session:
         now = decision if dry_run else _again(decision)
-        cost = forget_open(session, holding.beside, holding.policy, dry_run=dry_run) if now.deletes else None
+        cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run) if now.deletes else None
     stats = _stats_of(now)
     if done is not None:
         stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
@@ -227,7 +228,7 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     return replace(_stats_of(Decision(holding, reason=_DEAD_RUN)), left_over=len(going), left_over_bytes=size)
 
 
-def _clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats | None:
+def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided of a session that is not at its path, or find out what that would come to."""
     holding = decision.holding
     if os.path.lexists(holding.session):
@@ -238,7 +239,7 @@ def _clean_gone(decision: Decision, *, dry_run: bool) -> CleanStats | None:
             # Another clean-up was faster.
             return None
     if decision.deletes:
-        return _with_cost(_stats_of(decision), forget_gone(holding.session, holding.policy, dry_run=dry_run))
+        return _with_cost(_stats_of(decision), forget_gone(holding.session, holding.policy, kin, dry_run=dry_run))
     return _clean_missing(decision, dry_run=dry_run)
 
 

@@ -14,6 +14,7 @@ from sessioncompress.errors import Damaged, Refused, SessionCompressError, Usage
 from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.relatives import Kin
 from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
@@ -30,12 +31,17 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError:
     NotASession where a file is no session, and nothing lies beside it.
     """
+    return forget_one(path, policy, Kin(), dry_run=dry_run)
+
+
+def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
+    """Do the same for one of many sessions, which share what is known of their folders."""
     if not _is_there(path):
-        return forget_gone(path, policy, dry_run=dry_run)
+        return forget_gone(path, policy, kin, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
         beside = store_of(session.path, policy)
         journal = _journal(beside)
-        done = forget_open(session, beside, policy, dry_run=dry_run)
+        done = forget_open(session, beside, policy, kin, dry_run=dry_run)
         if not (done.bytes_deleted or done.links_kept):
             files.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
@@ -43,17 +49,18 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
         return replace(done, markers=len(unknown))
 
 
-def forget_open(session: OpenSession, beside: Beside, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
+def forget_open(
+    session: OpenSession, beside: Beside, policy: Policy, kin: Kin, *, dry_run: bool = False
+) -> ForgetStats:
     """Do the same for a session that is open, and locked where something is to go."""
     journal = _journal(beside)
     stored = _stored(beside, journal)
     if stored:
         # Which lines will be left of it, and what of the originals they hold, is not decided yet.
         files.refuse_in_merge(session)
-    refer = _referring(session.path, beside, journal, policy) if stored else ()
+    refer = _referring(session.path, beside, journal, policy, kin) if stored else ()
     lost = stored - _standing(session, stored)
-    going = recover.removable(session, beside)
-    kept = [each for each in recover.kept_links(session, beside.work) if each not in going]
+    going, kept = recover.leftovers(session, beside)
     size = files.size_beside(beside) + files.size_of_names(going)
     if not dry_run:
         kept = recover.forget(session, beside)
@@ -70,7 +77,7 @@ def _is_there(path: Path | str) -> bool:
         return True
 
 
-def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
+def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
     """Do the same for a session that is gone. Raises SessionCompressError."""
     path = Path(path)
     path = path.parent.resolve() / path.name
@@ -83,7 +90,7 @@ def forget_gone(path: Path | str, policy: Policy, *, dry_run: bool = False) -> F
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
     journal = _journal(beside)
     number = len(_stored(beside, journal))
-    refer = _referring(path, beside, journal, policy) if number else ()
+    refer = _referring(path, beside, journal, policy, kin) if number else ()
     if not dry_run:
         gone.forget_gone(path, beside)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
@@ -102,12 +109,14 @@ def _journal(beside: Beside) -> journals.Journal | None:
         return None
 
 
-def _referring(session: Path, beside: Beside, journal: journals.Journal | None, policy: Policy) -> tuple[str, ...]:
+def _referring(
+    session: Path, beside: Beside, journal: journals.Journal | None, policy: Policy, kin: Kin
+) -> tuple[str, ...]:
     """Return the names of the sessions here whose markers only these originals can expand."""
     ids = set(journal.session_ids) if journal else set()
     with suppress(SessionCompressError):
         ids.add(files.whose(session)[1].id)
-    return tuple(referring(session, ids, beside, journal, policy))
+    return tuple(referring(session, ids, beside, journal, policy, kin))
 
 
 def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:

@@ -19,10 +19,11 @@ from sessioncompress.places import beside_of, holds, store_beside, store_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, Beside, beside, session_of
+from sessioncompress.store.beside import FOLDER, Beside, beside, owners
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
 from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.recover import note_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iter
     """
     paths = list(paths)
     named = {_place(path) for path in paths if not is_folder(path)}
+    # Of thousands of sessions in a folder it is listed once: a command that removes what is left looks again.
+    left_in = cache(sessions_named)
     seen: set[Path] = set()
     for path in paths:
         for found in sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
@@ -71,7 +74,7 @@ def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iter
                 yield found
             elif place not in seen:
                 seen.add(place)
-                yield from _holding(replace(found, named=place in named), policy_of)
+                yield from _holding(replace(found, named=place in named), policy_of, left_in)
 
 
 def _place(path: Path) -> Path:
@@ -185,13 +188,15 @@ def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
     for files_there in stores.values():
         with failing(files_there.folder, state=""):
             names = os.listdir(files_there.folder) if is_folder(files_there.folder) else []
-        found |= {name for each in names if (name := session_of(files_there, each))}
+        found |= {session for _, session in owners(files_there, names)}
     return sorted(found)
 
 
-def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
+def _holding(
+    session: Found, policy_of: Callable[[Path], Policy], left_in: Callable[[Path], set[str]]
+) -> Iterator[Holding | Found]:
     try:
-        found = _measured(session, policy_of(session.path))
+        found = _measured(session, policy_of(session.path), left_in)
     except SessionCompressError as error:
         yield Found(session.path, named=True, error=error)
         return
@@ -202,12 +207,13 @@ def _holding(session: Found, policy_of: Callable[[Path], Policy]) -> Iterator[Ho
         raise UsageError(what, where=session.path, state="Nothing was done.")
 
 
-def _measured(session: Found, policy: Policy) -> Holding:
+def _measured(session: Found, policy: Policy, left_in: Callable[[Path], set[str]]) -> Holding:
     place = _place(session.path)
     beside = store_of(place, policy)
     refuse_folders(beside)
     with failing(session.path, state=""):
-        size, left_over = files.size_beside(beside), bool(gone.remains(place, beside))
+        size = files.size_beside(beside)
+        left_over = bool(gone.remains(place, beside) if place.name in left_in(beside.work) else note_left(beside))
     if size or left_over:
         refuse_unless_there(session.path, gone_too=True)
     with failing(session.path, state=""):

@@ -18,7 +18,7 @@ from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.model import Block, Kind, OurKey
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
-from sessioncompress.relatives import Relative, State, kin_of, name_of, named_by, relatives_of, state_of, stored
+from sessioncompress.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
@@ -108,14 +108,14 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
 
 
 def referring(
-    session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy
+    session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy, kin: Kin
 ) -> list[str]:
     """Return the names of the sessions in a session's folder with markers that its originals alone can expand.
 
     `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
     """
     relatives = cache(lambda name: named_by(name, session, policy))
-    return [path.name for path in kin_of(session, ids) if _refers(path, beside, journal, policy, relatives)]
+    return [path.name for path in kin.of(session, ids) if _refers(path, beside, journal, policy, relatives)]
 
 
 def _refers(

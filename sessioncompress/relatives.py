@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -16,7 +18,7 @@ from sessioncompress.formats.base import Name
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import JOURNAL, Beside, session_of
+from sessioncompress.store.beside import JOURNAL, Beside, owners
 from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
@@ -28,6 +30,9 @@ _MOST = 16
 """Relatives of one session that are looked at: each may name others."""
 _MOST_FILES = 1 << 14
 """Files of which a command knows what they say as long as they are the same: a folder may have thousands."""
+
+_HEADER_SECONDS = 1.0
+"""How long a command takes the headers of a folder's sessions for what they are."""
 
 State: TypeAlias = tuple[int, int, int, int] | None
 
@@ -69,21 +74,68 @@ def named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
     return list(found)
 
 
-def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
-    """Return which sessions in a session's folder have one of its ids, or name it as a parent, or one that does so.
+class _Headers:
+    """What the headers of the sessions in a folder said at one moment, to be found by what they say."""
 
-    Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole disk.
+    def __init__(self, folder: Path) -> None:
+        self._since = time.monotonic()
+        self._state = state_of(folder)
+        self._ids: dict[Path, str] = {}
+        self._with_id: defaultdict[str, list[Path]] = defaultdict(list)
+        self._of_file: defaultdict[str, list[Path]] = defaultdict(list)
+        with suppress(OSError):
+            for each in os.listdir(folder):
+                self._add(folder / each)
+
+    def _add(self, path: Path) -> None:
+        name = name_of(path)
+        self._ids[path] = name.id
+        self._with_id[name.id].append(path)
+        for parent in name.parents:
+            self._with_id[parent].append(path)
+            self._of_file[_last_of(parent)].append(path)
+
+    def hold(self, folder: Path) -> bool:
+        """Say whether they may still be taken for those of the folder: no file came or went, and no second passed."""
+        return time.monotonic() - self._since < _HEADER_SECONDS and self._state == state_of(folder)
+
+    def kin_of(self, session: Path, ids: Collection[str]) -> list[Path]:
+        """See Kin.of()."""
+        found = {session}
+        known, called = list(set(ids) - {""}), [session.name]
+        asked = set(known)
+        while known or called:
+            more = self._with_id.get(known.pop(), ()) if known else self._of_file.get(called.pop(), ())
+            for path in more:
+                if path not in found:
+                    found.add(path)
+                    called.append(path.name)
+                    if (own := self._ids[path]) and own not in asked:
+                        asked.add(own)
+                        known.append(own)
+        return sorted(found - {session})
+
+
+class Kin:
+    """Who in a folder goes on from whom, for a command that asks it of each session there.
+
+    The headers are read once and not for each session. After a second they are looked at again: a user may have been
+    asked meanwhile, and the header of a session whose agent has just begun it may not have been written before.
     """
-    headers: dict[Path, Name] = {}
-    with suppress(OSError):
-        headers = {path: name_of(path) for path in sorted(session.parent.iterdir()) if path != session}
-    known, called = set(ids) - {""}, {session.name}
-    found: list[Path] = []
-    while more := [path for path, name in headers.items() if path not in found and _is_kin(name, known, called)]:
-        found += more
-        known |= {headers[path].id for path in more} - {""}
-        called |= {path.name for path in more}
-    return sorted(found)
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, _Headers] = {}
+
+    def of(self, session: Path, ids: Collection[str]) -> list[Path]:
+        """Return which sessions in a session's folder have one of its ids, or name it as a parent, or one of those.
+
+        Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole
+        disk.
+        """
+        headers = self._folders.get(session.parent)
+        if headers is None or not headers.hold(session.parent):
+            headers = self._folders[session.parent] = _Headers(session.parent)
+        return headers.kin_of(session, ids)
 
 
 def state_of(path: Path) -> State:
@@ -106,10 +158,6 @@ def _header(path: Path, state: State) -> Name:
         with suppress(SessionCompressError):
             return files.whose(path)[1]
     return Name()
-
-
-def _is_kin(name: Name, ids: set[str], called: set[str]) -> bool:
-    return name.id in ids or any(each in ids or _last_of(each) in called for each in name.parents)
 
 
 def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
@@ -149,10 +197,9 @@ def _with_ids(ids: set[str], folder: Path, policy: Policy, *, all_names: bool) -
     names: list[str] = []
     with suppress(OSError):
         names = sorted(os.listdir(files_there.folder))
-    for name in names:
-        session = session_of(files_there, name) if name.endswith(JOURNAL) else ""
+    for name, session in owners(files_there, (name for name in names if name.endswith(JOURNAL))):
         named = all_names or Path(session).stem.endswith(tuple(ids))
-        if session and named and _noted(files_there.folder / name) in ids:
+        if named and _noted(files_there.folder / name) in ids:
             yield folder / session
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from sessioncompress.clean import Limits, clean_one, plan_clean
 from sessioncompress.cli import main
+from sessioncompress.relatives import Kin
 from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Cause, CleanStats
@@ -55,7 +56,7 @@ def clean(
 ) -> dict[str, CleanStats | None]:
     """Clean up under the paths; return what became of each session by its name."""
     planned = plan_clean(paths, lambda _: policy, limits)
-    return {each.holding.session.name: clean_one(each, dry_run=dry_run) for each in planned.decisions}
+    return {each.holding.session.name: clean_one(each, Kin(), dry_run=dry_run) for each in planned.decisions}
 
 
 def run(*arguments: str | Path) -> Any:
@@ -457,7 +458,7 @@ def test_what_came_back_meanwhile_stays(folder: Path) -> None:
     (decision,) = plan_clean([path], lambda _: EAGER, NOTHING).decisions
     assert decision.deletes
     write(folder, copy)
-    found = clean_one(decision, dry_run=False)
+    found = clean_one(decision, Kin(), dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.BACK)
     assert beside(path).originals.exists()
@@ -475,7 +476,7 @@ def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
         with path.open("ab") as file:
             file.write(session(PiSession(seed=str(limits))).bytes().split(b"\n", 1)[1])
         compress(path)
-        found = clean_one(planned[path], dry_run=False)
+        found = clean_one(planned[path], Kin(), dry_run=False)
         assert found is not None
         assert (found.deleted, found.cause, found.bytes_deleted) == (False, Cause.CHANGED, 0)
         assert beside(path).originals.exists()
@@ -491,7 +492,7 @@ def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
     write(folder, copy + session(PiSession(seed="more")).bytes().split(b"\n", 1)[1])
     compress(path)
     path.unlink()
-    found = clean_one(decision, dry_run=False)
+    found = clean_one(decision, Kin(), dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.CHANGED)
     assert beside(path).originals.exists()
@@ -613,7 +614,7 @@ def test_another_clean_up_was_faster(folder: Path) -> None:
     lose(folder / "session.jsonl")
     (decision,) = plan_clean([folder / "session.jsonl"], lambda _: EAGER, NOTHING).decisions
     clean(folder / "session.jsonl")
-    assert clean_one(decision, dry_run=False) is None
+    assert clean_one(decision, Kin(), dry_run=False) is None
     assert list(folder.iterdir()) == []
 
 

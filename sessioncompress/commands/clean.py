@@ -61,6 +61,7 @@ def clean(
     from sessioncompress import archive, clean_report
     from sessioncompress.clean import Limits, clean_one, plan_clean
     from sessioncompress.discover import Found
+    from sessioncompress.relatives import Kin
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
     planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
@@ -71,8 +72,9 @@ def clean(
     done: list[CleanStats] = []
     failed: list[tuple[str, SessionCompressError]] = []
     codes: set[int] = set()
+    kin = Kin()
     said: set[str] = set()
-    for outcome in archive.each(found, lambda found: clean_one(decisions[found.path], dry_run=not yes)):
+    for outcome in archive.each(found, lambda found: clean_one(decisions[found.path], kin, dry_run=not yes)):
         codes.add(outcome.exit_code)
         if outcome.error is not None:
             failed.append((str(outcome.found.path), outcome.error))

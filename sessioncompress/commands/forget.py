@@ -34,16 +34,17 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """Delete what lies beside sessions, after saying what can then not be restored."""
     from sessioncompress.archive import worst
     from sessioncompress.errors import Refused
-    from sessioncompress.forget import forget_session
+    from sessioncompress.forget import forget_one
     from sessioncompress.holdings import compressed
+    from sessioncompress.relatives import Kin
     from sessioncompress.report import at_stake, kb, links_kept
     from sessioncompress.store.beside import FOLDER
 
-    policies = policies_of(config, None, {"backup_dir": backup_dir})
+    policies, kin = policies_of(config, None, {"backup_dir": backup_dir}), Kin()
 
     def work(path: Path) -> tuple[str, ForgetStats]:
         policy = policies.of(path)
-        would = forget_session(path, policy, dry_run=True)
+        would = forget_one(path, policy, kin, dry_run=True)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
             click.echo(f"{name}: {_nothing(would)}")
@@ -51,7 +52,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
             click.echo(f"{name}: kept")
             return "kept", would
-        done = forget_session(path, policy)
+        done = forget_one(path, policy, kin)
         click.echo(f"{name}: deleted {at_stake(done, done=True)}{_elsewhere(done)}")
         return "deleted", done
 

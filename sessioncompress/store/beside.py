@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,12 +56,19 @@ def note_of(files: Beside) -> Path:
     return files.originals.with_suffix(_NOTE)
 
 
-def session_of(files: Beside, name: str) -> str:
-    """Return the name of the session that a file in the folder of `files` belongs to, where it is one of theirs.
+def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield which files in the folder of `files` belong to a session of theirs, each with the name of that one.
 
-    Empty where the file is none of ours, or of a session of another folder, or would be of what no file is called.
+    Left out is what is none of ours, or of a session of another folder, or would be of what no file is called.
     """
+    # Looked up once: that follows every link on the way.
     home = _home(files.work.parent)
+    for name in names:
+        if session := _session_of(files, name, home):
+            yield name, session
+
+
+def _session_of(files: Beside, name: str, home: str) -> str:
     if name.startswith(home) != files.originals.name.startswith(home):
         return ""
     if name.endswith(_NOTE):

@@ -18,6 +18,7 @@ from sessioncompress.clean import Limits, clean_one, plan_clean
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
 from sessioncompress.holdings import sessions_of
+from sessioncompress.relatives import Kin
 from sessioncompress.restore import restore_session
 from sessioncompress.store import originals, packer
 from sessioncompress.store.beside import beside
@@ -108,7 +109,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
 def _clean(path: Path) -> None:
     gone = [each.path for each in sessions_of(path.parent, lambda _: EAGER) if not os.path.lexists(each.path)]
     for each in plan_clean([path.parent, *gone], lambda _: EAGER, Limits()).decisions:
-        clean_one(each, dry_run=False)
+        clean_one(each, Kin(), dry_run=False)
 
 
 def _is_clean(path: Path) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.store.beside import beside, originals_of, session_of
+from sessioncompress.store.beside import beside, originals_of, owners
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_file_names_its_session(name: str, backup_dir: Path | None) -> None:
     """In its own folder and in a backup folder; what is another folder's there, or none of ours, names none."""
     files = beside(Path("/folder") / name, backup_dir)
     for found in (files.originals.name, files.journal.name):
-        assert session_of(files, found) == name
-        assert session_of(beside(Path("/folder/x")), found) == ("" if backup_dir else name)
-        assert session_of(beside(Path("/other/x"), Path("/backup")), found) == ""
-    assert session_of(files, ".gitignore") == ""
+        belongs = [(found, name)]
+        assert list(owners(files, [found, ".gitignore"])) == belongs
+        assert list(owners(beside(Path("/folder/x")), [found])) == ([] if backup_dir else belongs)
+        assert list(owners(beside(Path("/other/x"), Path("/backup")), [found])) == []

@@ -1,0 +1,142 @@
+"""Thousands of sessions lie in one folder: what a command lists for each of them must not be the folder many times."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress import relatives
+from sessioncompress.cli import main
+from sessioncompress.formats.base import Name
+from sessioncompress.relatives import Kin, name_of
+from sessioncompress.store.beside import FOLDER, beside
+from tests.build import PiSession
+from tests.runs import compress, write
+from tests.test_restore import session
+
+HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
+FEW, MANY = 3, 9
+
+
+def many(folder: Path, number: int) -> Path:
+    """Make a folder of so many sessions with a store."""
+    folder.mkdir()
+    first = write(folder, session())
+    compress(first)
+    own = name_of(first).id.encode()
+    for count in range(1, number):
+        name = first.with_name(f"other-{count}.jsonl")
+        name.write_bytes(first.read_bytes().replace(own, own[:-2] + f"{count:02}".encode()))
+        shutil.copy2(beside(first).originals, beside(name).originals)
+        shutil.copy2(beside(first).journal, beside(name).journal)
+    return folder
+
+
+def run(*arguments: object) -> None:
+    """Run a command to its good end."""
+    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert done.exit_code == 0, done.output
+
+
+def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str]:
+    """Return how often a command lists each folder as a whole, by the folder's name."""
+    found: Counter[str] = Counter()
+    real = os.listdir
+
+    def listdir(path: Any = ".") -> list[Any]:
+        found[Path(os.fsdecode(path)).name] += 1
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", listdir)
+        run(*arguments)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("most", "command"),
+    [
+        (1, ("verify", "--jobs", 1)),
+        (3, ("restore", "--jobs", 1)),
+        (0, ("clean", "--yes")),
+        (3, ("forget", "--yes")),
+    ],
+)
+def test_a_folder_is_listed_a_few_times_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, command: tuple[object, ...]
+) -> None:
+    """Under a session's lock once or twice for what a dead run left; for all else once a command, however many lie."""
+    few = listings(monkeypatch, *command, many(tmp_path / "few", FEW))
+    all_of_them = listings(monkeypatch, *command, many(tmp_path / "many", MANY))
+    assert all_of_them[FOLDER] - few[FOLDER] <= most * (MANY - FEW)
+    assert all_of_them["many"] == few["few"]
+
+
+def test_a_run_lists_a_folder_a_few_times_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does the command that most often goes over all of them."""
+    found = []
+    for name, number in (("few", FEW), ("many", MANY)):
+        (tmp_path / name).mkdir()
+        for count in range(number):
+            shutil.copy2(write(tmp_path, session()), tmp_path / name / f"{count}.jsonl")
+        found.append(listings(monkeypatch, "compress", *HASTE, "--jobs", 1, tmp_path / name)[FOLDER])
+    assert found[1] - found[0] <= 4 * (MANY - FEW)
+
+
+def test_headers_are_looked_at_once_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose originals a fork still needs is asked of every session: it was looked for in all the others each time."""
+    monkeypatch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
+    folder = many(tmp_path / "many", MANY)
+    asked: list[Path] = []
+
+    def asking(path: Path) -> Name:
+        asked.append(path)
+        return name_of(path)
+
+    monkeypatch.setattr(relatives, "name_of", asking)
+    run("forget", "--yes", folder)
+    assert len(asked) <= 3 * MANY
+
+
+def test_a_fork_that_comes_while_a_command_runs_is_seen(tmp_path: Path) -> None:
+    """A folder in which a file came or went is looked at anew at once."""
+    folder = many(tmp_path / "many", 1)
+    kin = Kin()
+    path = folder / "session.jsonl"
+    own = name_of(path).id
+    assert kin.of(path, {own}) == []
+    fork = folder / "fork.jsonl"
+    shutil.copy2(path, fork)
+    os.utime(folder, ns=(0, os.stat(folder).st_mtime_ns + 1))
+    assert kin.of(path, {own}) == [fork]
+
+
+def test_a_header_that_is_written_late_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent makes the file and writes its header a moment later, in which the folder does not change."""
+    folder = many(tmp_path / "many", 1)
+    path = folder / "session.jsonl"
+    fork = folder / "fork.jsonl"
+    fork.touch()
+    kin = Kin()
+    own = name_of(path).id
+    assert kin.of(path, {own}) == []
+    fork.write_bytes(path.read_bytes())
+    monkeypatch.setattr(relatives, "_HEADER_SECONDS", 0.0)
+    assert kin.of(path, {own}) == [fork]
+
+
+def test_kin_of_kin_are_found(tmp_path: Path) -> None:
+    """By its id, by the path of a parent, and over one that is found so."""
+    path, second, third = (tmp_path / f"{name}.jsonl" for name in ("first", "second", "third"))
+    PiSession(seed="first").opening().write(path)
+    PiSession(seed="second", header={"parentSession": str(path)}).opening().write(second)
+    PiSession(seed="third", header={"parentSession": f"/elsewhere/{second.name}"}).opening().write(third)
+    PiSession(seed="other").opening().write(tmp_path / "other.jsonl")
+    assert Kin().of(path, set()) == [second, third]
+    assert Kin().of(third, set()) == []
