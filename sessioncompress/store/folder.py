@@ -22,10 +22,13 @@ _NEW = ".gitignore.new"
 _IGNORE_ALL = b"*\n"
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all that lies there."""
-_SHOWN = re.compile(rb"!/(?:[^\n/\\*?\[]|\\[\\*?\[])+(?:\.zst|\.refs\.jsonl)")
-"""A line that shows a file of a store by its whole name: a pattern in a name would show others too."""
-_LONGEST_NAME = 255
-"""Bytes that a file's name may have; the line that shows it has at most twice as many, and two."""
+_ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
+_SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
+_OURS = re.compile(rf"\*\n(?:{_SHOWN})*+".encode())
+"""All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too.
+
+Nothing in it is tried twice: every session of a run has all lines read.
+"""
 _SPECIAL = re.compile(rb"[\\*?\[]")
 """What git reads as no letter in a line that begins with "!/" and ends with a letter."""
 _NOT_OURS = b"?"
@@ -146,7 +149,9 @@ def tidy(folder: Path) -> None:
 
 def _is_empty(folder: Path) -> bool:
     try:
-        return set(os.listdir(folder)) <= {_IGNORE, _NEW} and not any(map(Path.is_dir, folder.iterdir()))
+        with os.scandir(folder) as entries:
+            # Asked after every session: the first file of another one answers it.
+            return all(entry.name in (_IGNORE, _NEW) and not entry.is_dir() for entry in entries)
     except FileNotFoundError:
         return False
 
@@ -175,8 +180,9 @@ def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | 
     """Return what is to be written into the .gitignore, None where nothing is."""
     present = _read_ignore(folder)
     lines = [] if present is None else _lines_in(folder, present)
-    earlier = set(lines or ()).difference(_line(name) for name in created if "\n" not in name)
-    wanted = _showing(earlier.union(map(_line, shown)) if lines is not None else set())
+    hidden = {_line(name) for name in created if "\n" not in name}
+    earlier = [line for line in lines or () if line not in hidden]
+    wanted = _showing([*earlier, *map(_line, shown)] if lines is not None else [])
     if present == wanted or not in_work_tree(folder):
         return None
     ours = folder.name == FOLDER
@@ -198,22 +204,18 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
     if text in _EARLIER:
         names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
         return [_line(name) for name in names]
-    first, *lines = text.removesuffix(b"\n").split(b"\n")
-    if text and (first + b"\n" != _IGNORE_ALL or not text.endswith(b"\n") or not all(map(_shows_one, lines))):
+    if text and not _OURS.fullmatch(text):
         return None
-    return lines
+    return text.split(b"\n")[1:-1]
 
 
-def _shows_one(line: bytes) -> bool:
-    return len(line) <= 2 * (_LONGEST_NAME + 1) and _SHOWN.fullmatch(line) is not None
-
-
-def _showing(lines: set[bytes]) -> bytes:
+def _showing(lines: list[bytes]) -> bytes:
     """Return what our .gitignore says. It hides itself too: two branches would meet in it with a conflict each time.
 
     What is committed once git sees without it.
     """
-    return _IGNORE_ALL + b"".join(b"%b\n" % line for line in sorted(lines))
+    # In the order in which they stood, which was this one, they are soon sorted.
+    return _IGNORE_ALL + b"\n".join([*sorted(dict.fromkeys(lines)), b""])
 
 
 def _line(name: str) -> bytes:

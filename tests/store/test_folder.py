@@ -88,6 +88,33 @@ def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -
         create(folder / "file", "a\n*.zst")
 
 
+@pytest.mark.parametrize(
+    ("line", "is_ours"),
+    [
+        (b"!/a.zst", True),
+        (b"!/a.refs.jsonl.zst", True),
+        (b"!/.zst.zst", True),
+        (rb"!/a\*\[\?\\.refs.jsonl", True),
+        (b"!/.zst", False),
+        (b"!/.refs.jsonl", False),
+        (b"!/*.zst", False),
+        (rb"!/a\b.zst", False),
+        (rb"!/a\\*.zst", False),
+        (b"!/a/b.zst", False),
+        (b"!/a.zst ", False),
+        (b"!a.zst", False),
+        (b"", False),
+    ],
+)
+def test_what_is_our_gitignore(folder: Path, tmp_path: Path, line: bytes, is_ours: bool) -> None:
+    """What it shows stays shown where each line names a file of a store; of any other one nothing does."""
+    (tmp_path / ".git").mkdir()
+    folder.mkdir(parents=True)
+    (folder / ".gitignore").write_bytes(b"*\n%b\n" % line)
+    create(folder / "b.zst")
+    assert (folder / ".gitignore").read_bytes() == (b"*\n%b\n" % line if is_ours else b"*\n")
+
+
 def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:
     """No run takes back what another one has just let git see."""
     (tmp_path / ".git").mkdir()
