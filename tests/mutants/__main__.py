@@ -30,9 +30,10 @@ def main(names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cpu_count()) as threads:
         copies = [_copy(Path(folder) / str(number)) for number in range(len(wanted) + 1)]
         every = sorted({test for mutant in wanted for test in mutant.tests})
-        untouched = threads.submit(_tests, copies[0], every, (), _LONGEST_OF_ALL)
+        # In CI all tests have just passed.
+        untouched = None if environ.get("CI") else threads.submit(_tests, copies[0], every, (), _LONGEST_OF_ALL)
         found = list(threads.map(_judge, wanted, copies[1:]))
-        if untouched.result() != _PASSED:
+        if untouched and untouched.result() != _PASSED:
             found.append("the tests fail without any error made on purpose")
     unnoticed = [each for each in found if each]
     print(*unnoticed, sep="\n", end="\n" if unnoticed else "")
