@@ -20,6 +20,7 @@ _SIZES = ((16 * _KB, 0.5), (_MB, 2.0))
 """Bytes, and the seconds that they may take; the first ones, so that a pattern that is not linear ends soon."""
 
 _WORST: dict[str, tuple[str, ...]] = {
+    "altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
     "compressors.failures._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),
     "compressors.failures._EXIT_STATUS": ("exit 1", "exit 1 ", "exit code 1!", "exit 9"),
     "compressors.failures._FAILURE": ("not ", "no such", "errorerror", "tracebac "),
