@@ -143,8 +143,7 @@ class Applier:
         for record in records:
             for key in record.identities():
                 self.done.ours.add(key)
-        is_one_more = bool(blocks) and self._first + number not in self._numbers(rewritten)
-        if before is None or is_one_more or (self._keeps and before.place is None):
+        if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
             self._add(number, raw, original, rewritten, b"".join(blocks))
         else:
             self._recorded[number] = original
@@ -152,11 +151,11 @@ class Applier:
         self.done.changed.append(number)
         self._count(new.replacements)
 
-    def _numbers(self, rewritten: bytes) -> set[int]:
-        """Return which lines have a record as this rewritten one: by these is known how many equal ones there are."""
+    def _is_one_more(self, number: int, blocks: list[bytes], rewritten: bytes) -> bool:
+        """Tell whether no record says that of this line: by these is known how many equal ones there are."""
         if rewritten not in self._known_numbers:
             self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
-        return self._known_numbers[rewritten]
+        return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
 
     def _in_its_place(self, number: int, line: Line) -> Line:
         """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
