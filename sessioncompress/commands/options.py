@@ -30,9 +30,6 @@ class _Path(click.Path):
     That would name the working folder. click looks at all paths before a command starts.
     """
 
-    def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
-        super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, readable=False, path_type=Path)
-
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
@@ -78,18 +75,18 @@ def amount(
 DAYS = {"d": 24 * 3600}
 """What an age is given in, in seconds."""
 
-ANY_PATH = _Path()
-EXISTING = _Path(exists=True)
+ANY_PATH = _Path(path_type=Path)
+EXISTING = _Path(path_type=Path, exists=True, readable=False)
 PATHS = click.argument("paths", nargs=-1, required=True, type=EXISTING)
 PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
 """Of sessions that may be gone, as refuse_missing() then finds out."""
 PATHS_OR_NONE = click.argument("paths", nargs=-1, type=EXISTING)
 """Where options may say instead which sessions are meant."""
-FILES = click.argument("files", nargs=-1, type=_Path(exists=True, dir_okay=False))
+FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
 """Files that a program names, without a choice of its own."""
 CONFIG = click.option(
     "--config",
-    type=_Path(exists=True, dir_okay=False),
+    type=_Path(path_type=Path, exists=True, dir_okay=False),
     help="Policy file of yours, which may say anything; else the nearest compression.json beside or above the session.",
 )
 PRESET = click.option(
@@ -98,10 +95,12 @@ PRESET = click.option(
     help="Base policy; a file changes it. archive is for sessions nobody works in: it alone also takes mirrors, which "
     "no model reads, out of the recent context.",
 )
-BACKUP_DIR = click.option("--backup-dir", type=_Path(file_okay=False), help="Folder for originals and journals.")
+BACKUP_DIR = click.option(
+    "--backup-dir", type=_Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
+)
 THEIR_FOLDER = click.option(
     "--backup-dir",
-    type=_Path(exists=True, file_okay=False),
+    type=_Path(path_type=Path, exists=True, file_okay=False),
     help="Folder where the originals and journals are.",
 )
 COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
