@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from click.testing import CliRunner, Result
+
 from sessioncompress import compress as compress_module
 from sessioncompress import gate
+from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
 from sessioncompress.documents import document_of, pieces_of
@@ -272,6 +275,18 @@ def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
     stats = restore_session(path, policy)
     assert stats.status is Status.RESTORED, stats.reason
     return stats
+
+
+def invoke(*args: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, list(map(str, args)))
+
+
+def run(*args: object) -> Result:
+    """Run the command, which must succeed."""
+    result = invoke(*args)
+    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
+    return result
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int, int]]:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from sessioncompress import nesting
-from sessioncompress.cli import main
 from sessioncompress.hooks import guard
 from sessioncompress.store.beside import beside
 from tests.build import PiSession
@@ -20,7 +18,7 @@ from tests.claude import ClaudeSession
 from tests.documents import GeminiDocument, OpenCodeExport
 from tests.hooks.calls import INVENTED
 from tests.rollout import Rollout
-from tests.runs import HOMES, journal_of, split, turn
+from tests.runs import HOMES, invoke, journal_of, run, split, turn
 
 SHALLOW = range(1, 301)
 DEEP = range(900, 1101)
@@ -37,18 +35,6 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in HOMES:
         monkeypatch.delenv(name, raising=False)
-
-
-def invoke(*args: object) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(main, list(map(str, args)))
-
-
-def run(*args: object) -> Result:
-    """Run the command, which must succeed."""
-    result = invoke(*args)
-    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
-    return result
 
 
 def nested(data: bytes) -> bytes:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from sessioncompress.cli import main
 from tests.build import PiSession
 from tests.claude import ClaudeSession
-from tests.runs import HOMES, fixture, journal_of, turn
+from tests.runs import HOMES, fixture, journal_of, run, turn
 
 SECOND = 10**9
 TIMES = [
@@ -51,13 +51,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         with tempfile.TemporaryDirectory(dir=MEMORY) as name:
             monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", name)
             yield Path(name)
-
-
-def run(*args: object) -> Result:
-    """Run the command, which must succeed."""
-    result = CliRunner().invoke(main, list(map(str, args)))
-    assert result.exit_code == 0, (args, result.output, result.exception)
-    return result
 
 
 def one(*args: object) -> dict[str, object]:

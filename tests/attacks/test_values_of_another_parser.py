@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
 from sessioncompress.documents import cut
 from sessioncompress.store.beside import beside
 from tests.chats import GenCodeSession
 from tests.documents import GeminiDocument, OpenCodeExport
 from tests.records import GeminiRecords
-from tests.runs import HOMES, journal_of
+from tests.runs import HOMES, invoke, journal_of, run
 
 LONG = "a line of output, as a tool prints it\n" * 200
 LATE = "said last"
@@ -89,18 +87,6 @@ SESSIONS: list[Build] = [*DOCUMENTS, records]
 def named(build: Build) -> str:
     """Return what a test is called by."""
     return build.__name__
-
-
-def invoke(*args: object) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(main, list(map(str, args)))
-
-
-def run(*args: object) -> Result:
-    """Run the command, which must succeed."""
-    result = invoke(*args)
-    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
-    return result
 
 
 def with_late(data: bytes, value: bytes) -> bytes:
