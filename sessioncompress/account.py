@@ -8,7 +8,6 @@ from dataclasses import replace
 from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
-from sessioncompress.lines import NO_LINE
 from sessioncompress.measure import messages_of, tokens_of, turns_of
 from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan, in_question
@@ -75,7 +74,7 @@ def _uncached(view: View, planned: Plan, applied: Applied) -> int:
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
     differing = (at for at, number in enumerate(read) if number in changed and _is_read(changes[number]))
     first = next(differing, len(read))
-    return estimate(sum(applied.lines.reads[number] for number in read[first:]))
+    return estimate(sum(applied.lines[number].reads for number in read[first:]))
 
 
 def _is_read(changes: Iterable[Change]) -> bool:
@@ -84,16 +83,16 @@ def _is_read(changes: Iterable[Change]) -> bool:
 
 def boundary_of(view: View) -> int:
     """Return the first protected line, or the number of lines."""
-    return next(
-        (number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED), len(view.lines)
-    )
+    try:
+        return view.standing.index(Standing.PROTECTED)
+    except ValueError:
+        return len(view.lines)
 
 
 def imitated(view: View) -> tuple[int, int]:
     """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
-    marked, numbers = view.lines.blocks.columns[7], view.lines.block_lines
-    blocks = (view.lines.blocks[index] for index, is_one in enumerate(marked) if is_one and numbers[index] != NO_LINE)
-    kinds = [block.kind for block in blocks if block.kind not in _COPIES and not view.holds_ours(block)]
+    marked = [block for line in view.lines for block in line.blocks if block.marked]
+    kinds = [block.kind for block in marked if block.kind not in _COPIES and not view.holds_ours(block)]
     before = view.survey.before
     return before.imitated + len(kinds), before.in_calls + kinds.count(Kind.ARGUMENT)
 

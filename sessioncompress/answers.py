@@ -58,7 +58,7 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
             if answer:
                 found[number] = answer
     made = _made(read, found)
-    sums = array("Q", accumulate((read.lines.reads[number] for number in read.shape.live), initial=0))
+    sums = array("Q", accumulate((read.lines[number].reads for number in read.shape.live), initial=0))
     compactions = array("I", accumulate((_ends(read.lines, number) for number in read.shape.live), initial=0))
     added = [_between(sums, compactions, *span) for span in pairwise(made)]
     return Answers(tuple(each.answer for each in made), (None, *added)[: len(made)], _behind(read, made))
@@ -121,4 +121,4 @@ def _behind(read: Survey, made: Sequence[_Made]) -> int | None:
     if any(_ends(read.lines, number) for number in since):
         return None
     rest = (number for number in since if _name(read.lines, number) != counted.name)
-    return _tokens(sum(read.lines.reads[number] for number in rest), counted)
+    return _tokens(sum(read.lines[number].reads for number in rest), counted)

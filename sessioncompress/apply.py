@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -10,7 +9,6 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.columns import Index
 from sessioncompress.compressors import View
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
@@ -59,7 +57,7 @@ class Applied:
 
     lines: Lines
     ours: Ours
-    changed: array[int] = field(default_factory=lambda: array("I"))
+    changed: list[int] = field(default_factory=list)
     records: PendingRecords = field(default_factory=PendingRecords)
     left_alone: set[int] = field(default_factory=set)
     again: bool = False
@@ -92,24 +90,22 @@ class Applier:
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
-        self.done = Applied(view.lines.copy(), view.ours.copy())
+        self._lines = list(view.lines)
+        self.done = Applied(view.lines, view.ours.copy())
 
     def run(self, stream: Iterable[Piece]) -> Applied:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
-        planned = iter(self._plan.changes)
-        following = next(planned, None)
+        planned = self._plan.changes.get
         for number, raw, whole in stream:
-            if number == following and whole:
-                self._sink.write(self._changed(number, raw, self._plan.changes[number]))
-                following = next(planned, None)
-            else:
-                self._sink.write(raw)
+            changes = planned(number) if whole else None
+            self._sink.write(raw if changes is None else self._changed(number, raw, changes))
+        self.done.lines = Lines(self._lines)
         self._leave_doubles()
         return self.done
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
-        if entry is None or xxh3_64_intdigest(raw) != self._view.lines.digests[number]:
+        if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
@@ -147,7 +143,8 @@ class Applier:
             self._add(number, raw, original, rewritten, b"".join(blocks))
         else:
             self._recorded[number] = original
-        self.done.lines.put(number, self._in_its_place(number, self._view.form.reader().line(new.raw, new.entry)))
+        line = self._view.form.reader().line(new.raw, new.entry)
+        self._lines[number] = self._in_its_place(number, line)
         self.done.changed.append(number)
         self._count(new.replacements)
 
@@ -159,11 +156,11 @@ class Applier:
 
     def _in_its_place(self, number: int, line: Line) -> Line:
         """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
-        if (response := self._view.lines.responses[number]) != line.response:
+        if (response := self._view.lines[number].response) != line.response:
             line = line._replace(response=response)
         if all(block.tool for block in line.blocks):
             return line
-        tools = {block.call: block.tool for block in self._view.lines.blocks_of(number)}
+        tools = {block.call: block.tool for block in self._view.lines[number].blocks}
         blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
         return line._replace(blocks=tuple(blocks))
 
@@ -259,17 +256,14 @@ class Applier:
         Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
         both get the same bytes back.
         """
-        before, now = self._view.lines.digests, self.done.lines.digests
-        changed = self.done.changed
-        rewritten = Index(now[number] for number in changed)
         first: dict[int, int] = {}
-        for one, other in rewritten.doubles:
-            kept = first.setdefault(now[changed[one]], changed[one])
-            if self._original_of(kept) != self._original_of(changed[other]):
-                self._leave_alone(changed[other])
-        for number, digest in enumerate(before):
-            if now[number] == digest and digest in rewritten and number not in self._known:
-                self._leave_alone(changed[rewritten.rows(digest)[0]])
+        for number in self.done.changed:
+            kept = first.setdefault(self._lines[number].digest, number)
+            if kept != number and self._original_of(kept) != self._original_of(number):
+                self._leave_alone(number)
+        for number, (was, now) in enumerate(zip(self._view.lines, self._lines, strict=True)):
+            if was.digest in first and now.digest == was.digest and number not in self._known:
+                self._leave_alone(first[was.digest])
 
     def _original_of(self, number: int) -> bytes:
         """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""

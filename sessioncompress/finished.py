@@ -37,30 +37,30 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     """
     lines, live, before = view.lines, view.survey.shape.live, part.prefix
     first = boundary_of(view)
-    if _has_none(view, first) or sum(new.sizes) + before.size != size:
+    if _has_none(view, first) or sum(line.size for line in new) + before.size != size:
         return NO_PREFIX
     ours = frozenset(before.behind)
     open_ones = range(first, len(lines))
-    behind = [number for number in open_ones if rewritten[number] or hex_of(lines.digests[number]) in ours]
-    if len(behind) > _MOST_BEHIND or any(_is_marked(new, number) for number in open_ones if number not in behind):
+    behind = [number for number in open_ones if rewritten[number] or (ours and hex_of(lines[number].digest) in ours)]
+    if len(behind) > _MOST_BEHIND or _are_marked(new, first, frozenset(behind)):
         return NO_PREFIX
-    alone = _alone(part, view.form, before.size + sum(lines.sizes[:first]))
+    alone = _alone(part, view.form, before.size + sum(line.size for line in lines[:first]))
     behind_it = [number - first for number in live if number >= first]
     if not (_are_the_same(alone.lines, lines, first) and goes_on(alone) and list(alone.shape.live) == behind_it):
         return NO_PREFIX
     ahead = live[: len(live) - len(behind_it)]
-    end = before.size + sum(new.sizes[:first])
+    end = before.size + sum(line.size for line in new[:first])
     return Prefix(
         view.form.name,
         end,
         before.lines + first,
         _NO_DIGEST,
         before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
-        before.characters + sum(new.reads[number] for number in ahead if number not in view.survey.shape.dead),
+        before.characters + sum(new[number].reads for number in ahead if number not in view.survey.shape.dead),
         before.strange + new.not_understood(first),
         *markers,
         before.whole or end,
-        tuple(hex_of(new.digests[number]) for number in behind),
+        tuple(hex_of(new[number].digest) for number in behind),
     )
 
 
@@ -76,7 +76,7 @@ def _has_none(view: View, first: int) -> bool:
         or view.form.name in REVISED
         or turns_by_prompts(lines, view.survey.shape.live)
         # Such a line is copied in pieces, and the next run would read all of the session.
-        or max(lines.sizes[first:]) >= LINE_CAP
+        or max(line.size for line in lines[first:]) >= LINE_CAP
     )
 
 
@@ -102,9 +102,11 @@ def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
     return len(named) == len(names.keys() - {""}) and named.isdisjoint(lines.responses[:first])
 
 
-def _is_marked(lines: Lines, number: int) -> bool:
-    marked = lines.blocks.columns[7]
-    return any(marked[index] for index in lines.block_span(number))
+def _are_marked(lines: Lines, first: int, but: frozenset[int]) -> bool:
+    """Say whether something in these lines looks like a marker."""
+    return any(
+        block.marked for number, line in enumerate(lines[first:], first) for block in line.blocks if number not in but
+    )
 
 
 def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[bytes], bool]) -> str:
@@ -136,8 +138,8 @@ def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes]
     It must not be one of them, for restore could not tell them apart, nor have a call that goes by an id which the run
     made by cutting others.
     """
-    rewritten = {(new.sizes[number], new.digests[number]) for number in changed}
-    ids = frozenset(new.calls.columns[0]).difference(view.lines.calls.columns[0])
+    rewritten = {(new[number].size, new[number].digest) for number in changed}
+    ids = _ids(new) - _ids(view.lines)
     written = frozenset(each for name in ids for each in _BEGINNING.findall(literal(name))[:1])
 
     def clashes(raw: bytes) -> bool:
@@ -149,3 +151,7 @@ def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes]
         return line.answers in ids or any(call.name in ids for call in line.calls)
 
     return clashes
+
+
+def _ids(lines: Lines) -> frozenset[str]:
+    return frozenset(call.id for line in lines for call in line.calls)

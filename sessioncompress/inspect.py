@@ -43,7 +43,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
 def _shares(view: View) -> tuple[Share, ...]:
     shares: dict[tuple[str, str], Share] = {}
     for number, standing in enumerate(view.standing):
-        for block in view.lines.blocks_of(number):
+        for block in view.lines[number].blocks:
             if not block.marked:
                 key = (block.kind.value, block.tool)
                 shares[key] = _with(shares.get(key, Share(*key)), block, standing)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sessioncompress.changes import Changes, Proposals
 from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.lines import NO_LINE
-from sessioncompress.model import Change, Kind, Standing
+from sessioncompress.model import Change, Kind, Path, Standing
 from sessioncompress.policy import Policy
 
 _LINE_RECORD = 250
@@ -55,52 +54,54 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
     """
     proposals = _claimed(view, left_alone)
     removable, protected = in_question(view)
-    return Plan(Changes(proposals, _worth(view, proposals, known)), removable, protected)
+    return Plan(Changes(_worth(view, proposals, known)), removable, protected)
 
 
 def _claimed(view: View, left_alone: frozenset[int]) -> Proposals:
     """Return what may be done. What a group cannot have whole is worth nothing."""
-    taken: set[int] = set()
-    claimed = Proposals(view.lines)
+    taken: set[tuple[int, Path]] = set()
+    standing = view.standing
+    claimed = Proposals()
     broken: set[int] = set()
     for compressor in COMPRESSORS:
         for change in compressor(view):
-            standing = view.standing[change.line]
-            if change.line in left_alone or not view.allows(change):
+            line, path, *_ = change
+            if line in left_alone or not view.allows(change):
                 broken.add(change.group)
-            elif (value := hash((change.line, change.path))) not in taken:
+            elif (value := (line, path)) not in taken:
                 taken.add(value)
-                claimed.add(change, _worth_of(change, dead=standing is Standing.DEAD))
-    for index, group in enumerate(claimed.groups):
-        if group and group in broken:
+                claimed.add(change, _worth_of(change, dead=standing[line] is Standing.DEAD))
+    broken.discard(0)
+    for index, change in enumerate(claimed.changes) if broken else ():
+        if change.group in broken:
             claimed.gains[index] = _NOT_TO_BE_HAD
     return claimed
 
 
-def _worth(view: View, proposals: Proposals, known: bytes) -> Iterator[int]:
+def _worth(view: View, proposals: Proposals, known: bytes) -> Iterator[Change]:
     """Yield the changes of the lines where they are worth more than they cost, and the groups that still are beside."""
     alone: dict[int, int] = {}
     groups: dict[int, list[int]] = {}
-    numbers, gains = proposals.numbers, proposals.gains
-    for index, (number, group, gain) in enumerate(zip(numbers, proposals.groups, gains, strict=True)):
-        if group:
-            groups.setdefault(group, []).append(index)
+    changes, gains = proposals.changes, proposals.gains
+    for index, (change, gain) in enumerate(zip(changes, gains, strict=True)):
+        if change.group:
+            groups.setdefault(change.group, []).append(index)
         else:
-            alone[number] = alone.get(number, 0) + gain
+            alone[change.line] = alone.get(change.line, 0) + gain
     worth = bytearray(len(view.lines))
     for number, gain in alone.items():
         worth[number] = gain > _cost(view, number, known)
     accepted = set()
     for group, indexes in groups.items():
-        new = {numbers[index] for index in indexes if not worth[numbers[index]]}
+        new = {changes[index].line for index in indexes if not worth[changes[index].line]}
         gain = sum(gains[index] for index in indexes) + sum(alone.get(number, 0) for number in new)
         if gain > sum(_cost(view, number, known) for number in new):
             accepted.add(group)
             for number in new:
                 worth[number] = True
-    for index, (number, group) in enumerate(zip(numbers, proposals.groups, strict=True)):
-        if group in accepted if group else worth[number]:
-            yield index
+    for change in changes:
+        if change.group in accepted if change.group else worth[change.line]:
+            yield change
 
 
 def _worth_of(change: Change, *, dead: bool) -> int:
@@ -111,22 +112,20 @@ def _worth_of(change: Change, *, dead: bool) -> int:
 
 
 def _cost(view: View, number: int, known: bytes) -> int:
-    return _LINE_RECORD + (0 if number < len(known) and known[number] else view.lines.sizes[number] // _ORIGINAL_SHARE)
+    return _LINE_RECORD + (0 if number < len(known) and known[number] else view.lines[number].size // _ORIGINAL_SHARE)
 
 
 def in_question(view: View) -> tuple[int, int]:
     """Return the bytes of all blocks over their kind's threshold: outside the protected part, and inside."""
     removable = protected = 0
-    kinds, _, sizes, _, _, _, _, marked = view.lines.blocks.columns
-    for index, number in enumerate(view.lines.block_lines):
-        if number == NO_LINE or not counts(kinds[index], sizes[index], view.policy, marked=marked[index]):
-            continue
-        if marked[index] and view.holds_ours(view.lines.blocks[index]):
-            continue
-        if view.is_whole(number, index):
-            protected += sizes[index]
-        else:
-            removable += sizes[index]
+    for number, line in enumerate(view.lines):
+        for block in line.blocks:
+            if not counts(block.kind, block.size, view.policy, marked=block.marked) or view.holds_ours(block):
+                continue
+            if view.is_whole(number, block):
+                protected += block.size
+            else:
+                removable += block.size
     return removable, protected
 
 

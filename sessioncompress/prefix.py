@@ -23,8 +23,8 @@ from sessioncompress.formats.base import Reader
 from sessioncompress.jsonl import GAP, Piece, pieces
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.marker import PREFIX_BYTES
-from sessioncompress.model import Line, Prefix, Role
-from sessioncompress.pairs import NO_CALL, asked
+from sessioncompress.model import PLAIN, Line, Prefix, Role
+from sessioncompress.pairs import asked
 from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
@@ -116,14 +116,16 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     if prefix.form in NAMELESS and not named:
         return None
     form = format_named(prefix.form)
-    lines, reader, found = Lines(), form.reader(), xxh3_128()
+    read_lines: list[Line] = []
+    reader, found = form.reader(), xxh3_128()
     ours = frozenset(prefix.behind)
     with session.reader(prefix.size) as file:
         for number, raw, whole in with_updates(pieces(file, session.size - prefix.size)):
             if number == GAP or not whole or (PREFIX_BYTES in raw and xxh3_64_hexdigest(raw) not in ours):
                 return None
             found.update(raw)
-            lines.append(read_behind(raw, reader, ours))
+            read_lines.append(read_behind(raw, reader, ours))
+    lines = Lines(read_lines)
     read = Survey(lines, form.shape(lines), session.size, prefix)
     if not goes_on(read):
         return None
@@ -147,11 +149,11 @@ def goes_on(read: Survey) -> bool:
     lines, shape = read.lines, read.shape
     if not shape.live or shape.live[0] != 0 or shape.dead or Role.CHECKPOINT in lines.roles:
         return False
-    if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts):
+    if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts if facts is not PLAIN):
         return False
     if turns_by_prompts(lines, shape.live) or _leaves(lines, shape.live):
         return False
-    return all(call != NO_CALL or not lines.answers[number] for number, call in enumerate(_asked(lines)))
+    return all(call is not None or not line.answers for line, call in zip(lines, asked(lines), strict=True))
 
 
 def turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
@@ -165,10 +167,6 @@ def _leaves(lines: Lines, live: Sequence[int]) -> bool:
     """Say whether a line behind the first one hangs on none of these: Claude Code's path goes on in time without it."""
     names = frozenset(lines.ids)
     return any(lines.parents[number] and lines.parents[number] not in names for number in live[1:])
-
-
-def _asked(lines: Lines) -> Sequence[int]:
-    return asked(lines, range(len(lines)))
 
 
 def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:

@@ -59,8 +59,9 @@ def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
     start = len(path)
     characters = 0
     for position in range(len(path) - 1, -1, -1):
-        characters += lines.io[path[position]]
-        if lines.roles[path[position]] is Role.ASSISTANT and not _goes_on(lines, path, position):
+        line = lines[path[position]]
+        characters += line.io
+        if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
             if start < len(path) and estimate(characters) > most:
                 break
             start = position
@@ -79,16 +80,16 @@ def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
     """Move the boundary back until no protected result has its call before it."""
-    ids = lines.calls.columns[0]
     waiting: dict[str, int] = {}
     protected = 0
     for position in range(len(path) - 1, -1, -1):
         if position < start and not protected:
             break
-        for index in lines.call_span(path[position]):
-            if waiting.pop(ids[index], -1) >= start:
+        line = lines[path[position]]
+        for call in line.calls:
+            if waiting.pop(call.id, -1) >= start:
                 start = min(start, position)
-        for name in lines.facts[path[position]].several or (lines.answers[path[position]],):
+        for name in line.facts.several or (line.answers,):
             if name:
                 waiting[name] = max(position, waiting.get(name, 0))
         if position >= start:

@@ -95,7 +95,9 @@ class Run:
         self._where = str(part.session.path)
         self._begun = int(time.time() * 1000)
         self._ours = Ours((self._journal,))
-        strange = not self._journal.runs and any(self._known.survey.lines.blocks.columns[7])
+        strange = not self._journal.runs and any(
+            block.marked for line in self._known.survey.lines for block in line.blocks
+        )
         self._strangers = markers_of(self._session, asked.form) if strange else NONE
         self._originals: OriginalsReader | None = None
 

@@ -22,7 +22,7 @@ CONFLICT = re.compile(rb"<{7} ")
 def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
     reader = form.reader()
-    lines = Lines()
+    lines: list[Line] = []
     long_line = _LongLine(reader)
     size = 0
     ended = True
@@ -42,8 +42,9 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
         if number == len(lines):
             lines.append(Line(Role.OPAQUE, 0, 0))
             long_line = _LongLine(reader)
-        lines.put(number, long_line.add(raw))
-    return Survey(lines, form.shape(lines), size)
+        lines[number] = long_line.add(raw)
+    found = Lines(lines)
+    return Survey(found, form.shape(found), size)
 
 
 class _LongLine:

@@ -32,8 +32,8 @@ def check(
             raise broken("a protected line would change", where, first + number)
         same_line(before, after, where, number, first)
     named = frozenset(changed)
-    for number, (was, now) in enumerate(zip(before.digests, after.digests, strict=True)):
-        if was != now and number not in named:
+    for number, (was, now) in enumerate(zip(before, after, strict=True)):
+        if was is not now and was.digest != now.digest and number not in named:
             raise broken("a line would change that the plan does not name", where, first + number)
     if _ids_differ(before, after) and callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)
@@ -46,21 +46,22 @@ def _read(line: Line) -> Line:
 
 
 def _ids_differ(before: Lines, after: Lines) -> bool:
-    """Say whether the id of a call changed in a call or in a result: what did not change is the same column in both."""
-    return before.answers is not after.answers or before.calls.columns[0] is not after.calls.columns[0]
+    """Say whether the id of a call changed in a call or in a result."""
+    return any(
+        was is not now and (was.answers != now.answers or was.calls != now.calls)
+        for was, now in zip(before, after, strict=True)
+    )
 
 
 def same_line(before: Lines, after: Lines, where: str, number: int, first: int = 0) -> None:
     """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
-    was, now = before.facts[number], after.facts[number]
-    columns = ((before.roles, after.roles), (before.ids, after.ids), (before.parents, after.parents))
-    # What did not change is the same column in both.
-    same = all(one is other or one[number] == other[number] for one, other in columns)
-    if not same or was.keeps != now.keeps:
+    was, now = before[number], after[number]
+    same = was.role is now.role and was.id == now.id and was.parent == now.parent
+    if not same or was.facts.keeps != now.facts.keeps:
         raise broken("a line's type, id or parent would change", where, first + number)
-    if len(before.call_span(number)) != len(after.call_span(number)) or was.failed != now.failed:
+    if len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
         raise broken("a line's calls or its error flag would change", where, first + number)
-    if after.sizes[number] >= before.sizes[number]:
+    if now.size >= was.size:
         raise broken("a line would grow", where, first + number)
 
 

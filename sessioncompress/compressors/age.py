@@ -36,9 +36,7 @@ def free(view: View) -> frozenset[int]:
     """Return the lines of the live path that a model reads and that are in none of the newest messages."""
     recent = _newest_messages(view)
     return frozenset(
-        number
-        for number in view.survey.shape.live
-        if number not in recent and view.standing[number] is Standing.OLD
+        number for number in view.survey.shape.live if number not in recent and view.standing[number] is Standing.OLD
     )
 
 
@@ -72,13 +70,14 @@ def _window(view: View) -> frozenset[Place]:
     found: set[Place] = set()
     characters = 0
     for number in reversed(view.survey.shape.live):
-        blocks = [block for block in lines.blocks_of(number) if block.kind is Kind.RESULT]
+        line = lines[number]
+        blocks = [block for block in line.blocks if block.kind is Kind.RESULT]
         for block in reversed(blocks):
             if estimate(characters) >= most:
                 return frozenset(found)
             found.add((number, block.path))
             characters += block.size
-        if lines.roles[number] is Role.RESULT:
+        if line.role is Role.RESULT:
             # What is too short to be a block, or cannot be replaced, is read all the same.
-            characters += max(lines.io[number] - sum(block.size for block in blocks), 0)
+            characters += max(line.io - sum(block.size for block in blocks), 0)
     return frozenset(found)

@@ -33,7 +33,7 @@ def propose(view: View) -> Iterator[Change]:
     loosened = ties.loosened(view)
     line, ours = -1, Counter[Path]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
-        bound = view.lines.facts[number].bound
+        bound = view.lines[number].facts.bound
         if block.marked or block.size <= view.policy.call_limit:
             continue
         if number != line:
@@ -47,7 +47,7 @@ def propose(view: View) -> Iterator[Change]:
 
 def _ours(view: View, number: int) -> Counter[Path]:
     """Return the bytes of a line's replacements of ours, by the arguments they are in: they never shrink again."""
-    blocks = [block for block in view.lines.blocks_of(number) if block.kind is Kind.ARGUMENT]
+    blocks = [block for block in view.lines[number].blocks if block.kind is Kind.ARGUMENT]
     lengths = {len(block.path) for block in blocks if not block.marked}
     found = Counter[Path]()
     for block in blocks:

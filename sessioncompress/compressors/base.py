@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from sessioncompress import protect
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.lines import NO_LINE, Lines, Survey
+from sessioncompress.lines import Lines, Survey
 from sessioncompress.marker import PREFIX
-from sessioncompress.model import Block, Call, Change, Kind, Origin, Purpose, Role, Standing, Treatment
+from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
 from sessioncompress.ours import Ours
-from sessioncompress.pairs import NO_CALL, asked
+from sessioncompress.pairs import Asked, asked
 from sessioncompress.policy import Policy
 from sessioncompress.references import digest_of
 from sessioncompress.splice import literal
@@ -56,31 +55,28 @@ class View:
     @cached_property
     def speaking(self) -> frozenset[str]:
         """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
-        counts, facts = self.lines.call_counts, self.lines.facts
         return frozenset(
-            name
-            for number, name in enumerate(self.lines.responses)
-            if name and (counts[number] or not facts[number].thinks)
+            line.response for line in self.lines if line.response and (line.calls or not line.facts.thinks)
         )
 
     @cached_property
-    def asked(self) -> Sequence[int]:
-        """For each line which of all calls it answers, or NO_CALL."""
-        return asked(self.lines, range(len(self.lines)))
+    def asked(self) -> Sequence[Asked | None]:
+        """For each line which call it answers."""
+        return asked(self.lines)
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:
         """The results of the calls of each line whose ids are tied."""
         found: dict[int, list[int]] = {}
         for number, call in enumerate(self.asked):
-            if call != NO_CALL and self.lines.facts[self.lines.call_lines[call]].ties:
-                found.setdefault(self.lines.call_lines[call], []).append(number)
+            if call is not None and self.lines[call[0]].facts.ties:
+                found.setdefault(call[0], []).append(number)
         return found
 
     def asking(self, number: int) -> Call | None:
         """Return the call that a line answers."""
-        call = self.asked[number]
-        return None if call == NO_CALL else self.lines.calls[call]
+        found = self.asked[number]
+        return None if found is None else found[1]
 
     @cached_property
     def tied(self) -> Sequence[int]:
@@ -92,15 +88,20 @@ class View:
         ]
 
     @cached_property
-    def _blocks(self) -> Mapping[Kind, Sequence[int]]:
-        """Which blocks may change, by their kind."""
-        found = {kind: array("I") for kind in Kind}
-        kinds, facts = self.lines.blocks.columns[0], self.lines.facts
-        for index, number in enumerate(self.lines.block_lines):
-            if number == NO_LINE or facts[number].sealed or not self.is_free(number, kinds[index]):
+    def _blocks(self) -> Mapping[Kind, Sequence[tuple[int, Block]]]:
+        """The blocks that may change, by their kind, each behind the number of its line."""
+        found: dict[Kind, list[tuple[int, Block]]] = {kind: [] for kind in Kind}
+        only_mirrors = self.policy.at_rest
+        for number, (line, standing) in enumerate(zip(self.lines, self.standing, strict=True)):
+            if not line.blocks or line.facts.sealed:
                 continue
-            if not self._stays(number, index):
-                found[kinds[index]].append(index)
+            protected = standing is Standing.PROTECTED
+            if protected and not only_mirrors:
+                continue
+            for block in line.blocks:
+                kind = block.kind
+                if (not protected or kind is Kind.MIRROR) and not self._stays(number, line, block):
+                    found[kind].append((number, block))
         return found
 
     def is_free(self, number: int, kind: Kind) -> bool:
@@ -113,58 +114,59 @@ class View:
             return self.standing[change.line] is not Standing.PROTECTED
         return self.is_free(change.line, change.block.kind)
 
-    def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
-        _, _, sizes, *_, marked = self.lines.blocks.columns
-        for index in self._blocks[kind]:
-            if sizes[index] > over or marked[index]:
-                yield self.lines.block_lines[index], self.lines.blocks[index]
+    def blocks(self, kind: Kind, over: int = 0) -> Sequence[tuple[int, Block]]:
+        """Return the blocks of one kind that may change and are over a size or may be ours, with their lines."""
+        return [each for each in self._blocks[kind] if each[1].size > over or each[1].marked]
 
     def calls(self, number: int) -> Mapping[str, Call]:
         """Return the calls that the blocks of this line belong to, by the names that these give them."""
-        if self.lines.answers[number]:
+        line = self.lines[number]
+        if line.answers:
             made = self.asking(number)
             return {} if made is None else {made.name: made}
-        made_here = list(self.lines.calls.rows(self.lines.call_span(number)))
         # Of several by one name the first counts.
-        return {call.name: call for call in reversed(made_here)}
+        return {call.name: call for call in reversed(line.calls)}
 
-    def is_whole(self, number: int, index: int) -> bool:
+    def is_whole(self, number: int, block: Block) -> bool:
         """Say whether the policy keeps this block as it is."""
-        kind = self.lines.blocks.columns[0][index]
-        if not self.is_free(number, kind):
+        if not self.is_free(number, block.kind):
             return True
-        latest = number in self.latest_thinking and kind is Kind.THINKING
-        return latest or self._stays(number, index)
+        latest = block.kind is Kind.THINKING and number in self.latest_thinking
+        return latest or self._stays(number, self.lines[number], block)
 
-    def _stays(self, number: int, index: int) -> bool:
+    def _stays(self, number: int, line: Line, block: Block) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
 
         What a checkpoint holds is the model's context until a later one takes its place.
         """
-        if self.lines.roles[number] is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
+        kind, _, _, bulk, tool, *_ = block
+        if not bulk and kind is not Kind.ARGUMENT:
             return True
-        kinds, _, _, bulks, tools, *_ = self.lines.blocks.columns
-        if (tools[index] and tools[index].lower() in self._protected_tools) or not (
-            bulks[index] or kinds[index] is Kind.ARGUMENT
-        ):
+        if tool and self._is_protected(tool):
             return True
-        return kinds[index] in _READ and self.asked[number] in self._skills and not self.policy.at_rest
+        if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
+            return True
+        if kind not in _READ or not line.answers or self.policy.at_rest:
+            return False
+        made = self.asking(number)
+        return made is not None and made.purpose is Purpose.READ and made.file.endswith(_SKILL_FILE)
+
+    def _is_protected(self, tool: str) -> bool:
+        """Say whether the calls of a tool stay; the blocks of a session are of a few tools."""
+        found = self._tools.get(tool)
+        if found is None:
+            found = self._tools[tool] = tool.lower() in self._protected_tools
+        return found
+
+    @cached_property
+    def _tools(self) -> dict[str, bool]:
+        """Of each tool that was asked for whether it is protected."""
+        return {}
 
     @cached_property
     def _protected_tools(self) -> frozenset[str]:
         """The tools whose calls and results stay; agents spell one and the same tool differently."""
         return self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
-
-    @cached_property
-    def _skills(self) -> frozenset[int]:
-        """The calls that read a skill."""
-        _, _, _, purposes, files, _ = self.lines.calls.columns
-        return frozenset(
-            index
-            for index, (purpose, file) in enumerate(zip(purposes, files, strict=True))
-            if purpose is Purpose.READ and file.endswith(_SKILL_FILE)
-        )
 
     def holds_ours(self, block: Block) -> bool:
         """Say whether a block holds our own replacement."""

@@ -18,7 +18,7 @@ def propose(view: View) -> Iterator[Change]:
     newest = _newest_of_unknown(view)
     loosened = ties.loosened(view)
     for number, block in view.blocks(Kind.MIRROR):
-        bound = view.lines.facts[number].bound
+        bound = view.lines[number].facts.bound
         if (number, block.path) in newest or (bound and number not in loosened):
             continue
         group = ties.group_of(number) if bound else 0
@@ -37,9 +37,8 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
     newest: dict[str, tuple[int, object]] = {}
-    kinds, paths, _, _, tools, *_ = view.lines.blocks.columns
     for number in sorted(view.survey.shape.live):
-        for index in view.lines.block_span(number):
-            if kinds[index] is Kind.MIRROR and tools[index] and not view.known_tool(tools[index]):
-                newest[tools[index]] = (number, paths[index])
+        for block in view.lines[number].blocks:
+            if block.kind is Kind.MIRROR and block.tool and not view.known_tool(block.tool):
+                newest[block.tool] = (number, block.path)
     return frozenset(newest.values())

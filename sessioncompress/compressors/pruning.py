@@ -35,4 +35,4 @@ def propose(view: View) -> Iterator[Change]:
 def _answered(lines: Lines) -> Counter[str]:
     """Count the results that go by each call's id, where they stand in messages of their own."""
     several = chain.from_iterable(facts.several for facts in lines.facts)
-    return Counter(chain(lines.answers, several))
+    return Counter(chain((line.answers for line in lines), several))

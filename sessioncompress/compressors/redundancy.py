@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sessioncompress import marker
 from sessioncompress.compressors.age import Place, aged
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.lines import NO_LINE, Lines
-from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Purpose, Role, Treatment
-from sessioncompress.pairs import NO_CALL
+from sessioncompress.lines import Lines
+from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Line, Purpose, Role, Treatment
 
 _COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
@@ -48,39 +46,36 @@ class Repeats:
         self._view = view
         self._lines = view.lines
         self._aged = old
-        self._position = array("q", [-1]) * len(view.lines)
-        self._last_with: dict[bytes, tuple[int, int]] = {}
-        """Of each content the position of its last copy, and which of all blocks that is."""
+        self._position = [-1] * len(view.lines)
+        self._last_with: dict[bytes, tuple[int, int, Block]] = {}
+        """Of each content the position of its last copy, the number of its line, and its block."""
         self._last_of: dict[tuple[str, str], int] = {}
         self._quoted: dict[bytes, int] = {}
-        facts, roles = self._lines.facts, self._lines.roles
         for position, number in enumerate(view.survey.shape.live):
             self._position[number] = position
-            if facts[number] is not PLAIN and facts[number].repeats:
-                self._quoted.update(dict.fromkeys(facts[number].repeats, position))
-            if roles[number] is Role.RESULT:
-                self._add(position, number)
-        for index in _copies(self._lines):
-            self._compare(index)
+            line = self._lines[number]
+            if line.facts is not PLAIN and line.facts.repeats:
+                self._quoted.update(dict.fromkeys(line.facts.repeats, position))
+            if line.role is Role.RESULT:
+                self._add(position, number, line)
+        for number, block in _copies(self._lines):
+            self._compare(number, block)
 
-    def _add(self, position: int, number: int) -> None:
-        asked = self._view.asked[number]
-        if asked != NO_CALL and not self._lines.facts[number].failed:
-            _, _, _, purposes, files, parts = self._lines.calls.columns
-            if files[asked] and purposes[asked] is Purpose.READ:
-                self._last_of[files[asked], parts[asked]] = position
-            elif files[asked] and purposes[asked] is Purpose.WRITE:
-                self._last_of[files[asked], "written"] = position
+    def _add(self, position: int, number: int, line: Line) -> None:
+        made = self._view.asking(number)
+        if made is not None and made.file and not line.facts.failed:
+            if made.purpose is Purpose.READ:
+                self._last_of[made.file, made.part] = position
+            elif made.purpose is Purpose.WRITE:
+                self._last_of[made.file, "written"] = position
 
-    def _compare(self, index: int) -> None:
+    def _compare(self, number: int, block: Block) -> None:
         """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
-        _, paths, *_, digests, _ = self._lines.blocks.columns
-        number, digest = self._lines.block_lines[index], digests[index]
-        position = self._position[number]
-        before, _ = self._last_with.get(digest, (-1, index))
-        goes = (number, paths[index]) in self._aged or self._goes(position, number, digest)
-        if position > before and (self._view.is_whole(number, index) or not goes):
-            self._last_with[digest] = (position, index)
+        digest, position = block.digest, self._position[number]
+        before = self._last_with[digest][0] if digest in self._last_with else -1
+        goes = (number, block.path) in self._aged or self._goes(position, number, digest)
+        if position > before and (self._view.is_whole(number, block) or not goes):
+            self._last_with[digest] = (position, number, block)
 
     def _goes(self, position: int, number: int, digest: bytes) -> bool:
         """Say whether no more than a marker will be left of a result, whatever other copies of it there are."""
@@ -91,12 +86,12 @@ class Repeats:
     def note(self, number: int, block: Block) -> str:
         """Return what the marker says the text repeats, or nothing where it repeats nothing."""
         position = self._position[number]
-        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines.ids[number]):
+        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines[number].id):
             # What has no place in the tree stands on no path that the user could go back to.
             return ""
-        later, other = self._last_with.get(block.digest, (position, 0))
+        later, other, copy = self._last_with.get(block.digest, (position, number, block))
         if later > position:
-            return f"same text as a later {self._named(other)}"
+            return f"same text as a later {self._named(other, copy)}"
         return self._said_otherwise(position, number, block.digest)
 
     def _said_otherwise(self, position: int, number: int, digest: bytes) -> str:
@@ -113,21 +108,22 @@ class Repeats:
             return f"older content of {marker.name(call.file)}, written later"
         return ""
 
-    def _named(self, index: int) -> str:
-        call = self._view.asking(self._lines.block_lines[index])
+    def _named(self, number: int, block: Block) -> str:
+        call = self._view.asking(number)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
-        block = self._lines.blocks[index]
         what = "attachment" if block.kind is Kind.ATTACHMENT else "result"
         return f"{marker.name(block.tool) or 'tool'} {what}{of_file}"
 
 
-def _copies(lines: Lines) -> Iterator[int]:
-    """Yield the blocks whose content another one has as well: only these can be said again."""
-    kinds, *_, digests, marked = lines.blocks.columns
+def _copies(lines: Lines) -> Sequence[tuple[int, Block]]:
+    """Return the blocks whose content another one has as well: only these can be said again."""
     seen: set[bytes] = set()
     twice: set[bytes] = set()
-    for digest in filter(None, digests):
-        (twice if digest in seen else seen).add(digest)
-    for index, (digest, number) in enumerate(zip(digests, lines.block_lines, strict=True)):
-        if digest in twice and number != NO_LINE and kinds[index] in _COMPARED and not marked[index]:
-            yield index
+    compared: list[tuple[int, Block]] = []
+    for number, line in enumerate(lines):
+        for block in line.blocks:
+            if digest := block.digest:
+                (twice if digest in seen else seen).add(digest)
+                if block.kind in _COMPARED and not block.marked:
+                    compared.append((number, block))
+    return [each for each in compared if each[1].digest in twice] if twice else ()

@@ -26,7 +26,7 @@ def propose(view: View) -> Iterator[Change]:
             continue
         keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
         if block.size > keeps:
-            failures = view.lines.facts[number].failed or _is_command(view, number)
+            failures = view.lines[number].facts.failed or _is_command(view, number)
             yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
 
 
@@ -81,7 +81,7 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
         room += len(above.group())
     room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     part = own_part(text)
-    if change.failures and (keep := failures.lines_of(text, context.view.lines.facts[change.line].failed)):
+    if change.failures and (keep := failures.lines_of(text, context.view.lines[change.line].facts.failed)):
         yield preview(text, room, wording, keep=keep, part=part)
         yield preview(text, room // 2, wording, keep=keep, part=part)
     yield preview(text, room, wording, part=part)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sessioncompress.compressors.base import View
 from sessioncompress.model import Change, Kind, Line, Standing, Treatment
-from sessioncompress.pairs import NO_CALL
 
 
 def group_of(number: int) -> int:
@@ -38,7 +37,7 @@ def changes(view: View, number: int, group: int) -> Iterator[Change]:
     cut = {tie.value for tie in line.facts.ties if tie.value}
     ids = {call.id for call in line.calls if call.name in cut}
     for answer in view.answers.get(number, ()):
-        if view.lines.answers[answer] in ids:
+        if view.lines[answer].answers in ids:
             yield from _own(answer, view.lines[answer], group)
 
 
@@ -77,15 +76,15 @@ def _may_go(view: View, numbers: Sequence[int]) -> bool:
 
 
 def _holds_thinking(view: View, number: int) -> bool:
-    return any(block.kind is Kind.THINKING for block in view.lines.blocks_of(number))
+    return any(block.kind is Kind.THINKING for block in view.lines[number].blocks)
 
 
 def _names(view: View) -> Counter[str]:
     """Count the call ids of the session as they would be with every item id cut, and those that only results name."""
     cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
     short = {name: name for name in cut}
-    names = Counter(_cut(call, short) for call in view.lines.calls.columns[0])
-    names.update(name for name, call in zip(view.lines.answers, view.asked, strict=True) if call == NO_CALL)
+    names = Counter(_cut(call.id, short) for line in view.lines for call in line.calls)
+    names.update(line.answers for line, call in zip(view.lines, view.asked, strict=True) if call is None)
     return names
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sessioncompress import marker
 from sessioncompress.compressors import redundancy
+from sessioncompress.lines import Lines
 from tests import texts
 from tests.build import PiSession, Use, text
 from tests.chats import GenCodeSession
@@ -214,20 +215,20 @@ SAME = ", same text as a later"
 def test_the_later_copy_is_the_later_one_on_the_path() -> None:
     """An agent may write lines in another order than that in which they hang together."""
     view = view_of(reads(BASH, BASH)())
-    first, second, *_ = (number for number, call in enumerate(view.lines.answers) if call)
+    first, second, *_ = (number for number, line in enumerate(view.lines) if line.answers)
     live = [{first: second, second: first}.get(number, number) for number in view.survey.shape.live]
     turned = replace(view, survey=replace(view.survey, shape=replace(view.survey.shape, live=live)))
     assert [[change.line for change in redundancy.propose(each)] for each in (view, turned)] == [[first], [second]]
 
 
 def test_a_copy_that_is_no_more_is_not_named() -> None:
-    """A rewritten line leaves the row of a block that it has no longer."""
+    """Nor one that stands in no block any more."""
     view = view_of(reads(BASH, BASH)())
-    lines = view.lines.copy()
-    second = max(number for number, call in enumerate(lines.answers) if call and lines.blocks_of(number))
-    lines.put(second, lines[second]._replace(blocks=()))
+    lines = list(view.lines)
+    second = max(number for number, line in enumerate(lines) if line.answers and line.blocks)
+    lines[second] = lines[second]._replace(blocks=())
     assert list(redundancy.propose(view))
-    assert not list(redundancy.propose(replace(view, survey=replace(view.survey, lines=lines))))
+    assert not list(redundancy.propose(replace(view, survey=replace(view.survey, lines=Lines(lines)))))
 
 
 def test_a_copy_that_goes_itself_is_not_named() -> None:
