@@ -14,7 +14,7 @@ from sessioncompress.formats import REVISED
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import LINE_CAP, pieces
 from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import NO_PREFIX, Prefix
+from sessioncompress.model import NO_PREFIX, Prefix, Role
 from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
 from sessioncompress.splice import literal
 from sessioncompress.store.reading import BUFFER
@@ -26,6 +26,8 @@ _BEGINNING: Final = re.compile(rb'"[^"\\]*+')
 """A string of a line's JSON, up to what is escaped in it."""
 _MOST_BEHIND: Final = 256
 """So many lines that are ours already may follow what is finished; they are noted one by one."""
+_SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw", "pi"})
+"""The formats whose readers keep of earlier lines only what _sliced() names."""
 
 
 def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
@@ -42,11 +44,11 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     ours = frozenset(before.behind)
     open_ones = range(first, len(lines))
     behind = [number for number in open_ones if rewritten[number] or (ours and hex_of(lines[number].digest) in ours)]
-    if len(behind) > _MOST_BEHIND or _are_marked(new, first, frozenset(behind)):
+    if len(behind) > _MOST_BEHIND or _are_marked(new, first, frozenset(behind)) or _goes_on_behind(lines, first):
         return NO_PREFIX
-    alone = _alone(part, view.form, before.size + sum(line.size for line in lines[:first]))
     behind_it = [number - first for number in live if number >= first]
-    if not (_are_the_same(alone.lines, lines, first) and goes_on(alone) and list(alone.shape.live) == behind_it):
+    alone = _sliced(lines, first, view.form) or _read_again(part, lines, first, view.form)
+    if alone is None or not goes_on(alone) or list(alone.shape.live) != behind_it:
         return NO_PREFIX
     ahead = live[: len(live) - len(behind_it)]
     end = before.size + sum(line.size for line in new[:first])
@@ -80,12 +82,34 @@ def _has_none(view: View, first: int) -> bool:
     )
 
 
-def _alone(part: Part, form: Format, start: int) -> Survey:
-    """Read a session from a byte on as if nothing came before it."""
+def _sliced(lines: Lines, first: int, form: Format) -> Survey | None:
+    """Return what lines would be if they were read alone, taken from the whole; None where only a reading shows it.
+
+    No response may go on behind the lines before them. Of these a reader may know a call that is answered later, which
+    goes_on() sees, and results that the next answer repeats.
+    """
+    if form.name not in _SHORT_MEMORY:
+        return None
+    answer = next((line for line in lines[first:] if line.role is Role.ASSISTANT), None)
+    if answer is not None and answer.facts.repeats:
+        return None
+    alone = Lines(lines[first:])
+    return Survey(alone, form.shape(alone), 0)
+
+
+def _goes_on_behind(lines: Lines, first: int) -> bool:
+    """Say whether a response of the lines before one goes on behind it."""
+    names = {line.response for line in lines[first:]} - {""}
+    return not names.isdisjoint(lines.responses[:first])
+
+
+def _read_again(part: Part, lines: Lines, first: int, form: Format) -> Survey | None:
+    """Read lines as if nothing came before them; None where they are others then than in the whole."""
+    start = part.prefix.size + sum(line.size for line in lines[:first])
     reader, ours = form.reader(), frozenset(part.prefix.behind)
     with part.session.reader(start) as file:
-        lines = Lines(read_behind(raw, reader, ours) for _, raw, _ in pieces(file, part.session.size - start))
-    return Survey(lines, form.shape(lines), 0)
+        alone = Lines(read_behind(raw, reader, ours) for _, raw, _ in pieces(file, part.session.size - start))
+    return Survey(alone, form.shape(alone), 0) if _are_the_same(alone, lines, first) else None
 
 
 def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
@@ -98,8 +122,7 @@ def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
             return False
         if names.setdefault(one.response, other.response) != other.response:
             return False
-    named = set(names.values()) - {""}
-    return len(named) == len(names.keys() - {""}) and named.isdisjoint(lines.responses[:first])
+    return len(set(names.values()) - {""}) == len(names.keys() - {""})
 
 
 def _are_marked(lines: Lines, first: int, but: frozenset[int]) -> bool:

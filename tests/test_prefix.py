@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from xxhash import xxh3_128
 
 from sessioncompress import compress as module
-from sessioncompress import marker, prefix
+from sessioncompress import finished, marker, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, NotASession
@@ -26,10 +27,11 @@ from sessioncompress.finished import clashing, digest_of_prefix, nothing
 from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
-from sessioncompress.prefix import NotFinished
+from sessioncompress.prefix import NotFinished, goes_on
 from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
+from sessioncompress.survey import survey
 from tests import texts
 from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
 from tests.chats import ChatSession
@@ -44,6 +46,8 @@ from tests.runs import (
     compress_again,
     disk,
     entries,
+    fixture,
+    form_of,
     journal_of,
     reading_again,
     restore,
@@ -511,3 +515,42 @@ def test_a_line_clashes_with_what_it_would_be_taken_for() -> None:
     view = view_of(b"".join(lines), EAGER)
     clashes = clashing(view, view.lines, [3])
     assert [number for number, raw in enumerate(lines) if clashes(raw)] == [3]
+
+
+FIXED = ("claude-code.jsonl", "claude-agent.jsonl", "codex.jsonl", "omp.jsonl", "openclaw.jsonl", "pi-1x.jsonl")
+
+
+def repeating() -> PiSession:
+    """Return a session in which answers say again what results said."""
+    rng = random.Random("repeating")
+    made = PiSession()
+    for number in range(4):
+        made.user(f"Part {number}?")
+        said = texts.prose(rng, 5)
+        made.step("bash", {"command": "cat notes"}, said)
+        made.assistant(f"It says:\n\n{said}")
+    return made
+
+
+TOLD: dict[str, Callable[[], bytes]] = {
+    **{name: partial(fixture, name) for name in FIXED},
+    "answers that repeat results": lambda: repeating().bytes(),
+    "tied ids": lambda: work(ResponsesSession(), 3).bytes(),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_lines_taken_from_the_whole_are_what_reading_them_alone_shows(name: str) -> None:
+    """Wherever a session is cut, as long as they hang together by themselves."""
+    data = TOLD[name]()
+    form, whole, raws = form_of(data), survey_of(data), split(data)
+    told = 0
+    for first in range(1, len(raws)):
+        found = None if finished._goes_on_behind(whole.lines, first) else finished._sliced(whole.lines, first, form)
+        if found is not None and goes_on(found):
+            told += 1
+            rest = [(number, raw, True) for number, raw in enumerate(raws[first:])]
+            alone = survey(rest, form)
+            assert finished._are_the_same(alone.lines, whole.lines, first)
+            assert (goes_on(alone), list(alone.shape.live)) == (True, list(found.shape.live))
+    assert told

@@ -102,6 +102,13 @@ MUTANTS = (
         "",
         ("tests/test_compress.py",),
     ),
+    Mutant(
+        "an answer behind what is finished may repeat a result in it",
+        "finished.py",
+        "if answer is not None and answer.facts.repeats:",
+        "if False:",
+        ("tests/test_prefix.py",),
+    ),
     # When a run acts, and how much it takes.
     Mutant(
         "a run that prunes too little is written",
