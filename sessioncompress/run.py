@@ -32,17 +32,14 @@ from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
+from sessioncompress.store.dry_run import DryRun
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last import clash
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
-from sessioncompress.store.rehearsal import Rehearsal
 from sessioncompress.store.seal import sealed
 from sessioncompress.survey import parse, parse_any
 from sessioncompress.version import VERSION
-
-_CERTAIN = 1024 * KB
-"""Bytes. A plan that saves as much goes straight to the disk."""
 
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""
@@ -113,16 +110,15 @@ class Run:
     def _attempt(self) -> CompressionStats:
         """Try until no line that bears no change is left in the plan; the second try is nearly always the last."""
         left_alone = {number for number, record in self._known.rewritten.items() if self._is_lost(record)}
-        rehearsed = False
         while True:
             view = self._view()
             planned = plan(view, self._flags(self._known.rewritten), frozenset(left_alone))
             if not planned.changes:
                 return self._unchanged(view, planned, 0)
-            rehearsing = self._asked.dry_run or (not rehearsed and self._is_doubtful(planned))
-            with self._sink(rehearsing=rehearsing) as sink:
+            with self._sink() as sink:
                 part = self._part
-                stream = part.read(self._session.reader, self._session.size) if rehearsing else part.copied()
+                dry = isinstance(sink, DryRun)
+                stream = part.read(self._session.reader, self._session.size) if dry else part.copied()
                 applied = self._applier(view, planned, sink).run(stream)
                 left_alone |= applied.left_alone
                 if applied.again:
@@ -131,17 +127,18 @@ class Run:
                     return self._unchanged(view, planned, 0)
                 if reason := too_few_tokens(view, applied):
                     return self._unchanged(view, planned, 0, reason)
-                finished = sink.finish()
-                run = self._run_record(view, applied, finished, sink)
+                finished = sink.measure()
+                run = self._run_record(view, applied, finished)
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
                 if not self._pays(attempt):
                     return self._unchanged(view, planned, max(self._gain(attempt), 0))
                 if part.prefix.size and not can_follow(run.prefix):
                     # The next run would read all of it, and find more to do though nothing was added.
                     raise NotFinished
-                if rehearsing and not self._asked.dry_run:
-                    rehearsed = True
-                    continue
+                if isinstance(sink, Rewrite):
+                    sink.finish()
+                    prefix = self._with_digest(run.prefix, view, applied, sink)
+                    attempt = replace(attempt, run=replace(run, prefix=prefix))
                 if restless := self._verify(attempt, sink):
                     left_alone |= restless
                     continue
@@ -150,10 +147,6 @@ class Run:
     def _is_lost(self, record: LineRecord) -> bool:
         """A line whose original was not kept is not changed again where originals are kept: none could be shown."""
         return record.place is None and self._policy.keep_backup
-
-    def _is_doubtful(self, planned: Plan) -> bool:
-        """Say whether a plan saves so little that it may not pay in the end: nothing is touched to find that out."""
-        return planned.changes.saves < max(_CERTAIN, 2 * self._least)
 
     def _flags(self, *known: Iterable[int]) -> bytes:
         flags = bytearray(len(self._known.survey.lines))
@@ -164,14 +157,14 @@ class Run:
     def _view(self) -> View:
         return View(self._known.survey, self._policy, self._known.form, self._ours, self._begun)
 
-    def _sink(self, *, rehearsing: bool) -> Rewrite | Rehearsal:
-        if rehearsing:
-            return Rehearsal(self._journal.lengths, self._part.prefix.size)
+    def _sink(self) -> Rewrite | DryRun:
+        if self._asked.dry_run:
+            return DryRun(self._journal.lengths, self._part.prefix.size)
         return Rewrite(
             self._session, self._beside, self._journal.lengths, commit_originals=self._policy.commit_originals
         )
 
-    def _applier(self, view: View, planned: Plan, sink: Rewrite | Rehearsal) -> Applier:
+    def _applier(self, view: View, planned: Plan, sink: Rewrite | DryRun) -> Applier:
         return Applier(view, planned, self._known.rewritten, self._journal, sink, self._where, self._original)
 
     def _original(self, record: LineRecord) -> Entry | None:
@@ -182,7 +175,7 @@ class Run:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
         return parse_any(self._originals.line(record.place, record.sha256))
 
-    def _commit(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> CompressionStats:
+    def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
         said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
         stats = replace(
             with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
@@ -216,7 +209,7 @@ class Run:
     def _pays(self, attempt: _Attempt) -> bool:
         return self._gain(attempt) > 0 and self._gain(attempt) >= self._least
 
-    def _verify(self, attempt: _Attempt, sink: Rewrite | Rehearsal) -> set[int]:
+    def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun) -> set[int]:
         """Check the new session's structure; return the lines that a second run over it would change."""
         applied = attempt.applied
         verify.check(
@@ -248,22 +241,28 @@ class Run:
                 found.add(number)
         return found
 
-    def _prefix(self, view: View, applied: Applied, size: int, sink: Rewrite | Rehearsal) -> Prefix:
-        """Return what the run finishes, to be noted for the next one, unless that may find another format in it."""
+    def _prefix(self, view: View, applied: Applied, size: int) -> Prefix:
+        """Return what the run finishes, to be noted for the next one, unless that may find another format in it.
+
+        Its digest is still to come.
+        """
         if self._asked.form is not None:
             return NO_PREFIX
         now = Survey(applied.lines, self._known.survey.shape, size, self._part.prefix)
         markers, in_calls = imitated(View(now, self._policy, self._known.form, applied.ours))
         flags = self._flags(self._known.rewritten, applied.changed)
-        found = prefix_of(self._part, view, applied.lines, size, flags, (markers, self._newer(in_calls)))
-        if not isinstance(sink, Rewrite):
+        return prefix_of(self._part, view, applied.lines, size, flags, (markers, self._newer(in_calls)))
+
+    def _with_digest(self, found: Prefix, view: View, applied: Applied, sink: Rewrite) -> Prefix:
+        """Return what the run finishes with its digest. Raises NotFinished where what was not read clashes."""
+        if not found.size:
             return found
         lines, unread = applied.lines, self._part.prefix.size
         clashes = clashing(view, lines, applied.changed) if unread else nothing
         with sink.reader() as file:
             return found._replace(digest=digest_of_prefix(file, found.size, unread, clashes))
 
-    def _run_record(self, view: View, applied: Applied, finished: Finished, sink: Rewrite | Rehearsal) -> RunRecord:
+    def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
         run = RunRecord(
             at=times.written(time.time()),
             version=VERSION,
@@ -283,7 +282,7 @@ class Run:
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
             start=self._journal.size,
-            prefix=self._prefix(view, applied, finished.size, sink),
+            prefix=self._prefix(view, applied, finished.size),
         )
         return readable(run, self._beside.journal)
 

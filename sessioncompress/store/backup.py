@@ -11,9 +11,12 @@ from sessioncompress.store.growing import GrowingFile
 from sessioncompress.store.originals import Place
 from sessioncompress.store.packer import OriginalsPacker
 
+_HELD = 4 * reading.BUFFER
+"""Bytes of packed originals that wait in memory until the run is known to pay."""
+
 
 class Backup:
-    """What one run adds beside the session. Nothing is on disk before the first 2 MiB, or finish().
+    """What one run adds beside the session. Nothing is on disk before 4 MiB of packed originals, or write().
 
     The journal's file exists before the originals' does: originals without a journal are therefore never the trace
     of a crash, and are never cut back as one.
@@ -30,8 +33,14 @@ class Backup:
         return self._packer.add(line)
 
     def finish(self) -> Sequence[Place]:
-        """Bring all originals into the file; return their places."""
+        """Pack all originals; return their places."""
         return self._packer.finish()
+
+    def write(self) -> None:
+        """Bring all packed originals into the file."""
+        if self._originals.held:
+            self._journal.open()
+            self._originals.write()
 
     @property
     def originals_size(self) -> int:
@@ -71,5 +80,6 @@ class Backup:
         self._journal.close()
 
     def _append_frame(self, frame: bytes) -> None:
-        self._journal.open()
-        self._originals.append(frame)
+        self._originals.hold(frame)
+        if self._originals.held > _HELD:
+            self.write()

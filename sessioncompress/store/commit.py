@@ -45,15 +45,16 @@ class Committed:
 class Rewrite:
     """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
 
-    Use it as a context manager, after recover(): write() and keep() in any order, finish(), then commit(). Nothing
-    is on disk before the first MiB of the new file or the first 2 MiB of originals, or finish(). Every method raises
-    FileFailed, with the session's state, where the system fails.
+    Use it as a context manager, after recover(): write() and keep() in any order, measure() to decide whether it pays,
+    finish(), then commit(). Nothing is on disk before 4 MiB of the new file or of packed originals, or finish(). Every
+    method raises FileFailed, with the session's state, where the system fails.
     """
 
     def __init__(
         self, session: OpenSession, files: Beside, lengths: Lengths, *, commit_originals: bool = False
     ) -> None:
         self._session = session
+        self._measured: Finished | None = None
         self._finished = False
         self._work = files.work
         self._draft = Draft(files.work, session.path)
@@ -76,15 +77,27 @@ class Rewrite:
         except OSError as error:
             raise self._failed(error) from error
 
+    def measure(self) -> Finished:
+        """Return what the rewrite comes to; nothing may be written or kept after that."""
+        if self._measured is None:
+            try:
+                places = self._backup.finish()
+            except OSError as error:
+                raise self._failed(error) from error
+            backup = self._backup
+            self._measured = Finished(self._draft.size, backup.originals_size, backup.originals_sha256, places)
+        return self._measured
+
     def finish(self) -> Finished:
         """Write out everything; read the new file back and compare it with what was written."""
+        measured = self.measure()
         try:
-            places = self._backup.finish()
+            self._backup.write()
             self._draft.check()
         except OSError as error:
             raise self._failed(error) from error
         self._finished = True
-        return Finished(self._draft.size, self._backup.originals_size, self._backup.originals_sha256, places)
+        return measured
 
     def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over the finished new file."""

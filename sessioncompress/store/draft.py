@@ -14,9 +14,12 @@ from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.late import draft_path
 from sessioncompress.store.lock import lock, open_file
 
+_HELD = 4 * reading.BUFFER
+"""Bytes that wait in memory until the run is known to pay: most sessions are smaller."""
+
 
 class Draft:
-    """A new file for a session; on disk from the first MiB, or the first flush, on. `size` counts what was written.
+    """A new file for a session; on disk from 4 MiB, or the first check, on. `size` counts what was written.
 
     `inode` is the file's number, from when it is on disk.
 
@@ -39,7 +42,7 @@ class Draft:
         self._pending.append(data)
         self._pending_size += len(data)
         self.size += len(data)
-        if self._pending_size >= reading.BUFFER:
+        if self._pending_size >= (_HELD if self._fd < 0 else reading.BUFFER):
             self._write_pending()
 
     def check(self) -> None:

@@ -36,6 +36,9 @@ class GrowingFile:
         self._fd = -1
         self._is_new = False
         self._hash = sha256()
+        self._held: list[bytes | bytearray] = []
+        self.held = 0
+        """Bytes that are not written yet."""
         self.size = committed
 
     def open(self) -> None:
@@ -66,16 +69,28 @@ class GrowingFile:
         durable.make_private(fd)
         durable.cut(self._fd, self._committed)
 
-    def append(self, data: bytes | bytearray) -> None:
-        """Write the data at the end."""
-        self.open()
-        durable.write_all(self._fd, data)
+    def hold(self, data: bytes | bytearray) -> None:
+        """Take what write() appends; until then it changes nothing on disk."""
+        self._held.append(data)
+        self.held += len(data)
         self._hash.update(data)
         self.size += len(data)
 
+    def write(self) -> None:
+        """Write at the end what is held."""
+        held, self._held, self.held = self._held, [], 0
+        for data in held:
+            self.open()
+            durable.write_all(self._fd, data)
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Write the data at the end."""
+        self.hold(data)
+        self.write()
+
     @property
     def added_sha256(self) -> str:
-        """The SHA-256 of what was appended; empty where nothing was."""
+        """The SHA-256 of what was appended, or is held; empty where nothing is."""
         return self._hash.hexdigest() if self.size > self._committed else ""
 
     def settle(self) -> None:

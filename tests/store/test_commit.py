@@ -8,6 +8,7 @@ import signal
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,41 @@ def test_leaving_without_commit(tmp_path: Path) -> None:
                 rewrite.finish()
         assert everything(tmp_path) == before
         compress(path)
+
+
+@pytest.mark.parametrize(("size", "writes"), [(1 << 20, False), (5 << 20, True)], ids=["small", "large"])
+def test_what_is_measured_and_dropped(tmp_path: Path, size: int, writes: bool) -> None:
+    """A small draft and its originals are on disk only when the run is known to pay; of a large one nothing stays."""
+    path = make_session(tmp_path)
+    for _ in range(2):
+        before = everything(tmp_path)
+        with disk() as seam, open_session(path, writing=True) as session:
+            files = beside(session.path)
+            with Rewrite(session, files, read_lengths(files)) as rewrite:
+                rewrite.write(b"x" * size)
+                rewrite.keep(os.urandom(size))
+                lengths = read_lengths(files)
+                measured = rewrite.measure()
+                assert measured.size == size
+                assert measured.originals_size > lengths.originals + size
+        assert bool(seam.calls) == writes
+        assert everything(tmp_path) == before
+        compress(path)
+
+
+def test_what_is_measured_is_what_is_written(tmp_path: Path) -> None:
+    """The sizes, the places and the digest are those of the finished files."""
+    path = make_session(tmp_path)
+    with open_session(path, writing=True) as session:
+        files = beside(session.path)
+        with Rewrite(session, files, read_lengths(files)) as rewrite:
+            rewrite.write(NEW)
+            rewrite.keep(OLD)
+            measured = rewrite.measure()
+            assert rewrite.finish() == measured
+            assert rewrite.reader().read() == NEW
+            assert files.originals.stat().st_size == measured.originals_size
+            assert sha256(files.originals.read_bytes()).hexdigest() == measured.originals_sha256
 
 
 def test_nothing_to_do_writes_nothing(tmp_path: Path) -> None:

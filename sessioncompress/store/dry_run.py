@@ -1,4 +1,4 @@
-"""A rewrite that stays in memory: what it would come to, for a run that must change nothing."""
+"""A rewrite that writes nothing: what it would come to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANY = sha256().hexdigest()
 """Stands for the SHA-256 of originals that nobody will read."""
 
 
-class Rehearsal:
+class DryRun:
     """Takes what a Rewrite takes, counts it from a size on, and keeps nothing."""
 
     def __init__(self, lengths: Lengths, size: int = 0) -> None:
@@ -35,7 +35,7 @@ class Rehearsal:
         """Compress an original, to know what it would take; return its index."""
         return self._packer.add(line)
 
-    def finish(self) -> Finished:
+    def measure(self) -> Finished:
         """Return what the rewrite would come to."""
         places = self._packer.finish()
         return Finished(self._size, self._originals, _ANY if self._originals > self._before else "", places)
