@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.claude_screen import HOOK_OUTPUT, HOOKS, PLACES
@@ -29,15 +30,16 @@ _WAITING: Path = ("content",)
 
 def blocks(entry: Entry) -> Iterator[Block]:
     """Yield the blocks of a line that is no message."""
-    attachment = values.fields(entry.get("attachment"))
-    name = values.text(attachment.get("type"))
-    if entry.get("type") == _QUEUE and isinstance(entry.get("content"), str):
+    kind = entry.get("type")
+    if kind == _QUEUE and isinstance(entry.get("content"), str):
         yield from values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
-    elif entry.get("type") == "attachment" and name not in _PROMPTS:
-        for path, value in _leaves(attachment, ("attachment",)):
+    elif kind == "attachment":
+        attachment = values.fields(entry.get("attachment"))
+        name = values.text(attachment.get("type"))
+        for path, value in _leaves(attachment, ("attachment",)) if name not in _PROMPTS else ():
             if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
-                kind = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
-                yield from values.long_text(kind, path, value, name, "")
+                what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
+                yield from values.long_text(what, path, value, name, "")
 
 
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
@@ -55,6 +57,8 @@ def said(entry: Entry) -> tuple[bytes, ...]:
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
     content = attachment.get("prompt") if values.text(attachment.get("type")) in _PROMPTS else message.get("content")
+    if not content:
+        return ()
     texts = (
         [content] if isinstance(content, str) else [values.fields(part).get("text") for part in values.items(content)]
     )
@@ -63,8 +67,9 @@ def said(entry: Entry) -> tuple[bytes, ...]:
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts at any depth that may be blocks."""
     if isinstance(value, str):
-        if path[-1] not in PLACES:
+        if path[-1] not in PLACES and (len(value) >= values.SMALLEST_BLOCK or marker.PREFIX in value):
             yield path, value
     elif isinstance(value, (dict, list)):
         for step, child in value.items() if isinstance(value, dict) else enumerate(value):

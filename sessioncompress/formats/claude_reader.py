@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from sys import intern
 from typing import Any
 
@@ -23,6 +24,8 @@ _PURPOSES = {
     "bashoutput": Purpose.COMMAND,
     "taskoutput": Purpose.COMMAND,
 }
+_THINKS = Facts(thinks=True)
+_FAILED = Facts(failed=True)
 _UNCHANGED = "File unchanged since last read"
 _NUMBERED = "numbered"
 _PARTS: Path = ("message", "content")
@@ -40,14 +43,12 @@ class ClaudeReader:
         kind = entry.get("type")
         message = entry.get("message")
         if kind == "assistant" and isinstance(message, dict):
-            line = self._assistant(raw, entry, message)
-        elif kind == "user" and isinstance(message, dict):
-            line = self._user(raw, entry, message)
-        elif kind == "system" and entry.get("subtype") == "compact_boundary":
+            return self._assistant(raw, entry, message)
+        if kind == "user" and isinstance(message, dict):
+            return self._user(raw, entry, message)
+        if kind == "system" and entry.get("subtype") == "compact_boundary":
             return _boundary(raw, entry)
-        else:
-            return _note(raw, entry)
-        return line if entry.get("isSidechain") else line._replace(time=moment(values.text(entry.get("timestamp"))))
+        return _note(raw, entry)
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
@@ -56,32 +57,41 @@ class ClaudeReader:
         thoughts: list[Block] = []
         says = characters = io = thinks = 0
         for index, part in enumerate(values.items(message.get("content"))):
-            kind = values.fields(part).get("type")
+            if not isinstance(part, dict):
+                says += 1
+                continue
+            kind = part.get("type")
             if kind in claude_parts.THOUGHTS:
                 thinks += 1
                 characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
                 if size := len(values.literal(part)):
-                    thoughts.append(Block(Kind.THINKING, (*_PARTS, index), size, size))
+                    thoughts.append(Block(Kind.THINKING, _part_path(index), size, size))
                 continue
             says += 1
-            characters += len(values.text(values.fields(part).get("text")))
+            text = part.get("text")
+            if isinstance(text, str):
+                characters += len(text)
             if kind == "tool_use":
-                calls.append(self._made(part))
-                io += values.arguments((*_PARTS, index, "input"), part.get("input"), calls[-1], blocks)
+                made = self._made(part)
+                calls.append(made)
+                io += values.arguments(_input_path(index), part.get("input"), made, blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
-        blocks += claude_screen.blocks(entry, "", "")
-        return _line(
-            raw,
-            entry,
+        return Line(
             Role.ASSISTANT,
-            blocks=tuple(blocks),
-            calls=tuple(calls),
-            io=io,
-            reads=characters + io + values.CALL * len(calls),
-            facts=_facts(thinks=thinks > 0),
-            response=response,
+            len(raw),
+            xxh3_64_intdigest(raw),
+            values.text(entry.get("uuid")),
+            values.text(entry.get("parentUuid")),
+            (*blocks, *claude_screen.blocks(entry, "", "")),
+            tuple(calls),
+            "",
+            io,
+            characters + io + values.CALL * len(calls),
+            _THINKS if thinks else PLAIN,
+            response,
+            _time(entry),
         )
 
     def _made(self, part: Mapping[str, Any]) -> Call:
@@ -98,37 +108,49 @@ class ClaudeReader:
 
     def _user(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         content = message.get("content")
-        parts = [(index, values.fields(part)) for index, part in enumerate(values.items(content))]
-        results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
-        blocks = [block for index, part in parts for block in claude_parts.picture((*_PARTS, index), part, "", "")]
-        if marker.PREFIX_BYTES in raw:
-            blocks += values.marked_images(_PARTS, values.items(content))
+        parts = values.items(content)
+        blocks: list[Block] = []
+        results: list[tuple[int, Mapping[str, Any]]] = []
+        for index, part in enumerate(parts):
+            if isinstance(part, dict):
+                kind = part.get("type")
+                if kind == "tool_result":
+                    results.append((index, part))
+                elif kind in claude_parts.PICTURES:
+                    blocks += claude_parts.picture(_part_path(index), part, "", "")
+        if parts and marker.PREFIX_BYTES in raw:
+            blocks += values.marked_images(_PARTS, parts)
+        answers, io = "", 0
         if not results:
-            return _line(
-                raw,
-                entry,
-                _role(entry),
-                blocks=(*blocks, *claude_screen.blocks(entry, "", "")),
-                reads=values.characters(content) + values.pictures(blocks),
-                facts=_facts(repeats=claude_notes.said(entry)),
-            )
-        calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
-        io = 0
-        for (index, part), (name, tool) in zip(results, calls, strict=True):
-            io += claude_parts.result((*_PARTS, index, "content"), part.get("content"), tool, name, blocks)
-        one = len(calls) == 1
-        blocks += claude_screen.blocks(entry, *(reversed(calls[0]) if one else ("", "")))
-        failed = any(part.get("is_error") is True for _, part in results)
-        facts = _facts(failed=failed, several=() if one else tuple(name for name, _ in calls))
-        return _line(
-            raw,
-            entry,
-            _role_of(results),
-            blocks=tuple(blocks),
-            answers=calls[0][0] if one else "",
-            io=io,
-            reads=values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
-            facts=facts,
+            role = Role.USER if is_prompt(entry) else Role.OTHER
+            facts = _repeating(claude_notes.said(entry))
+            shown = claude_screen.blocks(entry, "", "")
+        else:
+            role = _role_of(results)
+            calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
+            for (index, part), (name, tool) in zip(results, calls, strict=True):
+                io += claude_parts.result(_content_path(index), part.get("content"), tool, name, blocks)
+            failed = any(part.get("is_error") is True for _, part in results)
+            if len(calls) == 1:
+                answers, tool = calls[0]
+                facts = _FAILED if failed else PLAIN
+                shown = claude_screen.blocks(entry, tool, answers)
+            else:
+                facts = Facts(failed=failed, several=tuple(name for name, _ in calls))
+                shown = claude_screen.blocks(entry, "", "")
+        return Line(
+            role,
+            len(raw),
+            xxh3_64_intdigest(raw),
+            values.text(entry.get("uuid")),
+            values.text(entry.get("parentUuid")),
+            (*blocks, *shown),
+            (),
+            answers,
+            io,
+            values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
+            facts,
+            time=_time(entry),
         )
 
     def _answered(self, name: str) -> tuple[str, str]:
@@ -140,10 +162,6 @@ class ClaudeReader:
 def is_prompt(entry: Entry) -> bool:
     """Say whether a user line without results is a turn of the user."""
     return not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
-
-
-def _role(entry: Entry) -> Role:
-    return Role.USER if is_prompt(entry) else Role.OTHER
 
 
 def _role_of(results: Sequence[tuple[int, Mapping[str, Any]]]) -> Role:
@@ -163,15 +181,34 @@ def _boundary(raw: bytes, entry: Entry) -> Line:
 def _note(raw: bytes, entry: Entry) -> Line:
     """Read a line beside the conversation, or one that the agent itself put into it."""
     shown = tuple(claude_notes.blocks(entry))
-    blocks = (*shown, *claude_screen.blocks(entry, "", ""))
     reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
-    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=_facts(repeats=claude_notes.said(entry)))
+    blocks = (*shown, *claude_screen.blocks(entry, "", ""))
+    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=_repeating(claude_notes.said(entry)))
 
 
-def _facts(**known: Any) -> Facts:
+def _repeating(said: tuple[bytes, ...]) -> Facts:
     """Return what only some lines have; most have nothing of it, and share that."""
-    facts = Facts(**known)
-    return PLAIN if facts == PLAIN else facts
+    return Facts(repeats=said) if said else PLAIN
+
+
+def _time(entry: Entry) -> int:
+    """Return when a message was written; that of a subagent tells nothing of how the session hangs together."""
+    return 0 if entry.get("isSidechain") else moment(values.text(entry.get("timestamp")))
+
+
+@cache
+def _part_path(index: int) -> Path:
+    return (*_PARTS, index)
+
+
+@cache
+def _input_path(index: int) -> Path:
+    return (*_PARTS, index, "input")
+
+
+@cache
+def _content_path(index: int) -> Path:
+    return (*_PARTS, index, "content")
 
 
 def _line(raw: bytes, entry: Entry, role: Role, **known: Any) -> Line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from sessioncompress import marker
@@ -36,13 +35,16 @@ HOOK_OUTPUT = ("stdout", "stderr")
 
 def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     """Return the blocks of a line's copies for the screen."""
-    found = list(_copies(entry.get("toolUseResult"), RESULT, tool, call))
+    found: list[Block] = []
+    if shown := entry.get("toolUseResult"):
+        _add_copies(shown, RESULT, tool, call, found)
     if entry.get("type") == "progress":
-        found += _copies(values.fields(entry.get("data")), PROGRESS, tool, call)
-    attachment = values.fields(entry.get("attachment"))
-    if values.text(attachment.get("type")) in HOOKS:
-        for key in HOOK_OUTPUT:
-            found += _copies(attachment.get(key), ("attachment", key), values.text(attachment.get("type")), call)
+        _add_copies(values.fields(entry.get("data")), PROGRESS, tool, call, found)
+    if "attachment" in entry:
+        attachment = values.fields(entry["attachment"])
+        if (hook := values.text(attachment.get("type"))) in HOOKS:
+            for key in HOOK_OUTPUT:
+                _add_copies(attachment.get(key), ("attachment", key), hook, call, found)
     return found
 
 
@@ -77,21 +79,27 @@ def _is_emptied(path: Path) -> bool:
     return path[-1] in _EMPTIED or path == _SHOWN_CONTENT
 
 
-def _copies(value: Any, path: Path, tool: str, call: str) -> Iterator[Block]:
-    """Yield the long texts and lists at any depth."""
+def _add_copies(value: Any, path: Path, tool: str, call: str, found: list[Block]) -> None:
+    """Add the long texts and lists at any depth."""
     if isinstance(value, str):
-        yield from _text(value, path, tool, call)
+        _add_text(value, path, tool, call, found)
     elif isinstance(value, list) and _is_emptied(path):
-        yield from values.whole(Kind.MIRROR, path, value, tool, call)
+        found += values.whole(Kind.MIRROR, path, value, tool, call)
     elif isinstance(value, (dict, list)):
         for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _copies(child, (*path, step), tool, call)
+            if isinstance(child, (dict, list)) or (isinstance(child, str) and _may_go(child)):
+                _add_copies(child, (*path, step), tool, call, found)
 
 
-def _text(text: str, path: Path, tool: str, call: str) -> Iterator[Block]:
+def _may_go(text: str) -> bool:
+    return len(text) >= values.SMALLEST_BLOCK or marker.PREFIX in text
+
+
+def _add_text(text: str, path: Path, tool: str, call: str, found: list[Block]) -> None:
     marked = marker.occurs_in(text)
     long = len(text) >= values.SMALLEST_BLOCK
     if (long or marked) and path[-1] not in PLACES:
         written = values.literal(text)
         digest = digest_of(written) if marked else b""
-        yield Block(Kind.MIRROR, path, len(written), len(written) if long else 0, tool, call, digest, marked)
+        size = len(written)
+        found.append(Block(Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked))
