@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import click
 
-from sessioncompress.commands.budget import budget
-from sessioncompress.commands.clean import clean
-from sessioncompress.commands.compress import compress
-from sessioncompress.commands.forget import forget
-from sessioncompress.commands.hook import hook
-from sessioncompress.commands.pre_commit import pre_commit
-from sessioncompress.commands.restore import restore
-from sessioncompress.commands.sessions import sessions
-from sessioncompress.commands.show import show
-from sessioncompress.commands.stats import stats
-from sessioncompress.commands.verify import verify
 from sessioncompress.printable import printable
 from sessioncompress.version import VERSION
 
-COMMANDS = (budget, clean, compress, forget, hook, pre_commit, restore, sessions, show, stats, verify)
+_COMMANDS = {
+    "budget": "budget",
+    "clean": "clean",
+    "compress": "compress",
+    "forget": "forget",
+    "hook": "hook",
+    "pre-commit": "pre_commit",
+    "restore": "restore",
+    "sessions": "sessions",
+    "show": "show",
+    "stats": "stats",
+    "verify": "verify",
+}
+"""The commands, each with its module and its name there; only the one that runs is imported."""
+
+
+def command(name: str) -> click.Command:
+    """Return a command. Raises KeyError where none has that name."""
+    module = _COMMANDS[name]
+    found: click.Command = getattr(import_module(f"sessioncompress.commands.{module}"), module)
+    return found
+
+
+def commands() -> dict[str, click.Command]:
+    """Return all commands by their names."""
+    return {name: command(name) for name in _COMMANDS}
 
 
 @contextmanager
@@ -43,6 +58,14 @@ def _said_printably() -> Iterator[None]:
 class _Commands(click.Group):
     """The commands; an error is said printably, whether this or one of them raises it."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        return command(cmd_name) if cmd_name in _COMMANDS else None
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -54,7 +77,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""

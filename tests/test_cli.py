@@ -17,6 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from sessioncompress import cli
 from sessioncompress import compress as compress_module
 from sessioncompress.cli import main
 from sessioncompress.errors import Damaged, FileFailed, NotASession
@@ -145,7 +146,7 @@ def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
 
 def commands() -> list[tuple[str, click.Command]]:
     """Return all commands."""
-    return sorted(main.commands.items())
+    return sorted(cli.commands().items())
 
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])

@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress import archive, report, sessions_report
-from sessioncompress.cli import main
+from sessioncompress import archive, cli, report, sessions_report
+from sessioncompress.cli import command, main
 from sessioncompress.config import to_mapping
 from sessioncompress.formats import NAMES
 from sessioncompress.keys import KEYS
@@ -145,7 +145,7 @@ def test_ci_can_be_run() -> None:
 
 def commands() -> list[tuple[str, click.Command]]:
     """Return all commands."""
-    return sorted(main.commands.items())
+    return sorted(cli.commands().items())
 
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
@@ -197,7 +197,7 @@ def test_every_command_that_the_readme_shows_exists() -> None:
     shown += re.findall(r"`sessioncompress ([a-z][a-z-]*)((?: [^\s`]+)*)`", README)
     assert len(shown) > 10
     for name, rest in shown:
-        options = {opt for each in main.commands[name].params for opt in each.opts}
+        options = {opt for each in command(name).params for opt in each.opts}
         for option in re.findall(r"(?<= )--?[a-z][a-z-]*", rest):
             assert option in options, (name, option)
 

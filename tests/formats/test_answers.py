@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.formats import FORMATS, format_named
+from sessioncompress.formats import every, format_named
 from sessioncompress.usage import Answer, Usage
 from tests.test_usage import NONSENSE
 
@@ -271,4 +271,4 @@ def test_what_caches_held_is_counted_as_the_provider_does(provider: str, prompt:
 
 def test_only_gencode_notes_answers_there() -> None:
     document = {"metadata": {"completions": [{"afterMessageIndex": 0, "usage": CACHED}]}}
-    assert [form.name for form in FORMATS if form.noted(document)] == ["gencode"]
+    assert [form.name for form in every() if form.noted(document)] == ["gencode"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import BytesIO
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 
 from sessioncompress.documents import document_of
 from sessioncompress.errors import UsageError
-from sessioncompress.formats import FORMATS, NAMELESS, NAMES, detect, format_named, head_of
-from sessioncompress.formats.base import HEAD_LINES
+from sessioncompress.formats import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
+from sessioncompress.formats.base import HEAD_LINES, Head
+from sessioncompress.formats.family import FamilyFormat
 from sessioncompress.formats.others import Sample, seen
 from sessioncompress.signs import FIRST_BYTES, may_be_session
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
@@ -180,9 +183,14 @@ def test_somebodys(raw: list[bytes], name: str) -> None:
 
 def of_file(data: bytes) -> str | None:
     """Return whose session a file is."""
-    document = document_of(lambda: BytesIO(data), len(data))
-    form = detect(head_of(units(data), None if document is None else document.outer))
+    form = detect(head_of_file(data))
     return form.name if form else None
+
+
+def head_of_file(data: bytes) -> Head:
+    """Return what of a file tells whose it is."""
+    document = document_of(lambda: BytesIO(data), len(data))
+    return head_of(units(data), None if document is None else document.outer)
 
 
 @pytest.mark.parametrize("data", [case[1] for case in LOOK_ALIKES], ids=[case[0] for case in LOOK_ALIKES])
@@ -233,7 +241,7 @@ def test_what_was_seen_is_short() -> None:
 
 def test_a_format_has_a_name() -> None:
     """Who gives one that is none learns which there are."""
-    assert {format_named(name).name for name in NAMES} == {form.name for form in FORMATS}
+    assert {format_named(name).name for name in NAMES} == {form.name for form in every()}
     with pytest.raises(UsageError, match="'nobody' is no format") as error:
         format_named("nobody")
     assert all(name in str(error.value) for name in NAMES)
@@ -263,5 +271,43 @@ def test_each_format_has_its_name_and_tools() -> None:
         *("oh-my-pi", "openclaw", "pi", "claude-code", "codex"),
         *("gemini", "opencode", "gencode", "openai-chat"),
     ]
-    assert [form.name for form in FORMATS] == names
-    assert all(tool == tool.lower() for form in FORMATS for tool in form.tools)
+    assert [form.name for form in every()] == names
+    assert all(tool == tool.lower() for form in every() for tool in form.tools)
+
+
+@pytest.mark.parametrize("name", [row.name for row in _TABLE])
+def test_a_format_recognises_nothing_without_its_sign(name: str) -> None:
+    """Else it would not be asked."""
+    row, form = next(row for row in _TABLE if row.name == name), format_named(name)
+    heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
+    for header in (CODEX, HEADER, GEMINI, TREE, ASKED, SAID):
+        for behind in ((), (PROMPT,), (ASKED, SAID), (TREE,), (HEADER,)):
+            heads.append(Head((header, *behind)))
+            heads.append(Head(behind, {"messages": [], "info": header, "metadata": header, **header}))
+    recognised = [head for head in heads if form.recognises(head)]
+    assert recognised
+    assert all(map(row.shows, recognised))
+    assert not row.shows(Head(()))
+
+
+def test_the_table_says_what_the_formats_say() -> None:
+    """Names are asked for before any format is imported."""
+    assert [row.name for row in _TABLE] == [form.name for form in every()]
+    assert {row.name for row in _TABLE if row.is_relative} == {
+        form.name for form in every() if isinstance(form, FamilyFormat)
+    }
+    assert frozenset(NAMES) >= NAMELESS | REVISED
+
+
+def test_only_the_format_of_a_session_is_imported() -> None:
+    """To import all takes longer than a small session."""
+    program = (
+        "import sys\nfrom sessioncompress.formats import detect, head_of\n"
+        "assert detect(head_of(open(sys.argv[1], 'rb'))).name == 'codex'\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('sessioncompress.formats.')))"
+    )
+    command = [sys.executable, "-c", program, str(FIXTURES / "codex.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = {name.rpartition(".")[2] for name in done.stdout.split()}
+    assert "codex" in modules
+    assert modules.isdisjoint({"claude", "family", "gemini", "opencode", "gencode", "chat"})
