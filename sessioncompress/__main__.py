@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from sessioncompress import interrupt, streams
 
+_RARELY = 100_000
+"""New objects between two looks for circles of them, as Python makes them after 700."""
+
 
 def run() -> None:
     """Run the command line; an interrupt before it has begun is no error to show, nor is it that nobody reads on."""
+    # What a session is read into lives until the run ends, and next to nothing of it is in circles.
+    gc.set_threshold(_RARELY)
     interrupt.ends_it()
     streams.outlive_their_readers()
     # Imported here because this takes most of the time that the program needs to start.
