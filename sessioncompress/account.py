@@ -8,17 +8,24 @@ from dataclasses import replace
 from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.gate import KB
+from sessioncompress.lines import Survey
 from sessioncompress.measure import messages_of, tokens_of, turns_of
 from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan, in_question
 from sessioncompress.policy import PRESETS, ProtectMode
 from sessioncompress.protect import tokens_instead
 from sessioncompress.stats import CompressionStats
+from sessioncompress.store.records import RunRecord
 from sessioncompress.tokens import estimate
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 """What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
 
+
+LINES = "lines"
+MESSAGES = "messages"
+TURNS = "turns"
+"""Among a run's statistics: how many of them the session had."""
 
 _FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
 
@@ -42,6 +49,28 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         tokens_before=tokens_of(found),
         tokens_after=tokens_of(found),
     )
+
+
+def all_messages(read: Survey, run: RunRecord | None) -> int:
+    """Count the messages of a session, though only those behind what `run`, its newest run, finished were read.
+
+    One that was being written at that run, in several lines, was counted by it.
+    """
+    if run is None or not read.before.size:
+        return messages_of(read)
+    again = messages_of(read, range(known_lines(read, run)))
+    return noted(run, MESSAGES) + messages_of(read) - again
+
+
+def known_lines(read: Survey, run: RunRecord) -> int:
+    """Return how many of the lines that were read were there at a run."""
+    return max(noted(run, LINES) - read.before.lines, 0)
+
+
+def noted(run: RunRecord, what: str) -> int:
+    """Return what a run noted of the session; 0 where it noted nothing, or no number."""
+    value = run.stats.get(what)
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sessioncompress import files, gate
-from sessioncompress.answers import Answers, answers
-from sessioncompress.judge import LINES, MESSAGES, TURNS, all_messages, judged, noted
+from sessioncompress.account import LINES, MESSAGES, TURNS, all_messages, noted
 from sessioncompress.measure import turns_of
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, Part
-from sessioncompress.rules import Action
 from sessioncompress.sections import Rule
 from sessioncompress.stats import BudgetStats
 
-_PRUNED = (Action.PRUNE, Action.COMPACT)
-"""What a rule decides for a session that pruning helps, or at least begins to."""
+if TYPE_CHECKING:
+    from sessioncompress.answers import Answers
 
 
 def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
@@ -24,6 +23,9 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
 
     Raises NotFinished where that does not show what the session stands against.
     """
+    # Imported here, as below, because hardly any policy has a rule.
+    from sessioncompress.judge import judged
+
     read, form, session = part.known.survey, part.known.form, part.session
     return judged(
         read,
@@ -42,6 +44,8 @@ def _answers(part: Part) -> Answers:
     session, known = part.session, part.known
     if not part.prefix.size:
         return files.read_answers(session, known)
+    from sessioncompress.answers import answers
+
     found = answers(part.read(session.reader, session.size), known.survey, known.form)
     if not any(each.usage and each.model for each in found.answers):
         # The model, and with it the window, may be named in what no run reads again.
@@ -58,6 +62,8 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
     """Say why nothing is due; empty where something is. With `force` something always is."""
     size = part.session.size
     if policy.budget.rule is not Rule.SIZE:
+        from sessioncompress.rules import Action
+
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
     if gate.is_small(size, policy, force=force) and not _turns_are_due(part, policy):
@@ -67,7 +73,11 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
 
 def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     """Return the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
-    if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE or budget.decision not in _PRUNED:
+    if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE:
+        return policy
+    from sessioncompress.rules import Action
+
+    if budget.decision not in (Action.PRUNE, Action.COMPACT):
         return policy
     return replace(policy, prune=replace(policy.prune, enabled=True))
 

@@ -6,20 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sessioncompress.answers import Answers, answers
 from sessioncompress.documents import document_of, pieces_of
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.jsonl import pieces
 from sessioncompress.lines import Survey
-from sessioncompress.refusals import refusal
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import CONFLICT, survey
+
+if TYPE_CHECKING:
+    from sessioncompress.answers import Answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ def head_in(session: OpenSession) -> Head:
 def _recognised(session: OpenSession, head: Head) -> Format:
     form = detect(head)
     if form is None:
+        # Imported here, as below, because most sessions are plainly of one format.
+        from sessioncompress.refusals import refusal
+
         raise refusal(session, head)
     return form
 
@@ -76,6 +81,8 @@ def _meant(session: OpenSession, head: Head, form: str | None) -> Format:
         return _recognised(session, head)
     known = format_named(form)
     if not head.entries and head.document is None:
+        from sessioncompress.refusals import refusal
+
         raise refusal(session, head)
     return known
 
@@ -141,6 +148,9 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
 
 def read_answers(session: OpenSession, known: Known) -> Answers:
     """Return the answers that a session records, read once more; see Answers."""
+    # Imported here because hardly any policy has a rule that asks for them.
+    from sessioncompress.answers import answers
+
     document = document_of(session.reader, session.size)
     if document is not None:
         return answers(document.pieces(), known.survey, known.form, document.outer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from sessioncompress.account import TURNS, all_messages, known_lines, noted
 from sessioncompress.answers import Answers
 from sessioncompress.lines import Survey
 from sessioncompress.measure import EVERY, messages_of, tokens_of, turns_of
@@ -17,11 +18,6 @@ from sessioncompress.store import times
 from sessioncompress.store.records import RunRecord
 from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.usage import Answer
-
-LINES = "lines"
-MESSAGES = "messages"
-TURNS = "turns"
-"""Among a run's statistics: how many of them the session had."""
 
 _MILLISECONDS = 1000
 
@@ -50,7 +46,7 @@ def judged(
     each = characters_per_token(model)
     estimated = tokens_of(read, each)
     limits, source = _limits(model, answers, policy.budget)
-    since = None if run is None else messages_of(read, EVERY[_known_lines(read, run) :])
+    since = None if run is None else messages_of(read, EVERY[known_lines(read, run) :])
     turns = turns_of(read)
     situation = Situation(
         size=read.size,
@@ -85,28 +81,6 @@ def judged(
         messages_since=situation.since_messages,
         seconds_since=situation.since_seconds,
     )
-
-
-def all_messages(read: Survey, run: RunRecord | None) -> int:
-    """Count the messages of a session, though only those behind what `run`, its newest run, finished were read.
-
-    One that was being written at that run, in several lines, was counted by it.
-    """
-    if run is None or not read.before.size:
-        return messages_of(read)
-    again = messages_of(read, range(_known_lines(read, run)))
-    return noted(run, MESSAGES) + messages_of(read) - again
-
-
-def _known_lines(read: Survey, run: RunRecord) -> int:
-    """Return how many of the lines that were read were there at a run."""
-    return max(noted(run, LINES) - read.before.lines, 0)
-
-
-def noted(run: RunRecord, what: str) -> int:
-    """Return what a run noted of the session; 0 where it noted nothing, or no number."""
-    value = run.stats.get(what)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _seconds_since(run: RunRecord | None) -> float | None:

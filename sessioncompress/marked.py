@@ -43,7 +43,6 @@ class Stranger(NamedTuple):
     key: OurKey
 
 
-NONE: Final = Markers()
 _DIGITS: Final = 12
 """A reference has at least so many digits of the XXH3-64 of what it names."""
 

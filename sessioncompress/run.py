@@ -17,7 +17,6 @@ from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
-from sessioncompress.marked import NONE, markers_of
 from sessioncompress.measure import turns_of
 from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
@@ -95,8 +94,16 @@ class Run:
         strange = not self._journal.runs and any(
             block.marked for line in self._known.survey.lines for block in line.blocks
         )
-        self._strangers = markers_of(self._session, asked.form) if strange else NONE
+        self._strangers, self._strange_calls = self._markers() if strange else (0, 0)
         self._originals: OriginalsReader | None = None
+
+    def _markers(self) -> tuple[int, int]:
+        """Count the texts, and the arguments of calls, with markers that are older than the journal."""
+        # Imported here because few sessions hold any.
+        from sessioncompress.marked import markers_of
+
+        found = markers_of(self._session, self._asked.form)
+        return found.texts, found.in_calls
 
     def skipped(self, reason: str) -> CompressionStats:
         """Return the statistics of a session that is let alone."""
@@ -276,7 +283,7 @@ class Run:
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.tally.removed,
             }
-            | ({UNKNOWN_IN_CALLS: self._strangers.in_calls} if self._strangers.in_calls else {}),
+            | ({UNKNOWN_IN_CALLS: self._strange_calls} if self._strange_calls else {}),
             records=(len(applied.records), applied.records.blocks),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
@@ -300,12 +307,12 @@ class Run:
             stats,
             originals_size=self._journal.store_size,
             imitated_in_calls=self._newer(stats.imitated_in_calls),
-            markers_without_journal=self._strangers.texts,
+            markers_without_journal=self._strangers,
         )
 
     def _newer(self, in_calls: int) -> int:
         """Return how many of the markers in calls came after the journal was begun."""
-        return max(in_calls - (self._strangers.in_calls or self._journal.unknown_in_calls), 0)
+        return max(in_calls - (self._strange_calls or self._journal.unknown_in_calls), 0)
 
 
 def _changes(raw: bytes, entry: Entry, changes: tuple[Change, ...], view: View) -> bool:

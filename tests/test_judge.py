@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.account import LINES, MESSAGES, TURNS
 from sessioncompress.answers import Answers, answers
-from sessioncompress.judge import LINES, MESSAGES, TURNS, judged
+from sessioncompress.judge import judged
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.sections import Budget, Limits, Rule
 from sessioncompress.stats import BudgetStats
