@@ -85,6 +85,7 @@ class Applier:
         self._sink = sink
         self._where = where
         self._keeps = view.policy.keep_backup
+        self._has_records = journal.counts[0] > 0
         self._original = original
         self._first = view.survey.before.lines
         self._recorded: dict[int, bytes] = {}
@@ -125,9 +126,9 @@ class Applier:
 
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
         rewritten = sha256(new.raw).digest()
-        known = self._known.get(number)
+        known = self._known.get(number) if self._has_records else None
         original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
-        row = self._journal.rewriting(rewritten)
+        row = self._journal.rewriting(rewritten) if self._has_records else None
         before = None if row is None else self._journal.placed(row)
         if before is not None and before.sha256 != original.hex():
             self._leave_alone(number)
@@ -171,7 +172,7 @@ class Applier:
 
     def _add(self, number: int, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
         """Add the line's records; keep its original, unless an earlier run did."""
-        place = self._journal.place(original)
+        place = self._journal.place(original) if self._has_records else None
         index = self._sink.keep(raw) if self._keeps and place is None else None
         self.done.records.add(number, original, rewritten, index, place, blocks)
 

@@ -55,7 +55,7 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
 
 def is_readable(raw: bytes) -> bool:
     """Tell whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
-    return holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
+    return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
 
 
 def holds_at_most(raw: bytes, most: int) -> bool:

@@ -42,10 +42,14 @@ def rewrite(
     replacements = [each for change in changes for each in _rendered(entry, change, context)]
     if not replacements:
         return None
-    for each in replacements:
-        if not view.form.may_change(entry, each.path, each.value):
-            raise MustStay(f"the value at {each.path} must stay")
-    new, parsed = splice(raw, entry, {each.path: each.value for each in replacements})
+    new_values: dict[Path, Any] = {}
+    texts: dict[Path, bytes] = {}
+    for path, value, _, _, written, *_ in replacements:
+        if not view.form.may_change(entry, path, value):
+            raise MustStay(f"the value at {path} must stay")
+        new_values[path] = value
+        texts[path] = written
+    new, parsed = splice(raw, entry, new_values, texts)
     if len(new) >= len(raw):
         return None
     return Rewritten(new, parsed, tuple(replacements))

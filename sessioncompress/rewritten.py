@@ -27,9 +27,11 @@ class RewrittenLines(Mapping[int, LineRecord]):
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
-        known = self._journal.counts[0]
+        return self._watched(stream) if self._journal.counts[0] else iter(stream)
+
+    def _watched(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         for number, raw, whole in stream:
-            if known and whole:
+            if whole:
                 self.note(number, row_of(raw, sha256(raw).digest(), self._journal))
             yield number, raw, whole
 

@@ -54,6 +54,8 @@ _NEEDLE = 48
 _FEW = 16
 """So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
 
+_NONE_WRITTEN: Mapping[Path, bytes] = {}
+
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
 
@@ -72,14 +74,17 @@ def within(text: str) -> Any:
         return None
 
 
-def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes, Any]:
+def splice(
+    raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes] = _NONE_WRITTEN
+) -> tuple[bytes, Any]:
     """Return the line with the values at these paths replaced (or REMOVED), and its parsed document.
 
-    `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
+    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of
+    new values, as far as that is known. Raises CannotSplice.
     """
     try:
         values = _folded(document, values)
-        cuts = _unique(raw, document, values) if len(values) <= _FEW else None
+        cuts = _unique(raw, document, values, written) if len(values) <= _FEW else None
         new = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
         parsed = _parsed(new)
@@ -95,18 +100,20 @@ def splice(raw: bytes, document: Any, values: Mapping[Path, Any]) -> tuple[bytes
 
 def _folded(document: Any, values: Mapping[Path, Any]) -> Mapping[Path, Any]:
     """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
+    ends = {path: end for path in values if (end := _string_on(document, path))}
+    if not ends:
+        return values
     inside: dict[Path, dict[Path, Any]] = {}
     outside: dict[Path, Any] = {}
     for path, value in values.items():
-        end = _string_on(document, path)
-        if end:
+        if end := ends.get(path, 0):
             inside.setdefault(path[:end], {})[path[end:]] = value
         else:
             outside[path] = value
     for path, inner in inside.items():
         text = _parent(document, path)[path[-1]]
         outside[path] = splice(text.encode(), within(text), inner)[0].decode()
-    return outside if inside else values
+    return outside
 
 
 def _string_on(document: Any, path: Path) -> int:
@@ -124,6 +131,9 @@ def literal(value: Any) -> bytes:
 
 
 def _cut(raw: bytes, cuts: list[Cut]) -> bytes:
+    if len(cuts) == 1:
+        start, end, new = cuts[0]
+        return b"".join((raw[:start], new, raw[end:]))
     parts = []
     position = 0
     for start, end, new in sorted(cuts):
@@ -148,7 +158,7 @@ def _walked(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut]:
     return cuts
 
 
-def _unique(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut] | None:
+def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes]) -> list[Cut] | None:
     """Return the cuts where each old value, written as orjson writes it, stands in the line exactly once.
 
     It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
@@ -157,17 +167,15 @@ def _unique(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut] 
     for path, value in values.items():
         if isinstance(value, Added):
             return None
-        parent = _parent(document, path)
         step = path[-1]
-        old = orjson.dumps(parent[step])
-        if isinstance(step, str):
-            old = _written_key(step) + old
+        key = _written_key(step) if isinstance(step, str) else b""
+        old = key + orjson.dumps(_parent(document, path)[step])
         found = _only(raw, old)
         if found < 0:
             return None
         end = found + len(old)
         if value is not REMOVED:
-            cuts.append((found, end, (_written_key(step) if isinstance(step, str) else b"") + literal(value)))
+            cuts.append((found, end, key + (written.get(path) or literal(value))))
         elif raw[end] == _COMMA:
             cuts.append((found, end + 1, b""))
         elif raw[found - 1] == _COMMA:
@@ -282,10 +290,10 @@ def _intend(document: Any, values: Mapping[Path, Any]) -> None:
     for path, value in values.items():
         if value is not REMOVED:
             _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
+    removed = [path for path, value in values.items() if value is REMOVED]
     gone: dict[Path, set[str | int]] = {}
-    for path, value in values.items():
-        if value is REMOVED:
-            gone.setdefault(path[:-1], set()).add(path[-1])
+    for path in removed:
+        gone.setdefault(path[:-1], set()).add(path[-1])
     # What is deeper goes first, so that indexes hold.
     for parent, steps in sorted(gone.items(), key=lambda each: len(each[0]), reverse=True):
         holder = _parent(document, (*parent, ""))

@@ -25,6 +25,9 @@ _PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new
 _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 """The key of the text that an edit puts in the place of another, and the other way round."""
 
+_LONGEST_ESCAPE = 8
+"""Bytes of JSON that a character may take, and more."""
+
 _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdir"})
 
 
@@ -65,6 +68,8 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
         arguments = values.given(arguments)
     for path, text, other in _leaves(arguments, change.path):
+        if len(text) <= limit // _LONGEST_ESCAPE:
+            continue
         was = len(literal(text))
         if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
             content = text.encode()
@@ -85,8 +90,11 @@ def _shortened(change: Change, text: str, other: str, limit: int, wording: Wordi
 
 def _compared(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
     """Yield what of a text another one has not, less and less of it, where they have something in common."""
-    for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE) if other else ():
-        part = differing(text, other, size)
+    if not other:
+        return
+    difference = differing(text, other)
+    for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
+        part = difference.within(size)
         if part == (0, len(text)):
             return
         yield preview(text, size, wording, part=Part(part))

@@ -6,6 +6,7 @@ import re
 
 from sessioncompress.compressors.preview import Special
 
+_EXIT = "exit"
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
 _EXIT_WITHIN = 200
 _EXIT_LINE = re.compile(r"^(?:\w+ )?exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d*$", re.IGNORECASE | re.MULTILINE)
@@ -66,6 +67,7 @@ _REPORTS: tuple[re.Pattern[str], ...] = (_lines(_TESTS), _lines(_SUMMARIES))
 _IN_REPORTS = ("FAIL", "fail", "Fail", "ERROR", "passed", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
 """Where none of it stands, no runner reports anything."""
 
+_IN_MOCHA = " failing"
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 """Mocha only numbers its failed tests: where it does not sum them up, any list may look so."""
@@ -78,7 +80,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
     follows.
     """
     reports = _REPORTS if any(words in text for words in _IN_REPORTS) else ()
-    if reports and _MOCHA.search(text):
+    if reports and _IN_MOCHA in text and _MOCHA.search(text):
         reports = (_MOCHA, _NUMBERED, *reports)
     kept = (*reports, _FAILURE) if failed(text, flagged) else reports
     return Special(kept, _BUDGET) if kept else None
@@ -86,5 +88,9 @@ def lines_of(text: str, flagged: bool) -> Special | None:
 
 def failed(text: str, flagged: bool) -> bool:
     """Say whether the command failed: by its error flag or by the exit status its output ends or begins with."""
-    ends = _EXIT_STATUS.search(text, max(0, len(text) - _EXIT_WITHIN))
-    return flagged or (ends or _EXIT_LINE.search(text[:_EXIT_WITHIN])) is not None
+    if flagged:
+        return True
+    first, last = text[:_EXIT_WITHIN], max(0, len(text) - _EXIT_WITHIN)
+    if _EXIT in text[last:].lower() and _EXIT_STATUS.search(text, last):
+        return True
+    return _EXIT in first.lower() and _EXIT_LINE.search(first) is not None

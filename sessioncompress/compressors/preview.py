@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from sessioncompress import marker
 from sessioncompress.model import Origin
@@ -16,6 +17,7 @@ _FIRST_SHARE = 0.75
 _HEADING = re.compile(
     r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
 )
+_IN_HEADINGS = ("*** ", "+++ ")
 _LEAST_CUT = 12
 """Bytes. Less of a line says nothing."""
 _LEAST_GAP = 45
@@ -91,20 +93,27 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
     return _without(text, _gaps(sorted([(first, start), *kept, (end, last), *part.tags]), len(text)), wording)
 
 
-def differing(text: str, other: str, budget: int) -> Span:
-    """Return the lines of a text that another one has not, with a common line at each side where that fits.
+class Difference(NamedTuple):
+    """Where the lines of a text stand that another one has not: alone, and with a common line at each side."""
 
-    All of it where nothing differs.
-    """
+    bare: Span
+    wide: Span
+
+    def within(self, budget: int) -> Span:
+        """Return them with the common lines, where these fit."""
+        start, end = self.wide
+        return self.wide if self.bare[0] >= self.bare[1] or end - start <= budget else self.bare
+
+
+def differing(text: str, other: str) -> Difference:
+    """Return what of a text another one has not; all of it where nothing differs."""
     if text == other:
-        return 0, len(text)
+        return Difference((0, len(text)), (0, len(text)))
     mine, others = text.split("\n"), other.split("\n")
     most = min(len(mine), len(others))
     before = _alike(zip(mine, others, strict=False), most)
     behind = _alike(zip(reversed(mine), reversed(others), strict=False), most - before)
-    bare = _span(mine, before, behind)
-    wide = _span(mine, max(before - 1, 0), max(behind - 1, 0))
-    return wide if bare[0] >= bare[1] or wide[1] - wide[0] <= budget else bare
+    return Difference(_span(mine, before, behind), _span(mine, max(before - 1, 0), max(behind - 1, 0)))
 
 
 def _alike(pairs: Iterable[tuple[str, str]], most: int) -> int:
@@ -179,6 +188,8 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
 
 def headings(text: str, most: int) -> Special | None:
     """Return how to keep the names of the files of a patch in so many bytes at most; None where there are none."""
+    if not any(words in text for words in _IN_HEADINGS):
+        return None
     needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
     return Special((_HEADING,), min(needed, most), _LEAST_GAP) if needed else None
 

@@ -35,6 +35,7 @@ _FIRST_TREE = 2
 
 _CONTENT: Path = ("message", "content")
 _DETAILS: Path = ("message", "details")
+_ANSWERED: Path = ("message", "toolCallId")
 _MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
 
 _STOPS = ("error", "aborted")
@@ -82,10 +83,14 @@ class FamilyReader:
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know of this entry."""
         message = entry.get("message")
-        if entry.get("type") == "message" and isinstance(message, dict):
-            line = self._message(raw, entry, message)
-        else:
+        if not isinstance(message, dict) or entry.get("type") != "message":
             line = self._other(raw, entry)
+        elif (role := message.get("role")) == "assistant":
+            line = self._assistant(raw, entry, message)
+        elif role == "toolResult":
+            line = self._result(raw, entry, message)
+        else:
+            line = self._message(raw, entry, message)
         return _with_blobs(line, entry) if _BLOB_BYTES in raw else line
 
     def _other(self, raw: bytes, entry: Entry) -> Line:
@@ -115,11 +120,6 @@ class FamilyReader:
         return len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
 
     def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        role = message.get("role")
-        if role == "assistant":
-            return self._assistant(raw, entry, message)
-        if role == "toolResult":
-            return self._result(raw, entry, message)
         content = message.get("content")
         blocks = [block for index, part in enumerate(values.items(content)) for block in _image(index, part, "", "")]
         if marker.PREFIX_BYTES in raw:
@@ -130,7 +130,8 @@ class FamilyReader:
             + len(values.text(message.get("output")))
             + len(values.text(message.get("command")))
         )
-        return _line(raw, entry, Role.USER if role == "user" else Role.OTHER, tuple(blocks), reads=reads)
+        role = Role.USER if message.get("role") == "user" else Role.OTHER
+        return _line(raw, entry, role, tuple(blocks), reads=reads)
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         tool = intern(values.text(message.get("toolName")))
@@ -143,28 +144,29 @@ class FamilyReader:
             text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                blocks += self._result_text(_text_path(index), text, tool, call)
+                self._add_result(_text_path(index), text, tool, call, blocks)
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
         if isinstance(details, (dict, list)) and details:
             blocks += values.whole(Kind.MIRROR, _DETAILS, details, tool, call)
-        ties = _id_tie(("message", "toolCallId"), answers)
+        ties = _id_tie(_ANSWERED, answers)
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
         reads = characters + values.pictures(blocks) + values.RESULT
         return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, reads, facts)
 
-    def _result_text(self, path: Path, text: str, tool: str, call: str) -> list[Block]:
-        """Return the block of a text, and keep the text until the next assistant message shows if it repeats it."""
+    def _add_result(self, path: Path, text: str, tool: str, call: str, blocks: list[Block]) -> None:
+        """Add the block of a text, and keep the text until the next assistant message shows if it repeats it."""
         marked = marker.occurs_in(text)
         if len(text) < values.SMALLEST_BLOCK and not marked:
-            return []
+            return
         written = values.literal(text)
         digest = digest_of(written)
         if len(text) <= _LONGEST_COMPARED:
             self._unanswered.append((text, digest))
-        return [Block(Kind.RESULT, path, len(written), len(written), tool, call, digest, marked)]
+        size = len(written)
+        blocks.append(Block(Kind.RESULT, path, size, size, tool, call, digest, marked))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = values.items(message.get("content"))
@@ -178,13 +180,17 @@ class FamilyReader:
         for index, part in enumerate(parts):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
-                calls.append(self._made(part))
-                io += self._arguments(index, part, calls[-1], blocks)
-                ties += _id_tie((*_part_path(index), "id"), part.get("id")) if responses else ()
+                made = self._made(part)
+                calls.append(made)
+                io += self._arguments(index, part, made, blocks)
+                if responses:
+                    ties += _id_tie((*_part_path(index), "id"), part.get("id"))
             elif kind == "text":
-                texts.append(values.text(part.get("text")))
-                characters += len(texts[-1])
-                ties += _signature_tie(_part_path(index), part.get("textSignature")) if responses else ()
+                text = values.text(part.get("text"))
+                texts.append(text)
+                characters += len(text)
+                if responses:
+                    ties += _signature_tie(_part_path(index), part.get("textSignature"))
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
@@ -208,10 +214,10 @@ class FamilyReader:
 
     def _arguments(self, index: int, part: Entry, made: Call, blocks: list[Block]) -> int:
         """Add the blocks of one call; return how many characters its arguments are."""
-        tool, call = made.tool, made.name
+        _, call, tool, *_ = made
         arguments = part.get("arguments")
         written = values.literal(arguments)
-        if isinstance(arguments, dict) and len(written) >= values.SMALLEST_BLOCK:
+        if len(written) >= values.SMALLEST_BLOCK and isinstance(arguments, dict):
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
             blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
@@ -231,6 +237,8 @@ class FamilyReader:
 
     def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
         """Return the digests of the results that stand again, whole, in the texts that follow them."""
+        if not self._unanswered:
+            return ()
         waiting = tuple(self._unanswered)
         self._unanswered.clear()
         longest = max(map(len, texts), default=0)

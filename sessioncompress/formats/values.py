@@ -157,5 +157,11 @@ def long_leaves(value: Any) -> list[int]:
     """Return the lengths of all strings of SMALLEST_BLOCK characters or more, at any depth."""
     if isinstance(value, str):
         return [len(value)] if len(value) >= SMALLEST_BLOCK else []
-    children = value.values() if isinstance(value, dict) else items(value)
-    return [size for child in children for size in long_leaves(child)]
+    found: list[int] = []
+    for child in value.values() if isinstance(value, dict) else items(value):
+        if isinstance(child, str):
+            if len(child) >= SMALLEST_BLOCK:
+                found.append(len(child))
+        elif isinstance(child, (dict, list)):
+            found += long_leaves(child)
+    return found

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "what a format forbids is changed",
         "rewrite.py",
-        "not view.form.may_change(entry, each.path, each.value)",
+        "not view.form.may_change(entry, path, value)",
         "False",
         ("tests/test_rewrite.py",),
     ),
