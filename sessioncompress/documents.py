@@ -75,9 +75,11 @@ def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
 def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
     """Yield lines, and in the place of one that sets all messages its messages and gaps."""
     added = 0
-    for number, raw, whole in lines:
-        update = _in_any(_update, raw) if whole and raw.startswith(_UPDATE) and raw.endswith(b"\n") else None
-        if update is None:
+    for piece in lines:
+        number, raw, whole = piece
+        if not raw.startswith(_UPDATE):
+            yield (number + added, raw, whole) if added else piece
+        elif not whole or not raw.endswith(b"\n") or (update := _in_any(_update, raw)) is None:
             yield number + added, raw, whole
         else:
             for each, part, is_message in update.pieces():

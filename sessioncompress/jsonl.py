@@ -24,6 +24,7 @@ _MARK = re.compile(rb'[,\[{]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _MAY_HOLD_JSON = re.compile(rb'"(?:[ ]|\\[nrt])*+(?:[\[{]|\\u)')
 
 _QUOTE = ord('"')
+_LF = ord("\n")
 
 Piece = tuple[int, bytes, bool]
 """Line number from 0, its bytes with the LF if there is one, and whether they are the whole line."""
@@ -40,12 +41,13 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
     number = 0
     left = size
     begins = True
+    readline = file.readline
     while left:
-        raw = file.readline(min(left, cap))
+        raw = readline(min(left, cap))
         if not raw:
             return
         left -= len(raw)
-        ends = raw.endswith(b"\n")
+        ends = raw[-1] == _LF
         whole = begins and (ends or left == 0 or len(raw) < cap)
         yield number, raw, whole
         begins = ends

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.formats.base import Entry
@@ -15,8 +14,7 @@ from sessioncompress.references import content_of
 from sessioncompress.splice import REMOVED, CannotSplice, literal, splice, within
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(NamedTuple):
     """A line as it is to be written, its parsed entry, and the replacements that made it."""
 
     raw: bytes

@@ -54,9 +54,12 @@ class Asked:
     form: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Attempt:
-    """One try at a session: what was planned, what was applied, and what it comes to."""
+    """One try at a session: what was planned, what was applied, and what it comes to.
+
+    The digest of what `run` finishes is put in last; it changes no size.
+    """
 
     view: View
     plan: Plan
@@ -145,7 +148,7 @@ class Run:
                 if isinstance(sink, Rewrite):
                     sink.finish()
                     prefix = self._with_digest(run.prefix, view, applied, sink)
-                    attempt = replace(attempt, run=replace(run, prefix=prefix))
+                    attempt.run = replace(run, prefix=prefix)
                 if restless := self._verify(attempt, sink):
                     left_alone |= restless
                     continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sessioncompress import protect
 from sessioncompress.formats.base import Entry, Format
@@ -190,8 +190,7 @@ class View:
         return Treatment.REFERENCE if named else Treatment.PREVIEW
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a compressor needs to render the changes of one line, whose parsed `entry` is as it was.
 
     `refer` makes a content's reference, or None if none is kept.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,8 +26,7 @@ Span = tuple[int, int]
 """From where to where in a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Special:
+class Special(NamedTuple):
     """Lines that are kept in their place: what is in them, the most important first, and the bytes for all of them.
 
     Each takes so many bytes `beside` its own.
@@ -39,8 +37,7 @@ class Special:
     beside: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What of a text is previewed: a span. `tags` around it stay; `notes` in it stay whole or go whole."""
 
     span: Span
@@ -48,8 +45,7 @@ class Part:
     notes: Sequence[Span] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(NamedTuple):
     """How the marker of one text is written: its reference (None: no original is kept), and where it stands."""
 
     ref: str | None
