@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sessioncompress.compressors.preview import Special
+from sessioncompress.compressors.preview import Form, Special
 
 _EXIT = "exit"
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
@@ -59,13 +59,17 @@ _SUMMARIES = (
 """How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
 
 
+_IN_REPORTS = ("FAIL", "fail", "Fail", "ERROR", "passed", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
+"""Where none of it stands, no runner reports anything."""
+_IN_LINES = (*_IN_REPORTS, "::", "===", ", Assertions: ")
+"""One of it stands in each line of a report."""
+
+
 def _lines(forms: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"^{_BEFORE}(?:{'|'.join(forms)})", re.MULTILINE)
 
 
 _REPORTS: tuple[re.Pattern[str], ...] = (_lines(_TESTS), _lines(_SUMMARIES))
-_IN_REPORTS = ("FAIL", "fail", "Fail", "ERROR", "passed", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
-"""Where none of it stands, no runner reports anything."""
 
 _IN_MOCHA = " failing"
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
@@ -79,10 +83,12 @@ def lines_of(text: str, flagged: bool) -> Special | None:
     A pipe hides that a run of tests failed. Of a command that is known to have failed any line with a word of failure
     follows.
     """
-    reports = _REPORTS if any(words in text for words in _IN_REPORTS) else ()
+    reports: tuple[Form, ...] = ()
+    if any(words in text for words in _IN_REPORTS):
+        reports = tuple(Form(pattern, _IN_LINES) for pattern in _REPORTS)
     if reports and _IN_MOCHA in text and _MOCHA.search(text):
-        reports = (_MOCHA, _NUMBERED, *reports)
-    kept = (*reports, _FAILURE) if failed(text, flagged) else reports
+        reports = (Form(_MOCHA), Form(_NUMBERED), *reports)
+    kept = (*reports, Form(_FAILURE)) if failed(text, flagged) else reports
     return Special(kept, _BUDGET) if kept else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,13 +26,23 @@ Span = tuple[int, int]
 """From where to where in a text."""
 
 
+class Form(NamedTuple):
+    """What lines look like. Where there are `words`, the pattern begins with a line, in which one of them stands.
+
+    Then only such lines are compared with it.
+    """
+
+    pattern: re.Pattern[str]
+    words: Sequence[str] = ()
+
+
 class Special(NamedTuple):
     """Lines that are kept in their place: what is in them, the most important first, and the bytes for all of them.
 
     Each takes so many bytes `beside` its own.
     """
 
-    patterns: Sequence[re.Pattern[str]]
+    forms: Sequence[Form]
     budget: int
     beside: int = 0
 
@@ -187,7 +197,7 @@ def headings(text: str, most: int) -> Special | None:
     if not any(words in text for words in _IN_HEADINGS):
         return None
     needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
-    return Special((_HEADING,), min(needed, most), _LEAST_GAP) if needed else None
+    return Special((Form(_HEADING),), min(needed, most), _LEAST_GAP) if needed else None
 
 
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
@@ -195,15 +205,41 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     found: set[Span] = set()
     left = keep.budget
     start, end = _whole_lines(text, start, end)
-    for pattern in keep.patterns:
-        position = start
-        while match := pattern.search(text, position, end):
+    for form in keep.forms:
+        for span in _lines_like(form, text, start, end):
+            size = _size(text[span[0] : span[1]]) + keep.beside
+            if size <= left and span not in found:
+                found.add(span)
+                left -= size
+            if left <= keep.beside:
+                return sorted(found)
+    return sorted(found)
+
+
+def _lines_like(form: Form, text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the lines of a part of a text that look so, in their order."""
+    position = start
+    if not form.words:
+        while match := form.pattern.search(text, position, end):
             first = text.rfind("\n", 0, match.start()) + 1
             position = text.find("\n", match.end()) + 1 or len(text)
-            size = _size(text[first:position]) + keep.beside
-            if size <= left and (first, position) not in found:
-                found.add((first, position))
-                left -= size
+            yield first, position
+        return
+    for first in _lines_with(form.words, text, start, end):
+        if first >= position and (match := form.pattern.match(text, first, end)):
+            position = text.find("\n", match.end()) + 1 or len(text)
+            yield first, position
+
+
+def _lines_with(words: Sequence[str], text: str, start: int, end: int) -> list[int]:
+    """Return where the lines begin in which one of the words stands."""
+    found: set[int] = set()
+    for word in words:
+        at = text.find(word, start, end)
+        while at >= 0:
+            found.add(text.rfind("\n", 0, at) + 1)
+            behind = text.find("\n", at + len(word), end)
+            at = text.find(word, behind, end) if behind >= 0 else -1
     return sorted(found)
 
 

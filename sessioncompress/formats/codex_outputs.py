@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.model import Block, Kind, Path
 from sessioncompress.references import digest_of
@@ -41,13 +42,15 @@ def wrapped(output: str) -> str | None:
 
 def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
     """Return the block of a text that the model reads, where it is long enough or holds something like a marker."""
-    blocks = values.long_text(Kind.RESULT, path, text, tool, call)
-    above = PREAMBLE.match(text)
-    if above is None or (blocks and blocks[0].marked):
-        return blocks
-    # Outputs are compared without when, and in how much time, they came.
-    content = _PASSING.sub("", above.group()) + text[above.end() :]
-    return [block._replace(digest=digest_of(values.literal(content))) for block in blocks]
+    marked = marker.occurs_in(text)
+    if len(text) < values.SMALLEST_BLOCK and not marked:
+        return []
+    compared = written = values.literal(text)
+    if not marked and (above := PREAMBLE.match(text)) is not None:
+        # Outputs are compared without when, and in how much time, they came.
+        compared = values.literal(_PASSING.sub("", above.group()) + text[above.end() :])
+    size = len(written)
+    return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
 
 
 def images_in(path: Path, parts: Any, tool: str = "", call: str = "") -> list[Block]:

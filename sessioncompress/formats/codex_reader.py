@@ -99,7 +99,7 @@ class RolloutReader:
         if marker.PREFIX_BYTES in raw and size:
             blocks += values.marked_leaves(path, arguments, tool, call)
         reads = size + values.CALL
-        return _line(raw, Role.ASSISTANT, tuple(blocks), reads=reads)._replace(calls=(made,), io=size)
+        return _line(raw, Role.ASSISTANT, tuple(blocks), calls=(made,), io=size, reads=reads)
 
     def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         call = values.text(item.get("call_id"))
@@ -112,7 +112,7 @@ class RolloutReader:
             blocks += result_text((PAYLOAD, "output", *path), text, tool, call)
         blocks += images_in((PAYLOAD, "output"), item.get("output"), tool, call)
         reads = characters + values.pictures(blocks) + values.RESULT
-        return _line(raw, Role.RESULT, tuple(blocks), reads=reads)._replace(answers=call, io=characters)
+        return _line(raw, Role.RESULT, tuple(blocks), answers=call, io=characters, reads=reads)
 
     def _checkpoint(self, raw: bytes, history: list[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
@@ -203,5 +203,15 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     return _line(raw, role, tuple(codex_events.mirrors(PAYLOAD, event)))
 
 
-def _line(raw: bytes, role: Role, blocks: tuple[Block, ...] = (), *, reads: int = 0, facts: Facts = PLAIN) -> Line:
-    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=blocks, reads=reads, facts=facts)
+def _line(
+    raw: bytes,
+    role: Role,
+    blocks: tuple[Block, ...] = (),
+    *,
+    calls: tuple[Call, ...] = (),
+    answers: str = "",
+    io: int = 0,
+    reads: int = 0,
+    facts: Facts = PLAIN,
+) -> Line:
+    return Line(role, len(raw), xxh3_64_intdigest(raw), "", "", blocks, calls, answers, io, reads, facts)

@@ -34,8 +34,9 @@ class Responses:
         if not self._name:
             self._made += 1
             self._name = f"response {self._made}"
-        line = line._replace(response=self._name)
-        return _sealed(line, item, payload) if kind == _REASONING else _tied(line, item, payload)
+        if kind == _REASONING:
+            return _sealed(line._replace(response=self._name), item, payload)
+        return line._replace(response=self._name, facts=_tied(line.facts, item, payload))
 
 
 def is_reasoning(item: Mapping[str, Any]) -> bool:
@@ -64,14 +65,14 @@ def _sealed(line: Line, item: Mapping[str, Any], payload: str) -> Line:
     return line._replace(blocks=tuple(blocks), facts=Facts(ties=(Tie((payload, "type"), PASSED_OVER, 0),), thinks=True))
 
 
-def _tied(line: Line, item: Mapping[str, Any], payload: str) -> Line:
-    """Return the line of any other item: its id names it to the API, which then wants the reasoning before it."""
+def _tied(facts: Facts, item: Mapping[str, Any], payload: str) -> Facts:
+    """Return the facts of any other item: its id names it to the API, which then wants the reasoning before it."""
     name = item.get("id")
     if not isinstance(name, str) or is_reasoning(item):
-        return line
+        return facts
     if not _may_be_nameless(item):
-        return line._replace(facts=line.facts._replace(sealed=True))
-    return line._replace(facts=line.facts._replace(ties=(Tie((payload, "id"), None, len(name) + len('"id":"",')),)))
+        return facts._replace(sealed=True)
+    return facts._replace(ties=(Tie((payload, "id"), None, len(name) + len('"id":"",')),))
 
 
 def _may_be_nameless(item: Mapping[str, Any]) -> bool:
