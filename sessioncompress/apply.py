@@ -106,7 +106,7 @@ class Applier:
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
-        if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
+        if entry is None or xxh3_64_intdigest(raw) != self._view.lines.rows[number].digest:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
@@ -157,11 +157,11 @@ class Applier:
 
     def _in_its_place(self, number: int, line: Line) -> Line:
         """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
-        if (response := self._view.lines[number].response) != line.response:
+        if (response := self._view.lines.rows[number].response) != line.response:
             line = line._replace(response=response)
         if all(block.tool for block in line.blocks):
             return line
-        tools = {block.call: block.tool for block in self._view.lines[number].blocks}
+        tools = {block.call: block.tool for block in self._view.lines.rows[number].blocks}
         blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
         return line._replace(blocks=tuple(blocks))
 
@@ -273,6 +273,8 @@ class Applier:
 
 def _writable(name: str) -> str:
     """Return a name that the journal can hold: a call that only its agent can read may name what is no UTF-8."""
+    if name.isascii():
+        return name
     try:
         name.encode()
     except UnicodeEncodeError:

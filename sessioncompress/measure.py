@@ -18,7 +18,7 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
     """Estimate what the model reads of the live path, in tokens of so many characters."""
-    characters = sum(read.lines[number].reads for number in read.shape.live if number not in read.shape.dead)
+    characters = sum(read.lines.rows[number].reads for number in read.shape.live if number not in read.shape.dead)
     return estimate(read.before.characters + characters, each)
 
 

@@ -26,14 +26,33 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
-    if is_deep(written if isinstance(written, bytes) else written.encode()):
+    if _may_be_deep(written) and _is_deep_value(value):
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     return value
 
 
+def _may_be_deep(written: bytes | str) -> bool:
+    if len(written) <= DEEPEST:
+        return False
+    if isinstance(written, str):
+        return written.count("[") + written.count("{") > DEEPEST
+    return written.count(b"[") + written.count(b"{") > DEEPEST
+
+
+def _is_deep_value(value: Any) -> bool:
+    """Say the same of what was parsed: source code in a string has many brackets, and its line few objects."""
+    level = [value]
+    for _ in range(DEEPEST):
+        children = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for found in children for child in found if isinstance(child, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
 def is_deep(raw: bytes) -> bool:
     """Say whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if len(raw) <= DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    if not _may_be_deep(raw):
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
     return max(accumulate(steps), default=0) > DEEPEST

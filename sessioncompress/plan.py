@@ -112,7 +112,9 @@ def _worth_of(change: Change, *, dead: bool) -> int:
 
 
 def _cost(view: View, number: int, known: bytes) -> int:
-    return _LINE_RECORD + (0 if number < len(known) and known[number] else view.lines[number].size // _ORIGINAL_SHARE)
+    if number < len(known) and known[number]:
+        return _LINE_RECORD
+    return _LINE_RECORD + view.lines.rows[number].size // _ORIGINAL_SHARE
 
 
 def in_question(view: View) -> tuple[int, int]:

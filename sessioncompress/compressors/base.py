@@ -120,7 +120,7 @@ class View:
 
     def calls(self, number: int) -> Mapping[str, Call]:
         """Return the calls that the blocks of this line belong to, by the names that these give them."""
-        line = self.lines[number]
+        line = self.lines.rows[number]
         if line.answers:
             made = self.asking(number)
             return {} if made is None else {made.name: made}
@@ -132,7 +132,7 @@ class View:
         if not self.is_free(number, block.kind):
             return True
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
-        return latest or self._stays(number, self.lines[number], block)
+        return latest or self._stays(number, self.lines.rows[number], block)
 
     def _stays(self, number: int, line: Line, block: Block) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.

@@ -14,7 +14,7 @@ from sessioncompress import marker
 from sessioncompress.formats import claude_notes, claude_parts, claude_screen, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.requests import moment
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
+from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 
 _PURPOSES = {
     "read": Purpose.READ,
@@ -78,20 +78,22 @@ class ClaudeReader:
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
-        return Line(
-            Role.ASSISTANT,
-            len(raw),
-            xxh3_64_intdigest(raw),
-            values.text(entry.get("uuid")),
-            values.text(entry.get("parentUuid")),
-            (*blocks, *claude_screen.blocks(entry, "", "")),
-            tuple(calls),
-            "",
-            io,
-            characters + io + values.CALL * len(calls),
-            _THINKS if thinks else PLAIN,
-            response,
-            _time(entry),
+        return make_line(
+            (
+                Role.ASSISTANT,
+                len(raw),
+                xxh3_64_intdigest(raw),
+                values.text(entry.get("uuid")),
+                values.text(entry.get("parentUuid")),
+                (*blocks, *claude_screen.blocks(entry, "", "")),
+                tuple(calls),
+                "",
+                io,
+                characters + io + values.CALL * len(calls),
+                _THINKS if thinks else PLAIN,
+                response,
+                _time(entry),
+            )
         )
 
     def _made(self, part: Mapping[str, Any]) -> Call:
@@ -138,19 +140,22 @@ class ClaudeReader:
             else:
                 facts = Facts(failed=failed, several=tuple(name for name, _ in calls))
                 shown = claude_screen.blocks(entry, "", "")
-        return Line(
-            role,
-            len(raw),
-            xxh3_64_intdigest(raw),
-            values.text(entry.get("uuid")),
-            values.text(entry.get("parentUuid")),
-            (*blocks, *shown),
-            (),
-            answers,
-            io,
-            values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
-            facts,
-            time=_time(entry),
+        return make_line(
+            (
+                role,
+                len(raw),
+                xxh3_64_intdigest(raw),
+                values.text(entry.get("uuid")),
+                values.text(entry.get("parentUuid")),
+                (*blocks, *shown),
+                (),
+                answers,
+                io,
+                values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
+                facts,
+                "",
+                _time(entry),
+            )
         )
 
     def _answered(self, name: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from sessioncompress import marker
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Block, Kind, Path, Treatment
+from sessioncompress.model import Block, Kind, Path, Treatment, make_block
 from sessioncompress.references import digest_of
 
 RESULT: Path = ("toolUseResult",)
@@ -102,4 +102,4 @@ def _add_text(text: str, path: Path, tool: str, call: str, found: list[Block]) -
         written = values.literal(text)
         digest = digest_of(written) if marked else b""
         size = len(written)
-        found.append(Block(Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked))
+        found.append(make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked)))

@@ -15,7 +15,7 @@ from sessioncompress.formats import codex_events, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.codex_outputs import TEXT_PARTS, images_in, output_texts, result_text
 from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
+from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 
 PAYLOAD = "payload"
 CALLS: Mapping[str, Path] = {
@@ -214,4 +214,4 @@ def _line(
     reads: int = 0,
     facts: Facts = PLAIN,
 ) -> Line:
-    return Line(role, len(raw), xxh3_64_intdigest(raw), "", "", blocks, calls, answers, io, reads, facts)
+    return make_line((role, len(raw), xxh3_64_intdigest(raw), "", "", blocks, calls, answers, io, reads, facts, "", 0))

@@ -16,7 +16,21 @@ from sessioncompress import marker
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name
 from sessioncompress.lines import Lines
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.model import (
+    PLAIN,
+    Block,
+    Call,
+    Facts,
+    Kind,
+    Line,
+    Path,
+    Purpose,
+    Role,
+    Shape,
+    Tie,
+    make_block,
+    make_line,
+)
 from sessioncompress.references import digest_of
 from sessioncompress.splice import REMOVED, within
 from sessioncompress.usage import Answer, Usage, beside
@@ -166,7 +180,7 @@ class FamilyReader:
         if len(text) <= _LONGEST_COMPARED:
             self._unanswered.append((text, digest))
         size = len(written)
-        blocks.append(Block(Kind.RESULT, path, size, size, tool, call, digest, marked))
+        blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked)))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = values.items(message.get("content"))
@@ -220,7 +234,9 @@ class FamilyReader:
         if len(written) >= values.SMALLEST_BLOCK and isinstance(arguments, dict):
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
-            blocks.append(Block(Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call))
+            blocks.append(
+                make_block((Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call, b"", False))
+            )
         if marker.PREFIX_BYTES in written:
             blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)
         if "partialJson" in part:
@@ -324,18 +340,22 @@ def _line(
     facts: Facts = PLAIN,
 ) -> Line:
     own, parent = entry.get("id"), entry.get("parentId")
-    return Line(
-        role,
-        len(raw),
-        xxh3_64_intdigest(raw),
-        own if isinstance(own, str) else "",
-        parent if isinstance(parent, str) else "",
-        blocks,
-        calls,
-        answers,
-        io,
-        reads,
-        facts,
+    return make_line(
+        (
+            role,
+            len(raw),
+            xxh3_64_intdigest(raw),
+            own if isinstance(own, str) else "",
+            parent if isinstance(parent, str) else "",
+            blocks,
+            calls,
+            answers,
+            io,
+            reads,
+            facts,
+            "",
+            0,
+        )
     )
 
 
