@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from xxhash import xxh3_64_intdigest
 
@@ -26,6 +26,8 @@ from sessioncompress.store.pending import PendingRecords
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
 from sessioncompress.survey import parse_any
 from sessioncompress.verify import broken
+
+T = TypeVar("T")
 
 _MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
@@ -156,14 +158,24 @@ class Applier:
         return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
 
     def _in_its_place(self, number: int, line: Line) -> Line:
-        """Return a rewritten line with what those before it say: it may not name its tools or its response itself."""
-        if (response := self._view.lines.rows[number].response) != line.response:
-            line = line._replace(response=response)
-        if all(block.tool for block in line.blocks):
-            return line
-        tools = {block.call: block.tool for block in self._view.lines.rows[number].blocks}
-        blocks = (block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in line.blocks)
-        return line._replace(blocks=tuple(blocks))
+        """Return a rewritten line with what those before it say: it may not name its tools or its response itself.
+
+        What did not change is held once.
+        """
+        was = self._view.lines.rows[number]
+        blocks = line.blocks
+        if not all(block.tool for block in blocks):
+            tools = {block.call: block.tool for block in was.blocks}
+            blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
+        return line._replace(
+            id=_one_of(was.id, line.id),
+            parent=_one_of(was.parent, line.parent),
+            blocks=blocks,
+            calls=_one_of(was.calls, line.calls),
+            answers=_one_of(was.answers, line.answers),
+            facts=_one_of(was.facts, line.facts),
+            response=was.response,
+        )
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""
@@ -269,6 +281,11 @@ class Applier:
     def _original_of(self, number: int) -> bytes:
         """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
         return self._recorded.get(number) or self.done.records.original_of(number)
+
+
+def _one_of(was: T, now: T) -> T:
+    """Return the first of two values where they are equal, so that it is held once."""
+    return was if was == now else now
 
 
 def _writable(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -88,9 +88,9 @@ class View:
         ]
 
     @cached_property
-    def _blocks(self) -> Mapping[Kind, Sequence[tuple[int, Block]]]:
-        """The blocks that may change, by their kind, each behind the number of its line."""
-        found: dict[Kind, list[tuple[int, Block]]] = {kind: [] for kind in Kind}
+    def _blocks(self) -> Mapping[Kind, tuple[list[int], list[Block]]]:
+        """The blocks that may change, by their kind, with the numbers of their lines."""
+        found: dict[Kind, tuple[list[int], list[Block]]] = {kind: ([], []) for kind in Kind}
         only_mirrors = self.policy.at_rest
         for number, (line, standing) in enumerate(zip(self.lines, self.standing, strict=True)):
             if not line.blocks or line.facts.sealed:
@@ -101,7 +101,9 @@ class View:
             for block in line.blocks:
                 kind = block.kind
                 if (not protected or kind is Kind.MIRROR) and not self._stays(number, line, block):
-                    found[kind].append((number, block))
+                    numbers, blocks = found[kind]
+                    numbers.append(number)
+                    blocks.append(block)
         return found
 
     def is_free(self, number: int, kind: Kind) -> bool:
@@ -114,9 +116,11 @@ class View:
             return self.standing[change.line] is not Standing.PROTECTED
         return self.is_free(change.line, change.block.kind)
 
-    def blocks(self, kind: Kind, over: int = 0) -> Sequence[tuple[int, Block]]:
-        """Return the blocks of one kind that may change and are over a size or may be ours, with their lines."""
-        return [each for each in self._blocks[kind] if each[1].size > over or each[1].marked]
+    def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
+        """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
+        for number, block in zip(*self._blocks[kind], strict=True):
+            if block.size > over or block.marked:
+                yield number, block
 
     def calls(self, number: int) -> Mapping[str, Call]:
         """Return the calls that the blocks of this line belong to, by the names that these give them."""
