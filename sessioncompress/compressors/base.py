@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sessioncompress import protect
 from sessioncompress.formats.base import Entry, Format
@@ -58,6 +58,11 @@ class View:
         return frozenset(
             line.response for line in self.lines if line.response and (line.calls or not line.facts.thinks)
         )
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """What one compressor found and another asks for again."""
+        return {}
 
     @cached_property
     def asked(self) -> Sequence[Asked | None]:

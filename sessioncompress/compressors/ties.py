@@ -9,6 +9,9 @@ from sessioncompress.compressors.base import View
 from sessioncompress.model import Change, Kind, Line, Standing, Treatment
 
 
+_LOOSENED = "loosened"
+
+
 def group_of(number: int) -> int:
     """Return the group of the changes that hang on the thinking of this line."""
     return number + 1
@@ -16,9 +19,16 @@ def group_of(number: int) -> int:
 
 def loosened(view: View) -> frozenset[int]:
     """Return the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
-    if not view.policy.strip_thinking:
+    found: frozenset[int] | None = view.found.get(_LOOSENED)
+    if found is None:
+        found = view.found[_LOOSENED] = _loosened(view)
+    return found
+
+
+def _loosened(view: View) -> frozenset[int]:
+    if not view.policy.strip_thinking or not view.tied:
         return frozenset()
-    names = _names(view) if view.tied else Counter()
+    names = _names(view)
     kept = {name for name, numbers in _spread(view).items() if not _may_go(view, numbers)}
     return frozenset(
         number

@@ -10,12 +10,9 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths, size_of
 from sessioncompress.store.growing import or_from_git, too_short
-from sessioncompress.store.intact import ends_where_it_says
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.salvage import any_readable, first_damaged, readable_lines
 
 
 def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
@@ -38,7 +35,14 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
             "them away, or 'sessioncompress forget' deletes them.",
         )
     behind = Lengths(originals or 0, journal or 0) != lengths
-    loaded = _loaded(files) if behind and originals != lengths.originals else None
+    if not behind:
+        return
+    # Imported here, as below, because hardly any run is killed.
+    from sessioncompress.store.intact import ends_where_it_says
+    from sessioncompress.store.met import refuse_if_another_sides
+    from sessioncompress.store.salvage import any_readable
+
+    loaded = _loaded(files) if originals != lengths.originals else None
     if loaded is not None:
         refuse_if_another_sides(files.journal, loaded)
     for path, size, committed in (
@@ -48,11 +52,10 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
         if size < committed and not (salvaging and path == files.originals):
             left = path == files.originals and loaded is not None and any_readable(path, loaded)
             raise too_short(path, size, committed, left=left)
-    if behind:
-        is_short = (originals or 0) < lengths.originals
-        if not is_short and loaded is not None and not ends_where_it_says(files, loaded):
-            raise _of_another(files)
-        _refuse_unless_a_trace(session, files, lengths)
+    is_short = (originals or 0) < lengths.originals
+    if not is_short and loaded is not None and not ends_where_it_says(files, loaded):
+        raise _of_another(files)
+    _refuse_unless_a_trace(session, files, lengths)
 
 
 def _loaded(files: Beside) -> Journal | None:
@@ -81,6 +84,8 @@ def _of_another(files: Beside) -> Damaged:
 
 def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:
     """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run."""
+    from sessioncompress.store.salvage import readable_lines
+
     kept = {sha256(line).digest() for line in readable_lines(files.originals, lengths.originals)}
     written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(files.journal, lengths.journal)}
     standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
@@ -102,6 +107,8 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
 
 def _refuse_if_damaged(files: Beside, lengths: Lengths) -> None:
     """Raise Damaged where what lies behind cannot be read: nobody knows then what the session needs of it."""
+    from sessioncompress.store.salvage import first_damaged
+
     damaged = first_damaged(files.originals, lengths.originals)
     if damaged is not None:
         raise Damaged(
