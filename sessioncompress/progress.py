@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shutil import get_terminal_size
 from time import monotonic
 from typing import TextIO
 
@@ -43,6 +42,9 @@ class Progress:
             self._write(self._stream, text + "\n")
             return
         self._next = now + _AGAIN
+        # Imported here because most runs end before there is anything to show.
+        from shutil import get_terminal_size
+
         full = _BAR * self._done // max(self._size, 1)
         line = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"[: get_terminal_size().columns - 1]
         self._write(self._stream, "\r" + line.ljust(self._shown))

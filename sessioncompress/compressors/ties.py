@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from sessioncompress.compressors.base import View
 from sessioncompress.model import Change, Kind, Line, Standing, Treatment
 
-
 _LOOSENED = "loosened"
 
 
