@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from typing import Any, Generic, TypeVar
 
 Column = Any
@@ -40,16 +39,11 @@ def _column(kind: str) -> Column:
 
 
 class Table(Generic[Row]):
-    """Rows of one kind of named tuple, each made again when it is asked for.
+    """Rows of one kind of named tuple, each made again when it is asked for."""
 
-    A copy shares every column until something in it changes.
-    """
-
-    def __init__(self, kind: type[Row], columns: list[Column], *, shared: bool = False) -> None:
+    def __init__(self, kind: type[Row], columns: list[Column]) -> None:
         self._kind = kind
         self.columns = columns
-        self._shared = [shared] * len(columns)
-        self._sharing = shared
         self._adders = [column.append for column in self.columns]
 
     def __len__(self) -> int:
@@ -64,46 +58,16 @@ class Table(Generic[Row]):
 
     def add(self, row: Iterable[Any]) -> None:
         """Add a row."""
-        if self._sharing:
-            for position in range(len(self.columns)):
-                self._unshare(position)
-            self._sharing = False
         for add, value in zip(self._adders, row, strict=False):
             add(value)
 
-    def put(self, index: int, row: Iterable[Any]) -> None:
-        """Put a row in the place of another, or behind the last; what is equal stays the same object."""
-        if index == len(self.columns[0]):
-            self.add(row)
-            return
-        columns = self.columns
-        for position, value in enumerate(row):
-            column = columns[position]
-            held = column[index]
-            if held is not value and held != value:
-                self._unshare(position)
-                columns[position][index] = value
-
-    def copy(self) -> Table[Row]:
-        """Return a table with the same rows."""
-        self._shared = [True] * len(self.columns)
-        self._sharing = True
-        return Table(self._kind, list(self.columns), shared=True)
-
-    def _unshare(self, position: int) -> None:
-        if self._shared[position]:
-            self.columns[position] = copy(self.columns[position])
-            self._shared[position] = False
-            self._adders[position] = self.columns[position].append
-
 
 class Texts:
-    """Texts that hardly ever change, one behind the other."""
+    """Texts, one behind the other."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._ends = array("Q", [0])
-        self._others: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -112,31 +76,21 @@ class Texts:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> str:
-        if index in self._others:
-            return self._others[index]
         return self._data[self._ends[index] : self._ends[index + 1]].decode(errors="surrogatepass")
-
-    def __setitem__(self, index: int, text: str) -> None:
-        self._others[index] = text
 
     def append(self, text: str) -> None:
         """Add a text."""
         self._data += text.encode(errors="surrogatepass")
         self._ends.append(len(self._data))
 
-    def __copy__(self) -> Texts:
-        new = Texts()
-        new._data, new._ends, new._others = self._data[:], self._ends[:], dict(self._others)
-        return new
-
 
 class Digests:
     """Digests of some bytes each, or none."""
 
-    def __init__(self, size: int, data: bytes | bytearray = b"") -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
         self._none = bytes(size)
-        self._data = bytearray(data)
+        self._data = bytearray()
 
     def __len__(self) -> int:
         return len(self._data) // self._size
@@ -149,12 +103,6 @@ class Digests:
     def __getitem__(self, index: int) -> bytes:
         digest = bytes(self._data[self._size * index : self._size * (index + 1)])
         return b"" if digest == self._none else digest
-
-    def __setitem__(self, index: int, digest: bytes) -> None:
-        self._data[self._size * index : self._size * (index + 1)] = digest or self._none
-
-    def __copy__(self) -> Digests:
-        return Digests(self._size, self._data)
 
     def append(self, digest: bytes) -> None:
         """Add a digest."""
@@ -186,13 +134,6 @@ class Index:
         first = bisect_left(self._numbers, number)
         behind = bisect_right(self._numbers, number, first)
         return (self._rows[at] for at in range(behind - 1, first - 1, -1))
-
-    @property
-    def doubles(self) -> Iterator[tuple[int, int]]:
-        """Yield every two rows next to each other that have the same number."""
-        for at in range(1, len(self._rows)):
-            if self._numbers[at] == self._numbers[at - 1]:
-                yield self._rows[at - 1], self._rows[at]
 
 
 class DigestIndex:

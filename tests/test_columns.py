@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import pytest
 
 from sessioncompress.columns import DigestIndex, Digests, Index, columns
 
-VALUES: list[tuple[str, list[Any], Any]] = [
-    ("T", ["a", "", "", "ü\n", "\ud800", "x" * 300], "new"),
-    ("D", [b"d" * 16, b"", b"e" * 16], b"f" * 16),
-    ("D", [b"d" * 16], b""),
-    ("W", [b"d" * 32, b"", b"e" * 32], b"f" * 32),
-    ("O", [None, "a", ("b",)], "new"),
-    ("q", [-1, 2**40], 7),
+VALUES: list[tuple[str, list[Any]]] = [
+    ("T", ["a", "", "", "ü\n", "\ud800", "x" * 300]),
+    ("D", [b"d" * 16, b"", b"e" * 16]),
+    ("D", [b"d" * 16]),
+    ("W", [b"d" * 32, b"", b"e" * 32]),
+    ("O", [None, "a", ("b",)]),
+    ("q", [-1, 2**40]),
 ]
 
 
-@pytest.mark.parametrize(("kind", "values", "other"), VALUES, ids=[f"{kind}{len(each)}" for kind, each, _ in VALUES])
-def test_a_column_is_as_a_list(kind: str, values: list[Any], other: Any) -> None:
-    """What was added comes back, also after a change; a copy is apart."""
+@pytest.mark.parametrize(("kind", "values"), VALUES, ids=[f"{kind}{len(each)}" for kind, each in VALUES])
+def test_a_column_is_as_a_list(kind: str, values: list[Any]) -> None:
+    """What was added comes back."""
     (column,) = columns(kind)
     for value in values:
         column.append(value)
     assert (len(column), list(column)) == (len(values), values)
-    second = copy(column)
-    second[0] = other
-    second.append(values[-1])
-    assert list(column) == values
-    assert list(second) == [other, *values[1:], values[-1]]
+    assert [column[index] for index in range(len(values))] == values
 
 
 def test_an_index_finds_every_row_of_a_digest() -> None:
@@ -45,15 +40,13 @@ def test_an_index_finds_every_row_of_a_digest() -> None:
     assert DigestIndex(Digests(16)).rows(b"a" * 16) == []
 
 
-def test_an_index_of_numbers_knows_its_doubles() -> None:
-    """All that have another with the same number, next to each other."""
+def test_an_index_of_numbers() -> None:
+    """Knows which there are, and where."""
     numbers = [7, 2**64 - 1, 0, 7, 5, 7]
     index = Index(numbers)
     assert len(index) == len(numbers)
     assert [number in index for number in (7, 6, 2**64 - 1, 0, 8)] == [True, False, True, True, False]
     assert list(index.rows(7)) == [0, 3, 5]
-    assert list(index.doubles) == [(0, 3), (3, 5)]
-    assert list(Index([]).doubles) == []
 
 
 def test_the_newest_rows_come_first() -> None:
