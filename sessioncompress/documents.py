@@ -12,8 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -37,8 +36,7 @@ _NUMBER = re.compile(
 """A string; a number, which is the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A document's bytes, where each message begins and ends in them, and all that stands around the messages."""
 
     raw: bytes

@@ -8,7 +8,7 @@ model reads count twice: they are sent with every request.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sessioncompress.changes import Changes, Proposals
 from sessioncompress.compressors import COMPRESSORS, View
@@ -38,8 +38,7 @@ _NOT_TO_BE_HAD = -(1 << 40)
 """Bytes. A group with such a change is never worth it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What is to change, line by line, in document order; and how many bytes were in question."""
 
     changes: Changes

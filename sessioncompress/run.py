@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from sessioncompress import config, due, verify
 from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
@@ -44,8 +45,7 @@ _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format."""
 
     policy: Policy

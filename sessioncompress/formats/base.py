@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from sessioncompress.lines import Lines
@@ -25,16 +24,14 @@ class Reader(Protocol):
         """Return what the plan must know of this line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The first parsed lines of a file, or messages of a document: then `document` is all of it but its messages."""
 
     entries: tuple[Entry, ...]
     document: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """What a session's header says of whose it is: its own id, and what names the session that it was forked from.
 
     `project` is the folder that it was begun in; where the agent notes only that, the SHA-256 of its path in hex.

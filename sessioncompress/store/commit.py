@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store.backup import Backup
@@ -21,8 +20,7 @@ from sessioncompress.store.swap import put_in_place
 CHANGED: Final = "The session is the new one, and its originals are kept."
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """What is ready to be committed: bytes of the new session and of the originals file, and each original's place.
 
     `originals_sha256` is that of what the run added to the originals file, empty where that is nothing.
@@ -34,8 +32,7 @@ class Finished:
     places: Sequence[Place]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """What lies at the session's path now: its bytes, and how many of them others appended meanwhile."""
 
     size: int
