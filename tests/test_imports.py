@@ -20,7 +20,10 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("the command line", frozenset({"cli", "quick"})),
     ("each command", frozenset({"commands"})),
     ("what agents call", frozenset({"hooks"})),
-    ("what is printed of many stores, and of all sessions", frozenset({"clean_report", "sessions_report", "budget_report"})),
+    (
+        "what is printed of many stores, and of all sessions",
+        frozenset({"clean_report", "sessions_report", "budget_report"}),
+    ),
     ("many files, and what is printed of them", frozenset({"archive", "report"})),
     ("several files at once", frozenset({"pool"})),
     ("what became of one file", frozenset({"outcome"})),

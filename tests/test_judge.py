@@ -141,7 +141,10 @@ def test_a_failure_counts_until_a_run() -> None:
 def test_pruning_is_asked_for_what_it_saves() -> None:
     """Where a rule goes by what would be left."""
     full = (ANSWER._replace(usage=Usage(170_001, 0)),)
-    assert judge(full, None, OMP).reason == "170,001 tokens are over the threshold of 170,000; pruning leaves about 169,991"
+    assert (
+        judge(full, None, OMP).reason
+        == "170,001 tokens are over the threshold of 170,000; pruning leaves about 169,991"
+    )
 
 
 def test_estimates_are_in_tokens_of_the_model() -> None:
