@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sessioncompress.forget import forget_session
     from sessioncompress.inspect import inspect_session
     from sessioncompress.lookup import Shown, show
-    from sessioncompress.policy import PRESETS, Policy, ProtectMode
+    from sessioncompress.policy import PRESETS, Policy
     from sessioncompress.restore import restore_session
     from sessioncompress.sections import Budget, Limits, Placeholder, Prune, Rule
     from sessioncompress.sources import policy_for
@@ -41,7 +41,6 @@ _HOMES = {
     "Limits": "sections",
     "Placeholder": "sections",
     "Policy": "policy",
-    "ProtectMode": "policy",
     "Prune": "sections",
     "RestoreStats": "stats",
     "Rule": "sections",
@@ -69,7 +68,6 @@ __all__ = [
     "Limits",
     "Placeholder",
     "Policy",
-    "ProtectMode",
     "Prune",
     "RestoreStats",
     "Rule",

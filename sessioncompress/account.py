@@ -12,8 +12,7 @@ from sessioncompress.lines import Survey
 from sessioncompress.measure import messages_of, tokens_of, turns_of
 from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan, in_question
-from sessioncompress.policy import PRESETS, ProtectMode
-from sessioncompress.protect import tokens_instead
+from sessioncompress.policy import PRESETS
 from sessioncompress.stats import CompressionStats
 from sessioncompress.store.records import RunRecord
 from sessioncompress.tokens import estimate
@@ -149,17 +148,14 @@ def advice(view: View, planned: Plan) -> str:
     """Say how much the recent context holds, and with which options a run would keep less of it."""
     if planned.protected < KB:
         return ""
-    less = replace(view.policy, protect_mode=ProtectMode.TURNS_AND_TOKENS, protect_tokens=_FEWER_TOKENS)
+    less = replace(view.policy, protect_tokens=_FEWER_TOKENS)
     keeps_less = planned.protected - in_question(replace(view, policy=less))[1] >= KB
-    hint = f"; --protect-mode {less.protect_mode} --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
+    hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
     return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{hint}"
 
 
 def _recent(view: View) -> str:
     """Name the recent context as it was measured for this session."""
-    policy = view.policy
-    asked = f"{policy.turn_threshold_before_compress} turn{'' if policy.turn_threshold_before_compress == 1 else 's'}"
-    tokens = f"the newest {policy.protect_tokens:,} tokens of tool I/O"
-    if tokens_instead(policy, turns_of(view.survey)):
-        return f"{tokens} (it has no more than {asked}; --protect-mode turns would keep them whole)"
-    return tokens if policy.protect_mode is ProtectMode.TURNS_AND_TOKENS else f"the last {asked}"
+    turns, tokens = view.policy.turn_threshold_before_compress, view.policy.protect_tokens
+    asked = f"the last {turns} turn{'' if turns == 1 else 's'}"
+    return asked if tokens is None else f"the newest {tokens:,} tokens of tool I/O in {asked}"

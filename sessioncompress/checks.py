@@ -45,6 +45,14 @@ def count(value: Any) -> int:
 
 
 def count_or_null(value: Any) -> int | None:
+    """Return a whole number of at least zero, or None."""
+    try:
+        return None if value is None else count(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or null") from None
+
+
+def positive_or_null(value: Any) -> int | None:
     """Return a whole number of at least one, or None."""
     if value is None:
         return None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import ALL, KEYS, OF_PRESETS, SECTION, Key, Keys
+from sessioncompress.keys import ALL, GONE, KEYS, OF_PRESETS, SECTION, Key, Keys
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.printable import utf8
 from sessioncompress.sections import MODEL_KEYS, Budget, Limits, Prune
@@ -65,6 +65,8 @@ def _with(base: Held, section: Any, keys: Keys, file: Path, counts: Counts) -> H
     for key, value in section.items():
         if key not in keys.fields:
             shown = key[:_LONGEST_SHOWN]
+            if said := GONE.get(f"{keys.name}.{key}"):
+                raise _error(f'the policy has a key "{keys.name}.{key}"; {said}', file)
             raise _error(f'the policy has an unknown key "{keys.name}.{shown}"{_hint(shown, keys)}', file)
         name, field = f"{keys.name}.{key}", keys.fields[key].field
         try:
@@ -89,10 +91,7 @@ def _hint(key: str, keys: Keys) -> str:
     import difflib
 
     places = {each: each for each in keys.fields} | {
-        each: f"{name}.{each}"
-        for name, those in keys.inner.items()
-        for each in those.fields
-        if each not in keys.fields
+        each: f"{name}.{each}" for name, those in keys.inner.items() for each in those.fields if each not in keys.fields
     }
     near = difflib.get_close_matches(key, places, n=1, cutoff=0.4)
     return f'; did you mean "{places[near[0]]}"?' if near else ""

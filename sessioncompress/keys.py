@@ -45,7 +45,6 @@ KEYS: Mapping[str, Key] = {
     "sizeThresholdKB": Key("size_threshold_kb", Near.FREE),
     "everyTurns": Key("every_turns", Near.FREE),
     "turnThresholdBeforeCompress": Key("turn_threshold_before_compress", Near.FREE),
-    "protectMode": Key("protect_mode", Near.FREE),
     "protectTokens": Key("protect_tokens", Near.FREE),
     "protectTools": Key("protect_tools", Near.FREE),
     "toolCallMaxBytes": Key("tool_call_max_bytes", Near.FREE),
@@ -71,6 +70,11 @@ KEYS: Mapping[str, Key] = {
     "budget": Key("budget", Near.FREE),
 }
 """Every key of the section."""
+
+GONE: Mapping[str, str] = {
+    "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',
+}
+"""Keys of earlier versions, by their dotted names, and what to write instead."""
 
 PRUNE_KEYS: Mapping[str, Key] = {
     "enabled": Key("enabled", Near.FREE),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from reprlib import repr as shortened
 from typing import Any
 
@@ -20,21 +19,12 @@ LARGEST_LEAF = 400
 """Bytes. A string of this size or less inside a call's arguments stays."""
 
 
-class ProtectMode(StrEnum):
-    """How the recent context is measured."""
-
-    TURNS_OR_TOKENS = "turns-or-tokens"
-    TURNS = "turns"
-    TURNS_AND_TOKENS = "turns-and-tokens"
-
-
 CHECKS: checks.Checks = {
     "enabled": checks.flag,
     "size_threshold_kb": checks.count,
-    "every_turns": checks.count_or_null,
+    "every_turns": checks.positive_or_null,
     "turn_threshold_before_compress": checks.count,
-    "protect_mode": checks.one_of(ProtectMode),
-    "protect_tokens": checks.count,
+    "protect_tokens": checks.count_or_null,
     "protect_tools": checks.names,
     "tool_call_max_bytes": checks.count,
     "tool_result_max_bytes": checks.count,
@@ -70,8 +60,7 @@ class Policy:
     size_threshold_kb: int = 100
     every_turns: int | None = None
     turn_threshold_before_compress: int = 4
-    protect_mode: ProtectMode = ProtectMode.TURNS_OR_TOKENS
-    protect_tokens: int = 20_000
+    protect_tokens: int | None = 20_000
     protect_tools: tuple[str, ...] = ("skill",)
     tool_call_max_bytes: int = 500
     tool_result_max_bytes: int = 1_000
@@ -117,7 +106,6 @@ PRESETS: dict[str, Policy] = {
     "low-cost": replace(
         BALANCED,
         turn_threshold_before_compress=2,
-        protect_mode=ProtectMode.TURNS_AND_TOKENS,
         protect_tokens=8_000,
         tool_call_max_bytes=300,
         tool_result_max_bytes=600,
@@ -127,7 +115,7 @@ PRESETS: dict[str, Policy] = {
     ),
     "high-quality": replace(
         BALANCED,
-        protect_mode=ProtectMode.TURNS,
+        protect_tokens=None,
         tool_result_max_bytes=2_000,
         strip_thinking=False,
         prune=Prune(prune_minimum=30_000, prune_protect=60_000),
@@ -137,7 +125,6 @@ PRESETS: dict[str, Policy] = {
     "archive": replace(
         BALANCED,
         turn_threshold_before_compress=1,
-        protect_mode=ProtectMode.TURNS_AND_TOKENS,
         protect_tokens=4_000,
         protect_tools=(),
         tool_call_max_bytes=SMALLEST_LIMIT,
@@ -159,7 +146,6 @@ def preset_of(name: str | None) -> Policy:
 
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
-    "protect_mode": "protect_mode",
     "protect_tokens": "protect_tokens",
     "min_size": "size_threshold_kb",
     "backup_dir": "backup_dir",

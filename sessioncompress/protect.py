@@ -1,4 +1,8 @@
-"""Which lines stay whole: the recent context, as the policy measures it, and what must never be taken."""
+"""Which lines stay whole: the recent context, and what must never be taken.
+
+Recent are the last turns, and of their tool I/O the newest tokens, by whole steps. More turns or more tokens never
+protect less.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Sequence
 
 from sessioncompress.lines import Lines
 from sessioncompress.model import Role, Shape, Standing
-from sessioncompress.policy import Policy, ProtectMode
+from sessioncompress.policy import Policy
 from sessioncompress.tokens import estimate
 from sessioncompress.turns import turns_on
 
@@ -33,14 +37,9 @@ def boundary(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> in
     wanted = policy.turn_threshold_before_compress
     there = wanted <= len(turns) and wanted < earlier + len(turns)
     by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
-    if policy.protect_mode is not ProtectMode.TURNS_AND_TOKENS and not tokens_instead(policy, earlier + len(turns)):
-        return _with_calls(lines, shape.live, by_turns)
-    return _with_calls(lines, shape.live, max(by_turns, _by_tokens(lines, shape.live, policy.protect_tokens)))
-
-
-def tokens_instead(policy: Policy, turns: int) -> bool:
-    """Say whether tokens count instead of turns, since the session has no more turns than would stay whole."""
-    return policy.protect_mode is ProtectMode.TURNS_OR_TOKENS and turns <= policy.turn_threshold_before_compress
+    most = policy.protect_tokens
+    by_tokens = 0 if most is None else _by_tokens(lines, shape.live, most)
+    return _with_calls(lines, shape.live, max(by_turns, by_tokens))
 
 
 def latest_thinking(lines: Lines, shape: Shape) -> frozenset[int]:

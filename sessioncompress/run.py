@@ -18,13 +18,11 @@ from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
-from sessioncompress.measure import turns_of
 from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, can_follow
-from sessioncompress.protect import tokens_instead
 from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
 from sessioncompress.splice import CannotSplice
@@ -204,9 +202,9 @@ class Run:
         return stats
 
     def _surprises(self) -> bool:
-        """Say whether more turns than usual were to stay whole, and fewer do: the session has no more than that."""
+        """Say whether more turns than usual were to stay whole, and tokens may have kept them from it."""
         more = self._policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
-        return more and tokens_instead(self._policy, turns_of(self._known.survey))
+        return more and self._policy.protect_tokens is not None
 
     def _added(self, attempt: _Attempt) -> int:
         """Return the bytes that the run adds beside the session."""

@@ -78,7 +78,7 @@ BUDGET_CHECKS: checks.Checks = {
     "reserve_percent": checks.percent,
     "reserve_tokens": checks.count,
     "threshold_percent": checks.percent_or_null,
-    "threshold_tokens": checks.count_or_null,
+    "threshold_tokens": checks.positive_or_null,
     "target_tokens": checks.count,
     "act_tokens": checks.count,
     "act_messages": checks.count,

@@ -422,26 +422,21 @@ def test_the_default_of_four_turns_is_no_surprise(here: Path) -> None:
     )
 
 
-def test_protect_mode_and_tokens(here: Path) -> None:
-    """One prompt is protected whole by turns, and by tokens only in its newest steps."""
+def test_one_prompt_is_protected_in_its_newest_steps(here: Path) -> None:
+    """Whole without a cap."""
     path = put(here / "session.jsonl", "pi-one-prompt.jsonl")
-    by_turns = one("compress", "--dry-run", "--force", "--protect-mode", "turns", path)
+    (here / "whole.json").write_text('{"session": {"protectTokens": null}}')
+    whole = one("compress", "--dry-run", "--force", "--config", "whole.json", path)
     default = one("compress", "--dry-run", "--force", path)
     fewer = one("compress", "--dry-run", "--force", "--protect-tokens", "2000", path)
-    both = one(
-        "compress", "--dry-run", "--force", "--protect-mode", "turns-and-tokens", "--protect-tokens", "2000", path
-    )
-    assert by_turns["status"] == "unchanged"
-    assert by_turns["removableBytes"] < default["removableBytes"] < fewer["removableBytes"]
-    for each in (both, fewer):
-        del each["backupSize"], each["reason"]  # the journal names the policy, the reason how it was measured
-    assert both == fewer
+    assert whole["status"] == "unchanged"
+    assert whole["removableBytes"] < default["removableBytes"] < fewer["removableBytes"]
 
 
-def test_turns_and_tokens_takes_from_within_the_last_turns(session: Path) -> None:
+def test_tokens_take_from_within_the_last_turns(session: Path) -> None:
     """Both limits hold."""
     default = one("compress", "--dry-run", session)
-    both = one("compress", "--dry-run", "--protect-mode", "turns-and-tokens", "--protect-tokens", "500", session)
+    both = one("compress", "--dry-run", "--protect-tokens", "500", session)
     assert both["protectedBytes"] < default["protectedBytes"]
 
 
@@ -1011,7 +1006,10 @@ def test_an_unknown_key(session: Path) -> None:
     [
         ('{"session": {"minSavedKB": -1}}', '"session.minSavedKB" is -1, but must be a whole number, 0 or more'),
         ('{"session": {"enabled": "no"}}', '"session.enabled" is "no", but must be true or false'),
-        ('{"session": {"protectMode": "all"}}', 'must be "turns-or-tokens" or "turns" or "turns-and-tokens"'),
+        (
+            '{"session": {"protectMode": "turns"}}',
+            'has a key "session.protectMode"; it is gone: "turns" is now "protectTokens"',
+        ),
         ('{"session": []}', 'the policy has no object "session"'),
         ('{"session": {}', "the policy is no JSON"),
     ],

@@ -13,7 +13,7 @@ import pytest
 from sessioncompress import config
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import KEYS, SECTIONS
-from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
+from sessioncompress.policy import BALANCED, PRESETS, Policy, with_options
 from sessioncompress.sections import Limits, Placeholder, Rule
 from sessioncompress.sources import policy_for
 
@@ -23,9 +23,8 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("everyTurns", 3, 3),
     ("everyTurns", None, None),
     ("turnThresholdBeforeCompress", 0, 0),
-    ("protectMode", "turns", ProtectMode.TURNS),
-    ("protectMode", "turns-and-tokens", ProtectMode.TURNS_AND_TOKENS),
-    ("protectTokens", 1, 1),
+    ("protectTokens", 0, 0),
+    ("protectTokens", None, None),
     ("protectTools", [], ()),
     ("protectTools", ["skill", "ask"], ("skill", "ask")),
     ("toolCallMaxBytes", 0, 0),
@@ -74,6 +73,7 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
 
 BAD: list[tuple[str, Any, str]] = [
     ("protectTokens", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
+    ("protectTokens", -1, "a whole number, 0 or more, or null"),
     ("everyTurns", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
     ("enabled", "yes", "true or false"),
     ("enabled", 1, "true or false"),
@@ -83,8 +83,6 @@ BAD: list[tuple[str, Any, str]] = [
     ("sizeThresholdKB", True, "whole number"),
     ("everyTurns", 0, "1 or more, or null"),
     ("turnThresholdBeforeCompress", None, "whole number"),
-    ("protectMode", "tokens", '"turns-or-tokens" or "turns" or "turns-and-tokens"'),
-    ("protectMode", ["turns"], '"turns"'),
     ("protectTools", "skill", "list of tool names"),
     ("protectTools", ["skill", 1], "list of tool names"),
     ("backupDir", "", "folder's path or null"),
@@ -307,7 +305,7 @@ def test_differences_are_what_is_not_the_default() -> None:
     """The journal says with what policy a run was made."""
     assert config.differences(BALANCED) == {}
     assert config.differences(PRESETS["high-quality"]) == {
-        "protectMode": "turns",
+        "protectTokens": None,
         "toolResultMaxBytes": 2000,
         "stripThinking": False,
         "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
@@ -348,9 +346,9 @@ def test_a_preset_is_the_base_that_the_file_changes(tmp_path: Path) -> None:
 def test_options_of_the_command_line_change_what_they_name() -> None:
     """Those that were not given change nothing."""
     assert with_options(BALANCED, {"keep_turns": None, "no_backup": False}) == BALANCED
-    changed = with_options(BALANCED, {"keep_turns": 0, "protect_mode": "turns", "no_backup": True, "min_size": 1})
+    changed = with_options(BALANCED, {"keep_turns": 0, "protect_tokens": 0, "no_backup": True, "min_size": 1})
     assert changed.turn_threshold_before_compress == 0
-    assert changed.protect_mode is ProtectMode.TURNS
+    assert changed.protect_tokens == 0
     assert not changed.keep_backup
     assert changed.size_threshold_kb == 1
 

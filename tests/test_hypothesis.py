@@ -21,7 +21,7 @@ from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
 from sessioncompress.model import Role
 from sessioncompress.pairs import callers
-from sessioncompress.policy import Policy, ProtectMode
+from sessioncompress.policy import Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.splice import REMOVED, Added, CannotSplice, splice
@@ -234,8 +234,7 @@ POLICIES = st.builds(
     size_threshold_kb=st.just(0),
     min_saved_kb=st.just(0),
     turn_threshold_before_compress=st.integers(0, 3),
-    protect_mode=st.sampled_from(ProtectMode),
-    protect_tokens=st.sampled_from([0, 1, 500, 20_000]),
+    protect_tokens=st.sampled_from([0, 1, 500, 20_000, None]),
     tool_call_max_bytes=st.sampled_from([0, 256, 300, 500, 3000]),
     tool_result_max_bytes=st.sampled_from([0, 256, 300, 1000, 3000]),
     strip_thinking=st.booleans(),
@@ -494,7 +493,7 @@ def test_any_bytes_that_parse_are_spliced_or_left(noise: bytes, data: st.DataObj
 @given(sessions(), POLICIES)
 def test_protected_lines_are_never_touched(data: bytes, policy: Policy) -> None:
     """With all turns protected nothing on the live path changes, nor what stands behind it."""
-    safe = replace(policy, protect_mode=ProtectMode.TURNS, turn_threshold_before_compress=99)
+    safe = replace(policy, protect_tokens=None, turn_threshold_before_compress=99)
     with written(data) as path:
         try:
             compress_session(path, safe)

@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import KEYS
-from sessioncompress.policy import BALANCED, PRESETS, Policy, ProtectMode, with_options
+from sessioncompress.policy import BALANCED, PRESETS, Policy, with_options
 from sessioncompress.sources import policy_for
 from tests.test_config import BAD, GOOD
 
@@ -52,12 +52,11 @@ def test_no_number_of_seconds() -> None:
         with_options(BALANCED, {"quiet_seconds": float("nan")})
 
 
-def test_a_mode_and_a_folder_as_programs_write_them() -> None:
-    """A mode by its word, a folder as a path; and what is long is shortened in an error."""
-    assert Policy(protect_mode="turns").protect_mode is ProtectMode.TURNS  # type: ignore[arg-type]
+def test_a_folder_as_programs_write_it() -> None:
+    """As a path; and what is long is shortened in an error."""
     assert Policy(backup_dir=Path("a", "b")).backup_dir == str(Path("a", "b"))  # type: ignore[arg-type]
     with pytest.raises(UsageError) as caught:
-        Policy(protect_mode="x" * 5000)  # type: ignore[arg-type]
+        Policy(protect_tokens="x" * 5000)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 250
 
 

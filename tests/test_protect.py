@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sessioncompress.lines import Lines
 from sessioncompress.model import Call, Line, Purpose, Role, Shape, Standing
-from sessioncompress.policy import BALANCED, Policy, ProtectMode
+from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.protect import boundary, latest_thinking, standings
 from tests.runs import line
-
-OR, TURNS, AND = ProtectMode.TURNS_OR_TOKENS, ProtectMode.TURNS, ProtectMode.TURNS_AND_TOKENS
 
 
 def path(story: str) -> list[Line]:
@@ -47,49 +48,81 @@ def shape(lines: Sequence[Line], *off: int, dead: Sequence[int] = ()) -> Shape:
     return Shape(tuple(number for number in range(len(lines)) if number not in off), frozenset(dead))
 
 
-BOUNDARIES: list[tuple[str, str, ProtectMode, int, int, int]] = [
-    ("no line at all", "", OR, 4, 100, 0),
-    ("the last turn", "U A U A", OR, 1, 0, 2),
-    ("the last two turns", "U A U A U A", OR, 2, 0, 2),
-    ("what stands between turns belongs to the one before", "U A O U A O", OR, 1, 0, 3),
-    ("no turn by number", "U A U A", TURNS, 0, 100, 4),
-    ("no turn by number, tokens ignored", "U C1:9 R1:9", OR, 0, 100, 3),
-    ("as many turns as wanted: by turns all is protected", "U A U A", TURNS, 2, 0, 0),
-    ("fewer turns than wanted: by turns all is protected", "U A", TURNS, 4, 0, 0),
-    ("fewer turns than wanted: the newest tokens", "U C1:40 R1:400 C2:40 R2:400 A", OR, 4, 100, 5),
-    ("a step that just fits is protected", "U C1:40 R1:400 C2:40 R2:360 A", OR, 4, 100, 3),
-    ("one character more is not", "U C1:40 R1:400 C2:40 R2:361 A", OR, 4, 100, 5),
-    ("the newest step always, however large", "U C1:40 R1:400 C2:40 R2:90000", OR, 4, 100, 3),
-    ("the newest step with all its results", "U C1:1 R1:1 C2+3:40 R2:9000 R3:9000", OR, 4, 0, 3),
-    ("a whole step or nothing of it", "U C1:0 R1:0 C2+3:0 R2:300 R3:300 A", OR, 4, 100, 6),
-    ("a prompt behind the newest step is protected with it", "U C1:1 R1:900 U", OR, 4, 0, 1),
-    ("a first prompt without an answer yet", "H U", OR, 4, 100, 0),
-    ("turns and tokens: the tokens inside the turns", "U A U C1:40 R1:400 C2:4 R2:4", AND, 1, 10, 5),
-    ("turns and tokens: never beyond the turns", "U C1:4 R1:4 U A", AND, 1, 10_000, 3),
-    ("turns and tokens: few turns", "U C1:40 R1:400 C2:4 R2:4", AND, 4, 10, 3),
-    ("a result's call comes with it", "U C1 U R1 U A", TURNS, 2, 0, 1),
-    ("and what that call's line holds", "U C0 U C1+2 R1 U R2 A", TURNS, 1, 0, 3),
-    ("calls chain back", "U C1 C2 R1 U R2 A", TURNS, 1, 0, 1),
-    ("an id that comes again: a result's own call", "U C1 R1 U C1 R1 U C1 R1", TURNS, 1, 0, 6),
-    ("and the nearest before it", "U C1 R1 C1 U R1", TURNS, 1, 0, 3),
-    ("a result without any call moves nothing", "U A U R9 A", TURNS, 1, 0, 2),
-    ("a line with two results: both calls", "U C1 C2 U R2+1 U A", TURNS, 2, 0, 1),
-    ("a step in several lines is whole", "U A C1:9 R1:9 T@m A@m C2:4@m R2:4", OR, 4, 0, 4),
-    ("with results between them", "U A C1:9 R1:9 T@m C2:4@m R2:4 C3:4@m R3:4", OR, 4, 0, 4),
-    ("the next response is another step", "U T@m A@m T@n C2:4@n R2:4", OR, 4, 0, 3),
+BOUNDARIES: list[tuple[str, str, int, int | None, int]] = [
+    ("no line at all", "", 4, 100, 0),
+    ("the last turn", "U A U A", 1, None, 2),
+    ("the last two turns", "U A U A U A", 2, None, 2),
+    ("what stands between turns belongs to the one before", "U A O U A O", 1, None, 3),
+    ("no turn", "U A U A", 0, None, 4),
+    ("no turn, however many tokens", "U C1:9 R1:9", 0, 100, 3),
+    ("as many turns as wanted", "U A U A", 2, None, 0),
+    ("fewer turns than wanted", "U A", 4, None, 0),
+    ("fewer turns than wanted: the newest tokens", "U C1:40 R1:400 C2:40 R2:400 A", 4, 100, 5),
+    ("a step that just fits is protected", "U C1:40 R1:400 C2:40 R2:360 A", 4, 100, 3),
+    ("one character more is not", "U C1:40 R1:400 C2:40 R2:361 A", 4, 100, 5),
+    ("the newest step always, however large", "U C1:40 R1:400 C2:40 R2:90000", 4, 100, 3),
+    ("the newest step with all its results", "U C1:1 R1:1 C2+3:40 R2:9000 R3:9000", 4, 0, 3),
+    ("a whole step or nothing of it", "U C1:0 R1:0 C2+3:0 R2:300 R3:300 A", 4, 100, 6),
+    ("a prompt behind the newest step is protected with it", "U C1:1 R1:900 U", 4, 0, 1),
+    ("a first prompt without an answer yet", "H U", 4, 100, 0),
+    ("the tokens inside the turns", "U A U C1:40 R1:400 C2:4 R2:4", 1, 10, 5),
+    ("never beyond the turns", "U C1:4 R1:4 U A", 1, 10_000, 3),
+    ("few turns, and few tokens", "U C1:40 R1:400 C2:4 R2:4", 4, 10, 3),
+    ("a result's call comes with it", "U C1 U R1 U A", 2, None, 1),
+    ("and what that call's line holds", "U C0 U C1+2 R1 U R2 A", 1, None, 3),
+    ("calls chain back", "U C1 C2 R1 U R2 A", 1, None, 1),
+    ("an id that comes again: a result's own call", "U C1 R1 U C1 R1 U C1 R1", 1, None, 6),
+    ("and the nearest before it", "U C1 R1 C1 U R1", 1, None, 3),
+    ("a result without any call moves nothing", "U A U R9 A", 1, None, 2),
+    ("a line with two results: both calls", "U C1 C2 U R2+1 U A", 2, None, 1),
+    ("a step in several lines is whole", "U A C1:9 R1:9 T@m A@m C2:4@m R2:4", 4, 0, 4),
+    ("with results between them", "U A C1:9 R1:9 T@m C2:4@m R2:4 C3:4@m R3:4", 4, 0, 4),
+    ("the next response is another step", "U T@m A@m T@n C2:4@n R2:4", 4, 0, 3),
 ]
 
 
 @pytest.mark.parametrize(
-    ("story", "mode", "turns", "tokens", "expected"),
+    ("story", "turns", "tokens", "expected"),
     [case[1:] for case in BOUNDARIES],
     ids=[case[0] for case in BOUNDARIES],
 )
-def test_the_boundary(story: str, mode: ProtectMode, turns: int, tokens: int, expected: int) -> None:
+def test_the_boundary(story: str, turns: int, tokens: int | None, expected: int) -> None:
     """From which line on all is protected."""
-    policy = replace(BALANCED, protect_mode=mode, turn_threshold_before_compress=turns, protect_tokens=tokens)
-    lines = path(story)
-    assert boundary(Lines(lines), shape(lines), policy) == expected
+    assert _boundary(path(story), turns, tokens) == expected
+
+
+def _boundary(lines: Sequence[Line], turns: int, tokens: int | None) -> int:
+    policy = replace(BALANCED, turn_threshold_before_compress=turns, protect_tokens=tokens)
+    return boundary(Lines(lines), shape(lines), policy)
+
+
+_WORDS = (
+    "U",
+    "A",
+    "H",
+    "O",
+    "T",
+    "T@m",
+    "A@m",
+    "C1:9",
+    "C2:400",
+    "C1+2:40",
+    "C3:4@m",
+    "R1:9",
+    "R2:400",
+    "R1+3:4",
+    "R3",
+)
+_TURNS = st.integers(0, 5)
+_TOKENS = st.none() | st.integers(0, 300)
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=30), st.tuples(_TURNS, _TURNS), st.tuples(_TOKENS, _TOKENS))
+def test_more_never_keeps_less(words: list[str], turns: tuple[int, int], tokens: tuple[int | None, int | None]) -> None:
+    """More turns, more tokens, or both, protect all that fewer do; no cap is more than any."""
+    lines = path(" ".join(words))
+    fewer, more = sorted(tokens, key=lambda each: inf if each is None else each)
+    assert _boundary(lines, max(turns), more) <= _boundary(lines, min(turns), fewer)
 
 
 def test_lines_off_the_live_path_are_old_never_dead() -> None:

@@ -176,7 +176,7 @@ def test_another_users_is_ignored_and_the_next_one_above_counts(
     warned: list[str] = []
     if os.geteuid() == 0:
         give_away({"target": target, "folder": file.parent}.get(kind, file), monkeypatch)
-        expected = 7
+        expected: int | None = 7
     else:
         give_away(file, monkeypatch)
         expected = BALANCED.protect_tokens
@@ -287,4 +287,6 @@ def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
     paths = {field for field, check in keys.ALL.checks.items() if check in (checks.file, checks.folder)}
     assert paths <= {key.field for key in bound.values()}
-    assert not any(check in (checks.file, checks.folder) for each in keys.SECTIONS.values() for check in each.checks.values())
+    assert not any(
+        check in (checks.file, checks.folder) for each in keys.SECTIONS.values() for check in each.checks.values()
+    )

@@ -55,14 +55,11 @@ if TYPE_CHECKING:
 @click.option(
     "--keep-turns",
     type=click.IntRange(0),
-    help="User turns that stay whole; in a session with no more of them --protect-tokens counts.",
+    help="User turns that stay whole; of their tool I/O the newest --protect-tokens.",
 )
 @click.option(
-    "--protect-mode",
-    type=click.Choice(["turns-or-tokens", "turns", "turns-and-tokens"]),
-    help="How the recent context is measured.",
+    "--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole in these turns."
 )
-@click.option("--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole.")
 @RULE
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")

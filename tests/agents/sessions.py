@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import PRESETS, Policy, ProtectMode, Status, compress_session
+from sessioncompress import PRESETS, Policy, Status, compress_session
 from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.store.beside import beside
 
@@ -23,7 +23,6 @@ NO_THRESHOLDS = Policy(size_threshold_kb=0, min_saved_kb=0)
 LITTLE_PROTECTED = Policy(
     size_threshold_kb=0,
     min_saved_kb=0,
-    protect_mode=ProtectMode.TURNS_AND_TOKENS,
     protect_tokens=500,
     turn_threshold_before_compress=1,
 )

@@ -71,7 +71,7 @@ def test_a_hint_is_given_only_where_it_helps(tmp_path: Path, data: bytes, hinted
     """A run with the options that it names keeps less, also against a policy file that says otherwise."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(data)
-    policy = {"protectMode": "turns", "protectTokens": 20_000, "turnThresholdBeforeCompress": 9, "minSavedKB": 100_000}
+    policy = {"protectTokens": None, "turnThresholdBeforeCompress": 9, "minSavedKB": 100_000}
     (tmp_path / "compression.json").write_text(json.dumps({"session": policy}))
 
     def run(*options: str) -> dict[str, Any]:

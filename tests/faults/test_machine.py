@@ -15,7 +15,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
-from sessioncompress.policy import BALANCED, ProtectMode
+from sessioncompress.policy import BALANCED
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
@@ -29,7 +29,7 @@ from tests.store.tools import in_a_child, left_over
 POLICIES = {
     "eager": EAGER,
     "greedy": GREEDY,
-    "by tokens": replace(GREEDY, protect_mode=ProtectMode.TURNS_AND_TOKENS, turn_threshold_before_compress=2),
+    "by tokens": replace(GREEDY, protect_tokens=500, turn_threshold_before_compress=2),
     "no thinking": replace(EAGER, strip_thinking=False, eliminate_redundancy=False),
     # With no threshold: what is under it is not even opened, and keeps what a killed run left.
     "only what pays": replace(BALANCED, size_threshold_kb=0, min_saved_kb=4, turn_threshold_before_compress=1),
