@@ -14,7 +14,7 @@ from sessioncompress.formats import REVISED
 from sessioncompress.formats.base import Format
 from sessioncompress.jsonl import LINE_CAP, pieces
 from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import NO_PREFIX, Prefix, Role
+from sessioncompress.model import NO_PREFIX, Line, Prefix, Role
 from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
 from sessioncompress.splice import literal
 from sessioncompress.store.reading import BUFFER
@@ -43,7 +43,12 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         return NO_PREFIX
     ours = frozenset(before.behind)
     open_ones = range(first, len(lines))
-    behind = [number for number in open_ones if rewritten[number] or (ours and hex_of(lines[number].digest) in ours)]
+    # Of a line that lost only copies that nobody meets again, more may change later: it holds no marker.
+    behind = [
+        number
+        for number in open_ones
+        if (rewritten[number] and _is_marked(new[number])) or (ours and hex_of(lines[number].digest) in ours)
+    ]
     if len(behind) > _MOST_BEHIND or _are_marked(new, first, frozenset(behind)) or _goes_on_behind(lines, first):
         return NO_PREFIX
     behind_it = [number - first for number in live if number >= first]
@@ -127,9 +132,11 @@ def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
 
 def _are_marked(lines: Lines, first: int, but: frozenset[int]) -> bool:
     """Say whether something in these lines looks like a marker."""
-    return any(
-        block.marked for number, line in enumerate(lines[first:], first) for block in line.blocks if number not in but
-    )
+    return any(_is_marked(line) for number, line in enumerate(lines[first:], first) if number not in but)
+
+
+def _is_marked(line: Line) -> bool:
+    return any(block.marked for block in line.blocks)
 
 
 def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[bytes], bool]) -> str:

@@ -75,7 +75,8 @@ class Block(NamedTuple):
 
     `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
     long enough to be replaced: a block without bulk stays. `digest` (first 16 bytes of the SHA-256 of its JSON text) is
-    set where contents are compared: results, and text that holds something in the marker's form (`marked`).
+    set where contents are compared: results, and text that holds something in the marker's form (`marked`). `unseen`
+    is a mirror that no screen shows again either.
     """
 
     kind: Kind
@@ -86,6 +87,7 @@ class Block(NamedTuple):
     call: str = ""
     digest: bytes = b""
     marked: bool = False
+    unseen: bool = False
 
 
 make_block: Callable[[Iterable[Any]], Block] = partial(tuple.__new__, Block)
@@ -122,7 +124,8 @@ class Facts(NamedTuple):
     the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
     may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
     `copy_of` is the id of the entry from which the agent copied the results in this one. `conflict` lines are no
-    entries: git put them around what it could not merge.
+    entries: git put them around what it could not merge. `reports` is the call at whose work the line was written: until
+    its result is there, a screen may show that.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -141,6 +144,7 @@ class Facts(NamedTuple):
     first: bool = False
     copy_of: str = ""
     conflict: bool = False
+    reports: str = ""
 
 
 PLAIN = Facts()

@@ -226,8 +226,8 @@ class Run:
             attempt.view.standing,
             applied.changed,
             self._where,
+            attempt.view.is_free,
             first=self._part.prefix.lines,
-            at_rest=self._policy.at_rest,
         )
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)

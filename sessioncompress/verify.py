@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.lines import Lines
-from sessioncompress.model import Kind, Line, Standing
+from sessioncompress.model import Block, Line, Standing
 from sessioncompress.pairs import callers
 
 
@@ -16,19 +17,19 @@ def check(
     standing: Sequence[Standing],
     changed: Sequence[int],
     where: str,
-    *,
+    is_free: Callable[[int, Block], bool],
     first: int = 0,
-    at_rest: bool = False,
 ) -> None:
     """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
 
-    `first` is the number of the first of them in the session. With `at_rest` a protected line may lose copies that no
-    model reads, and nothing else. Raises Damaged: it means an error in this program, and the session is not changed.
+    `first` is the number of the first of them in the session. A protected line may lose copies that `is_free` says, and
+    nothing else. Raises Damaged: it means an error in this program, and the session is not changed.
     """
     if len(before) != len(after):
         raise broken("the number of lines differs", where)
     for number in changed:
-        if standing[number] is Standing.PROTECTED and not (at_rest and _read(before[number]) == _read(after[number])):
+        free = partial(is_free, number)
+        if standing[number] is Standing.PROTECTED and not _stays(before[number], after[number], free):
             raise broken("a protected line would change", where, first + number)
         same_line(before, after, where, number, first)
     named = frozenset(changed)
@@ -39,10 +40,14 @@ def check(
         raise broken("calls and their results would not stay together", where)
 
 
-def _read(line: Line) -> Line:
-    """Return what a model reads of a line, and how it hangs together: all but its mirrors, and its own bytes."""
-    blocks = tuple(block._replace(tool="") for block in line.blocks if block.kind is not Kind.MIRROR)
-    return line._replace(size=0, digest=0, blocks=blocks)
+def _stays(before: Line, after: Line, is_free: Callable[[Block], bool]) -> bool:
+    """Say whether a protected line lost nothing but copies that nobody meets again."""
+
+    def rest(line: Line) -> Line:
+        blocks = tuple(block._replace(tool="") for block in line.blocks if not is_free(block))
+        return line._replace(size=0, digest=0, blocks=blocks)
+
+    return any(map(is_free, before.blocks)) and rest(before) == rest(after)
 
 
 def _ids_differ(before: Lines, after: Lines) -> bool:

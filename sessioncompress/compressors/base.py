@@ -96,30 +96,38 @@ class View:
     def _blocks(self) -> Mapping[Kind, tuple[list[int], list[Block]]]:
         """The blocks that may change, by their kind, with the numbers of their lines."""
         found: dict[Kind, tuple[list[int], list[Block]]] = {kind: ([], []) for kind in Kind}
-        only_mirrors = self.policy.at_rest
         for number, (line, standing) in enumerate(zip(self.lines, self.standing, strict=True)):
             if not line.blocks or line.facts.sealed:
                 continue
             protected = standing is Standing.PROTECTED
-            if protected and not only_mirrors:
-                continue
             for block in line.blocks:
-                kind = block.kind
-                if (not protected or kind is Kind.MIRROR) and not self._stays(number, line, block):
-                    numbers, blocks = found[kind]
+                if (not protected or self._is_over(line, block)) and not self._stays(number, line, block):
+                    numbers, blocks = found[block.kind]
                     numbers.append(number)
                     blocks.append(block)
         return found
 
-    def is_free(self, number: int, kind: Kind) -> bool:
-        """Say whether a line is not protected; of a session at rest only what a model reads of it is."""
-        return self.standing[number] is not Standing.PROTECTED or (kind is Kind.MIRROR and self.policy.at_rest)
+    def is_free(self, number: int, block: Block) -> bool:
+        """Say whether a block of a line is not protected."""
+        return self.standing[number] is not Standing.PROTECTED or self._is_over(self.lines.rows[number], block)
+
+    def _is_over(self, line: Line, block: Block) -> bool:
+        """Say whether a mirror is met again by nobody, or only by who would go on with a session at rest."""
+        if block.kind is not Kind.MIRROR or self.policy.at_rest:
+            return block.kind is Kind.MIRROR
+        return block.unseen and (not line.facts.reports or line.facts.reports in self._answered)
+
+    @cached_property
+    def _answered(self) -> frozenset[str]:
+        """The calls whose results are there."""
+        several = (name for line in self.lines for name in line.facts.several)
+        return frozenset(line.answers for line in self.lines).union(several)
 
     def allows(self, change: Change) -> bool:
         """Say whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
         if change.block is None or change.group:
             return self.standing[change.line] is not Standing.PROTECTED
-        return self.is_free(change.line, change.block.kind)
+        return self.is_free(change.line, change.block)
 
     def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
         """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
@@ -138,7 +146,7 @@ class View:
 
     def is_whole(self, number: int, block: Block) -> bool:
         """Say whether the policy keeps this block as it is."""
-        if not self.is_free(number, block.kind):
+        if not self.is_free(number, block):
             return True
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
         return latest or self._stays(number, self.lines.rows[number], block)

@@ -31,7 +31,9 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
     was = len(literal(value)) if isinstance(value, str) else len(content)
     new = context.view.form.stand_in(change.path, value)
     if new is Treatment.REFERENCE:
-        new = reference(value, Wording(context.refer(content)))
+        unseen = change.block is not None and change.block.unseen
+        # Nobody meets it again: no word is needed there.
+        new = "" if unseen else reference(value, Wording(context.refer(content)))
     yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
 
 

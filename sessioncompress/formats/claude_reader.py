@@ -188,7 +188,10 @@ def _note(raw: bytes, entry: Entry) -> Line:
     shown = tuple(claude_notes.blocks(entry))
     reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
     blocks = (*shown, *claude_screen.blocks(entry, "", ""))
-    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=_repeating(claude_notes.said(entry)))
+    facts = _repeating(claude_notes.said(entry))
+    if call := values.text(entry.get("parentToolUseID")):
+        facts = facts._replace(reports=call)
+    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=facts)
 
 
 def _repeating(said: tuple[bytes, ...]) -> Facts:

@@ -1,4 +1,9 @@
-"""What Claude Code keeps for its screen alone: where in it the bulk stands, and what its screen accepts there."""
+"""What Claude Code keeps for its screen alone: where in it the bulk stands, and what its screen accepts there.
+
+Of some of it the screen shows nothing when a session is resumed: the agent itself empties `originalFile`, the new
+content of a file that was there before, and what a read returned (`stripForStorage` in 2.1.100), and loads no
+`progress` lines.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,12 @@ _EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
 _NULLED = "originalFile"
 """The agent itself writes null here where a file is long."""
 
+_READ_CONTENT = frozenset({(*RESULT, "file", "content"), (*RESULT, "file", "base64")})
+"""What a read returned. The screen says how many lines, pages or bytes that were."""
+
+_WRITTEN: Path = (*RESULT, "content")
+"""The new content of a file. The screen shows that of a new file, and of one that was there before the difference."""
+
 PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
 )
@@ -45,7 +56,7 @@ def blocks(entry: Entry, tool: str, call: str) -> list[Block]:
         if (hook := values.text(attachment.get("type"))) in HOOKS:
             for key in HOOK_OUTPUT:
                 _add_copies(attachment.get(key), ("attachment", key), hook, call, found)
-    return found
+    return [block._replace(unseen=True) if is_unseen(entry, block.path) else block for block in found]
 
 
 def stand_in(path: Path, value: Any) -> Any:
@@ -55,12 +66,21 @@ def stand_in(path: Path, value: Any) -> Any:
     return [] if isinstance(value, list) else Treatment.REFERENCE
 
 
+def is_unseen(entry: Entry, path: Path) -> bool:
+    """Say whether no screen shows a copy again; one of what was said at work, once that is done."""
+    if path == _WRITTEN:
+        return values.fields(entry.get("toolUseResult")).get("type") == "update"
+    return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == PROGRESS[0] and entry.get("type") == "progress")
+
+
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
     """Say whether this value of a copy may become that one: of the same type, and never nothing."""
     if not _is_copy(entry, path) or path[-1] in PLACES:
         return False
     if isinstance(old, str):
-        return new is None if path[-1] == _NULLED else isinstance(new, str) and new != ""
+        if path[-1] == _NULLED:
+            return new is None
+        return isinstance(new, str) and (new != "" or is_unseen(entry, path))
     return isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
 
 
@@ -102,4 +122,4 @@ def _add_text(text: str, path: Path, tool: str, call: str, found: list[Block]) -
         written = values.literal(text)
         digest = digest_of(written) if marked else b""
         size = len(written)
-        found.append(make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked)))
+        found.append(make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked, False)))

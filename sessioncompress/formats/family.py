@@ -180,7 +180,7 @@ class FamilyReader:
         if len(text) <= _LONGEST_COMPARED:
             self._unanswered.append((text, digest))
         size = len(written)
-        blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked)))
+        blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked, False)))
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = values.items(message.get("content"))
@@ -235,7 +235,7 @@ class FamilyReader:
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
             blocks.append(
-                make_block((Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call, b"", False))
+                make_block((Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call, b"", False, False))
             )
         if marker.PREFIX_BYTES in written:
             blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)

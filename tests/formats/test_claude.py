@@ -454,10 +454,16 @@ COPIES: list[tuple[str, Any, Callable[[Any], bool]]] = [
         lambda now: now == {"originalFile": None, "filePath": "a"},
     ),
     ("a patch", {"structuredPatch": [{"lines": [LONG]}]}, lambda now: now == {"structuredPatch": []}),
-    ("a file that was read", {"file": {"content": LONG, "numLines": 80}}, lambda now: marked(now["file"]["content"])),
+    ("a file that was read", {"file": {"content": LONG, "numLines": 80}}, lambda now: now["file"] == {"content": "", "numLines": 80}),
+    ("a new file", {"type": "create", "content": LONG}, lambda now: marked(now["content"])),
+    (
+        "a file that was there before",
+        {"type": "update", "content": LONG},
+        lambda now: now == {"type": "update", "content": ""},
+    ),
     ("what an agent reported", {"content": [text(LONG)]}, lambda now: marked(now["content"][0]["text"])),
     ("a list of parts", [text(LONG)], lambda now: marked(now[0]["text"])),
-    ("a picture", {"type": "image", "file": {"base64": LONG}}, lambda now: marked(now["file"]["base64"])),
+    ("a picture", {"type": "image", "file": {"base64": LONG}}, lambda now: now["file"] == {"base64": ""}),
 ]
 
 
@@ -479,10 +485,58 @@ def test_what_a_subagent_said_on_its_way_goes() -> None:
     data = old(made)
     before, now = entries(data)[1], after(data)[1]
     assert now["data"]["message"]["message"]["content"] == now["data"]["normalizedMessages"] == []
-    assert marked(now["data"]["prompt"])
+    assert now["data"]["prompt"] == ""
     assert {key: value for key, value in now.items() if key != "data"} == {
         key: value for key, value in before.items() if key != "data"
     }
+
+
+RECENT: list[tuple[str, Any, Any]] = [
+    ("what a command printed", {"stdout": LONG * 9}, None),
+    ("a difference", {"structuredPatch": [{"lines": [LONG * 9]}]}, None),
+    ("a new file", {"type": "create", "content": LONG * 9}, None),
+    ("what an agent reported", {"content": [text(LONG * 9)]}, None),
+    ("the file before", {"originalFile": LONG * 9, "newString": LONG}, {"originalFile": None, "newString": LONG}),
+    ("a file that was there before", {"type": "update", "content": LONG * 9}, {"type": "update", "content": ""}),
+    ("a file that was read", {"file": {"content": LONG * 9, "numLines": 7}}, {"file": {"content": "", "numLines": 7}}),
+]
+
+
+@pytest.mark.parametrize(("shown", "left"), [case[1:] for case in RECENT], ids=[case[0] for case in RECENT])
+def test_what_no_screen_shows_again_leaves_the_recent_context(shown: Any, left: Any, tmp_path: FilePath) -> None:
+    """What one shows stays as it is; so does all that a model reads. It comes back, and a second run writes nothing."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Edit", {"file_path": "a", "old_string": LONG}, LONG, shown)
+    made.respond("Done.")
+    data = made.bytes()
+    path = write(tmp_path, data)
+    (compress_again if left is None else compress)(path, ALL_RECENT)
+    before, now = entries(data), entries(path.read_bytes())
+    now[2]["toolUseResult"], result = before[2]["toolUseResult"], now[2]["toolUseResult"]
+    assert now == before
+    assert result == (shown if left is None else left)
+    compress_again(path, ALL_RECENT)
+    if left is not None:
+        restore(path, ALL_RECENT)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["at work", "done"])
+def test_what_a_subagent_says_stays_until_it_is_done(done: bool) -> None:
+    """A screen may show what it does; its result says that it did it."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond(use("c1", "Task", {"prompt": "Look."}))
+    said = {"type": "assistant", "message": {"role": "assistant", "content": [text(LONG * 9)]}, "uuid": "x"}
+    made.progress("c1", type="agent_progress", message=said, normalizedMessages=[])
+    if done:
+        made.result("c1", "Seen.")
+    line = after(made.bytes(), ALL_RECENT)[2]
+    assert (line["data"]["message"]["message"]["content"] == []) is done
+
+
+ALL_RECENT = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0)
 
 
 def test_an_image_becomes_a_line_of_text() -> None:
