@@ -124,8 +124,8 @@ class Facts(NamedTuple):
     the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
     may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
     `copy_of` is the id of the entry from which the agent copied the results in this one. `conflict` lines are no
-    entries: git put them around what it could not merge. `reports` is the call at whose work the line was written: until
-    its result is there, a screen may show that.
+    entries: git put them around what it could not merge. `reports` is the call at whose work the line was written:
+    until its result is there, a screen may show that.
     """
 
     ties: tuple[Tie, ...] = ()
