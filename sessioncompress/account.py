@@ -75,8 +75,7 @@ def noted(run: RunRecord, what: str) -> int:
 def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:
     """Return the statistics with what a run changed, or would change."""
     tally = applied.tally
-    return replace(
-        stats,
+    return stats._replace(
         lines_changed=len(applied.changed),
         messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         tool_calls_compressed=tally.calls,
@@ -88,7 +87,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
         removable_bytes=planned.removable,
         removed_bytes=tally.removed,
         protected_bytes=planned.protected,
-        tokens_after=tokens_of(replace(view.survey, lines=applied.lines)),
+        tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
         tokens_uncached=_uncached(view, planned, applied),
     )
 
@@ -131,7 +130,7 @@ def too_few_tokens(view: View, applied: Applied) -> str:
         return ""
     least = view.policy.prune.prune_minimum
     # A picture that was not counted may become a text that is.
-    saved = max(tokens_of(view.survey) - tokens_of(replace(view.survey, lines=applied.lines)), 0)
+    saved = max(tokens_of(view.survey) - tokens_of(view.survey._replace(lines=applied.lines)), 0)
     what = f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
     return "" if saved >= least else f"{what} (a run without pruning may pay)"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol, TypeVar
 
@@ -43,27 +42,27 @@ class Sink(Protocol):
         """Keep an original; return its index."""
 
 
-@dataclass(slots=True)
 class Tally:
     """What the replacements of a run come to."""
 
-    calls: int = 0
-    counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-    redundancies: int = 0
-    removed: int = 0
+    def __init__(self) -> None:
+        self.calls = 0
+        self.counts = dict.fromkeys(Kind, 0)
+        self.redundancies = 0
+        self.removed = 0
 
 
-@dataclass(slots=True)
 class Applied:
     """What one pass did: the lines as they are now, which of them changed, their records, and what bore no change."""
 
-    lines: Lines
-    ours: Ours
-    changed: list[int] = field(default_factory=list)
-    records: PendingRecords = field(default_factory=PendingRecords)
-    left_alone: set[int] = field(default_factory=set)
-    again: bool = False
-    tally: Tally = field(default_factory=Tally)
+    def __init__(self, lines: Lines, ours: Ours) -> None:
+        self.lines = lines
+        self.ours = ours
+        self.changed: list[int] = []
+        self.records = PendingRecords()
+        self.left_alone: set[int] = set()
+        self.again = False
+        self.tally = Tally()
 
 
 class Applier:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from sessioncompress import interrupt, outcome
 from sessioncompress.discover import Found
@@ -25,8 +24,7 @@ _IDLE = 0.1
 """Seconds between two looks at whether there is an interrupt, or something to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled(Generic[T]):
+class Settled(NamedTuple, Generic[T]):
     """What is known of a file without any work."""
 
     result: T

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import due, files, gate
@@ -28,4 +27,4 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         refuse_in_merge(part)
         as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
-        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=gate.SWITCHED_OFF)
+        return stats if policy.enabled else stats._replace(decision=Action.NONE.value, reason=gate.SWITCHED_OFF)

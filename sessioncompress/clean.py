@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files, git
 from sessioncompress.discover import Found
@@ -33,16 +33,14 @@ _FORGET = "'sessioncompress forget' deletes this all the same"
 _MISSING = f"{_NOT_THERE}, but may only have been moved; if it is gone, name its own path to delete this"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What a user asked to delete: originals of sessions by seconds since the last run, or by bytes in all."""
 
     older_than: int | None = None
     max_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What is to become of one session's holding: `deletes` originals and journal, or an `error` kept it from that."""
 
     holding: Holding
@@ -53,8 +51,7 @@ class Decision:
     error: SessionCompressError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The decisions, and the files and folders of which nothing could be found out."""
 
     decisions: tuple[Decision, ...]
@@ -86,7 +83,7 @@ def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | No
     if decision.deletes:
         return _clean_there(decision, done, kin, dry_run=dry_run)
     if decision.reason:
-        return replace(done or _stats_of(decision), cause=decision.cause, reason=decision.reason)
+        return (done or _stats_of(decision))._replace(cause=decision.cause, reason=decision.reason)
     return done
 
 
@@ -119,16 +116,16 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
     decision = Decision(holding)
     if withheld:
         cause, reason = withheld
-        return replace(decision, cause=cause, reason=reason)
+        return decision._replace(cause=cause, reason=reason)
     if not holding.exists and holding.named:
-        decision = replace(decision, deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
+        decision = decision._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
     elif not holding.exists:
-        decision = replace(decision, cause=Cause.MISSING, reason=_MISSING)
+        decision = decision._replace(cause=Cause.MISSING, reason=_MISSING)
     if not decision.deletes and (not holding.size or limits == Limits()):
         return decision
     try:
         with failing(holding.session, state=_AS_IT_WAS):
-            return _by_age(replace(decision, told=told(holding)), limits.older_than)
+            return _by_age(decision._replace(told=told(holding)), limits.older_than)
     except SessionCompressError as error:
         return Decision(holding, error=error)
 
@@ -178,24 +175,24 @@ def _is_undated(decision: Decision) -> bool:
 def _by_limit(decision: Decision, cause: Cause, reason: str) -> Decision:
     """Delete what a limit asks for, and say where the session is not at its path: somebody may still need it."""
     elsewhere = "" if decision.holding.exists else f"; {_NOT_THERE}, and may only have been moved"
-    return replace(decision, deletes=True, cause=cause, reason=reason + elsewhere)
+    return decision._replace(deletes=True, cause=cause, reason=reason + elsewhere)
 
 
 def _undated(decision: Decision) -> Decision:
     """Say why no limit deletes what has no age."""
     reason = "no run that a journal dates is there, so that no limit deletes this; 'sessioncompress forget' does"
-    return replace(decision, cause=Cause.UNKNOWN, reason=reason)
+    return decision._replace(cause=Cause.UNKNOWN, reason=reason)
 
 
 def _again(decision: Decision) -> Decision:
     """Decide once more what was to be deleted, now that it goes: a run may have come meanwhile."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
-        holding = replace(holding, size=files.size_beside(holding.beside))
-        now = replace(decision, holding=holding, told=told(holding))
+        holding = holding._replace(size=files.size_beside(holding.beside))
+        now = decision._replace(holding=holding, told=told(holding))
     if holding.size and now.told != decision.told:
         reason = "a run has been at work on it since it was looked at"
-        return replace(now, deletes=False, cause=Cause.CHANGED, reason=reason)
+        return now._replace(deletes=False, cause=Cause.CHANGED, reason=reason)
     return now
 
 
@@ -207,7 +204,7 @@ def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_r
         cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run) if now.deletes else None
     stats = _stats_of(now)
     if done is not None:
-        stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
+        stats = stats._replace(left_over=done.left_over, left_over_bytes=done.left_over_bytes)
     return _with_cost(stats, cost) if cost else stats
 
 
@@ -225,14 +222,14 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
             going = [each for each in going if not os.path.lexists(each)]
     if not going:
         return None
-    return replace(_stats_of(Decision(holding, reason=_DEAD_RUN)), left_over=len(going), left_over_bytes=size)
+    return _stats_of(Decision(holding, reason=_DEAD_RUN))._replace(left_over=len(going), left_over_bytes=size)
 
 
 def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided of a session that is not at its path, or find out what that would come to."""
     holding = decision.holding
     if os.path.lexists(holding.session):
-        return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
+        return _stats_of(decision)._replace(deleted=False, cause=Cause.BACK, reason="the session is there again")
     if decision.deletes and not dry_run:
         decision = _again(decision)
         if not (decision.holding.size or gone.remains(holding.session, holding.beside)):
@@ -253,9 +250,9 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         size = files.size_of_names(dead)
         if not dry_run:
             gone.remove_drafts(dead, holding.beside)
-    kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
+    kept = _stats_of(decision)._replace(left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
-        return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
+        return kept._replace(cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
     return kept
 
 
@@ -266,8 +263,7 @@ def _stats_of(decision: Decision) -> CleanStats:
 
 def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
     """Add what goes."""
-    return replace(
-        stats,
+    return stats._replace(
         bytes_deleted=cost.bytes_deleted,
         originals=cost.originals,
         originals_lost=cost.originals_lost,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sessioncompress.documents import document_of, pieces_of
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from sessioncompress.answers import Answers
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten.
 
     `seen` is whether it looks like one of that format, which a user may have named.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = Fa
             files.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
         unknown = unknown_to(journal, strangers_of(session, journals.Journal())) if journal else []
-        return replace(done, markers=len(unknown))
+        return done._replace(markers=len(unknown))
 
 
 def forget_open(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Globs:
+class Globs(NamedTuple):
     """Patterns: where there are any to include a file must match one of those, and none of those to exclude.
 
     A pattern matches a path below the folder that was named, or any name in that path. `*` matches slashes too.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.discover import Found, discover, folders, is_folder
@@ -26,8 +27,7 @@ from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.recover import note_left
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """All that lies beside one session. `size` is that of originals and journal, `left_over`: there is more.
 
     `named` is whether a path is the session's own, not that of a folder above it.
@@ -42,8 +42,7 @@ class Holding:
     left_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What the journal tells: how many runs there were, and when the last one was.
 
     That time may be to come, where a clock was wrong; None where it is none.

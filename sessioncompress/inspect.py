@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import files
@@ -52,4 +51,4 @@ def _shares(view: View) -> tuple[Share, ...]:
 
 def _with(share: Share, block: Block, standing: Standing) -> Share:
     added = {standing.value: getattr(share, standing.value) + block.size}
-    return replace(share, blocks=share.blocks + 1, **added)
+    return share._replace(blocks=share.blocks + 1, **added)

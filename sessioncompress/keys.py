@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -101,8 +100,7 @@ BUDGET_KEYS: Mapping[str, Key] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(NamedTuple):
     """The keys of one section: the field that each sets, and how its value is checked; `name` is the section's."""
 
     name: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 from sessioncompress.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
 
@@ -69,8 +68,7 @@ class Lines(Sequence[Line]):
         return sum(line.role is Role.OPAQUE or line.facts.foreign for line in self.rows[:first])
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(NamedTuple):
     """One reading of a session: its lines, their shape, and its size in bytes.
 
     Of a session that an earlier run finished up to somewhere, `before` says what was not read; `size` counts it.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files, homes
 from sessioncompress.discover import is_folder
@@ -31,8 +31,7 @@ _DIGITS = frozenset("0123456789abcdef")
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """One original: its record, the journal that names it, and its content as bytes."""
 
     record: BlockRecord

@@ -7,7 +7,6 @@ a frozen dataclass takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
@@ -215,8 +214,7 @@ NO_PREFIX = Prefix()
 """A session that is read from its first line on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""
 
     live: Sequence[int]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from sessioncompress.discover import Found
 from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
@@ -17,8 +16,7 @@ T = TypeVar("T")
 _STATE = "The session is as it was or as it will be, nothing in between."
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class Outcome(NamedTuple, Generic[T]):
     """What became of one file: a result, or the error that ended it. `passed_over`: met in a folder, not ours."""
 
     found: Found

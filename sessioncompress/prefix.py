@@ -8,8 +8,7 @@ need not read them. Whatever would make it judge otherwise of the rest sends it 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_128
 
@@ -42,8 +41,7 @@ class NotFinished(Exception):
     """The session is to be read from its first line on after all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished."""
 
     session: OpenSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 from sessioncompress.errors import SessionCompressError
@@ -138,7 +137,7 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     summed = CompressionStats("total", status=Status.COMPRESSED)
     for name in _FIELDS:
         if name != "ratio":
-            summed = replace(summed, **{name: sum(getattr(stats, name) for stats in all_stats)})
+            summed = summed._replace(**{name: sum(getattr(stats, name) for stats in all_stats)})
     return summed
 
 
@@ -335,5 +334,5 @@ def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:
 
 
 def _verified(stats: VerifyStats) -> dict[str, Any]:
-    numbers = {name: value for name, value in asdict(stats).items() if isinstance(value, int)}
+    numbers = {name: value for name, value in stats._asdict().items() if isinstance(value, int)}
     return json_safe({"path": stats.path, "format": stats.format}) | {_camel(name): numbers[name] for name in numbers}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.altered import altered
@@ -82,8 +82,7 @@ def restore_session(
         return run.from_markers(*_of_another(originals, policy)) if originals else run.by_markers()
 
 
-@dataclass(frozen=True, slots=True)
-class _Restore:
+class _Restore(NamedTuple):
     session: OpenSession
     beside: Beside
     journal: Journal
@@ -105,7 +104,7 @@ class _Restore:
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return replace(done, reason=_joined(copies, older, unknown))
+        return done._replace(reason=_joined(copies, older, unknown))
 
     def _unknown(self) -> str:
         """Say how many markers the session's own journal does not know, and of how many of them a relative does."""
@@ -156,7 +155,7 @@ class _Restore:
         notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.beside.originals)]
         if has_own and any(each.lines_restored for each in others):
             # What the own originals left may have come back from others: only now it shows what did not.
-            done = [replace(each, reason="") for each in done]
+            done = [each._replace(reason="") for each in done]
             notes.insert(0, self._now().what_is_left())
         done += others
         notes.append(strangers(len(left)))
@@ -164,12 +163,12 @@ class _Restore:
 
     def _now(self) -> _Restore:
         """Return this with the journal as it is now: a store may have changed the session."""
-        return replace(self, journal=journals.load(self.beside.journal))
+        return self._replace(journal=journals.load(self.beside.journal))
 
     def _from_relative(self, relative: Relative, *, alone: bool) -> RestoreStats:
         done = self._now().from_markers(relative.beside, relative.journal, alone=alone)
         lines = counted(done.lines_restored, "line", "lines")
-        return replace(done, reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
+        return done._replace(reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
 
     def what_is_left(self) -> str:
         """Say what of the session is not as it was, by its own journal; nothing where it is exact."""
@@ -213,7 +212,7 @@ class _Restore:
                 state=NOT_CHANGED,
                 remedy=_last_resort(store, journal) if own else "Put a copy of this file back from a backup.",
             )
-        return replace(done, reason=_joined(done.reason, not_there(older)))
+        return done._replace(reason=_joined(done.reason, not_there(older)))
 
     def _is_altered(self, found: RewrittenLines, missing: Sequence[LineRecord]) -> bool:
         try:
@@ -239,7 +238,7 @@ class _Restore:
             left = [*putback.left, putback.inexact if alone else ""] if putback else []
             stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
-            return replace(stats, size_after=committed.size, lines_restored=changed)
+            return stats._replace(size_after=committed.size, lines_restored=changed)
 
     def _record(self, size: int, lines: int) -> RunRecord:
         run = RunRecord(
@@ -328,9 +327,8 @@ def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats:
     restored = [each for each in done if each.lines_restored]
     if not restored:
         reason = done[0].reason
-        return replace(done[0], reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
-    return replace(
-        restored[-1],
+        return done[0]._replace(reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
+    return restored[-1]._replace(
         size_before=restored[0].size_before,
         lines_restored=sum(each.lines_restored for each in restored),
         reason=_joined(*(each.reason for each in restored), unknown),

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from sessioncompress.policy import Policy
 from sessioncompress.sections import Budget, Limits, Rule
@@ -74,8 +75,7 @@ class Situation:
         return max(self.tokens - self.pruning_saves(), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What a rule decided, and in one sentence why."""
 
     rule: Rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -52,19 +52,21 @@ class Asked(NamedTuple):
     form: str | None = None
 
 
-@dataclass
 class _Attempt:
     """One try at a session: what was planned, what was applied, and what it comes to.
 
     The digest of what `run` finishes is put in last; it changes no size.
     """
 
-    view: View
-    plan: Plan
-    applied: Applied
-    finished: Finished
-    run: RunRecord
-    left_alone: frozenset[int]
+    def __init__(
+        self, view: View, plan: Plan, applied: Applied, finished: Finished, run: RunRecord, left_alone: frozenset[int]
+    ) -> None:
+        self.view = view
+        self.plan = plan
+        self.applied = applied
+        self.finished = finished
+        self.run = run
+        self.left_alone = left_alone
 
     @cached_property
     def journal_size(self) -> int:
@@ -108,7 +110,7 @@ class Run:
 
     def skipped(self, reason: str) -> CompressionStats:
         """Return the statistics of a session that is let alone."""
-        return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
+        return self._stats(self._view())._replace(status=Status.SKIPPED, reason=reason)
 
     def compress(self) -> CompressionStats:
         """Rewrite the session, unless nothing of it pays. Raises NotFinished where more of it has to be read."""
@@ -146,7 +148,7 @@ class Run:
                 if isinstance(sink, Rewrite):
                     sink.finish()
                     prefix = self._with_digest(run.prefix, view, applied, sink)
-                    attempt.run = replace(run, prefix=prefix)
+                    attempt.run = run._replace(prefix=prefix)
                 if restless := self._verify(attempt, sink):
                     left_alone |= restless
                     continue
@@ -185,8 +187,7 @@ class Run:
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
         said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
-        stats = replace(
-            with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
+        stats = with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied)._replace(
             compressed_size=attempt.finished.size,
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
             backup_added=self._added(attempt),
@@ -198,7 +199,7 @@ class Run:
             if self._part.prefix.size and clash(self._beside, attempt.journal()):
                 raise NotFinished
             committed = sink.commit(attempt.journal())
-            stats = replace(stats, compressed_size=committed.size)
+            stats = stats._replace(compressed_size=committed.size)
         return stats
 
     def _surprises(self) -> bool:
@@ -295,17 +296,16 @@ class Run:
         return readable(run, self._beside.journal)
 
     def _unchanged(self, view: View, planned: Plan, gain: int, reason: str = "") -> CompressionStats:
-        stats = replace(self._stats(view), removable_bytes=planned.removable, protected_bytes=planned.protected)
+        stats = self._stats(view)._replace(removable_bytes=planned.removable, protected_bytes=planned.protected)
         reason = why(view, planned, gain, reason)
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
-        return replace(stats, reason=reason)
+        return stats._replace(reason=reason)
 
     def _stats(self, view: View) -> CompressionStats:
         """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""
         stats = counted(view, self._where, self._journal.size + self._journal.store_size)
-        return replace(
-            stats,
+        return stats._replace(
             originals_size=self._journal.store_size,
             imitated_in_calls=self._newer(stats.imitated_in_calls),
             markers_without_journal=self._strangers,

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -33,8 +32,7 @@ class _Removed:
 REMOVED = _Removed()
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(NamedTuple):
     """A value under a key that its object does not have yet."""
 
     value: Any
@@ -214,8 +212,7 @@ def _tree(values: Mapping[Path, Any]) -> dict[str | int, Any]:
     return wanted
 
 
-@dataclass(frozen=True, slots=True)
-class _New:
+class _New(NamedTuple):
     """A leaf of the tree of wanted paths: the value to put there."""
 
     value: Any

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Status(StrEnum):
@@ -18,8 +18,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetStats:
+class BudgetStats(NamedTuple):
     """How a session stands against its budget, and what its rule decides. All sizes are tokens.
 
     `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, with an estimate of
@@ -53,8 +52,7 @@ class BudgetStats:
         return self.tokens / self.context_window if self.context_window else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionStats:
+class CompressionStats(NamedTuple):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
     `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
@@ -107,8 +105,7 @@ class CompressionStats:
         return self.compressed_size / self.original_size if self.original_size else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreStats:
+class RestoreStats(NamedTuple):
     """What a restore did to one session; sizes in bytes of the file."""
 
     path: str
@@ -119,8 +116,7 @@ class RestoreStats:
     lines_restored: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Blocks of one kind and tool: how many, and their bytes by where they stand."""
 
     kind: str
@@ -136,8 +132,7 @@ class Share:
         return self.protected + self.old + self.dead
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStats:
+class SessionStats(NamedTuple):
     """Where a session's bytes are, and what a run with the same policy would come to."""
 
     path: str
@@ -150,8 +145,7 @@ class SessionStats:
     would: CompressionStats
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
+class ListedSession(NamedTuple):
     """One session in the list of all: `could_save` are the bytes that a run would free in all, 0 where it would not.
 
     `reason` then says why. `compressed`: the last run over it was no restore. `modified` counts from 1970.
@@ -168,8 +162,7 @@ class ListedSession:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyStats:
+class VerifyStats(NamedTuple):
     """What `verify` checked in one session: its lines, and the originals that it read and compared.
 
     `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
@@ -209,8 +202,7 @@ class Cause(StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class CleanStats:
+class CleanStats(NamedTuple):
     """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
@@ -230,8 +222,7 @@ class CleanStats:
     referring: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetStats:
+class ForgetStats(NamedTuple):
     """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
 
     `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for

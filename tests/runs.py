@@ -247,7 +247,7 @@ def runs_again(path: Path, policy: Policy) -> CompressionStats:
     with reading_again(whole=True):
         whole = compress_session(path, policy)
     some = {"removable_bytes": 0, "protected_bytes": 0, "reason": ""}
-    assert replace(behind, **some) == replace(whole, **some)  # type: ignore[arg-type]
+    assert behind._replace(**some) == whole._replace(**some)  # type: ignore[arg-type]
     return whole
 
 

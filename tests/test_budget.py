@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,25 +60,25 @@ LINES = [
         "5 tokens of a window of 10 (m, by our table) in use, 50 %, 9 usable, estimated, none recorded, 1 message",
     ),
     (
-        replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
+        STATS._replace(tokens_recorded=5, limits_from="session", messages=1200, usable=10),
         "5 tokens of a window of 10 (m, as the session says) in use, 50 %, recorded, 4 estimated, 1,200 messages",
     ),
     (
-        replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
+        STATS._replace(tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
         (
             "5 tokens of a window of 10 (m, by the policy) in use, 50 %, 9 usable, "
             "estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run"
         ),
     ),
     (
-        replace(STATS, model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
+        STATS._replace(model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
         (
             "5 tokens of a window of 10 (taken for a model that is not known) in use, 50 %, 9 usable, "
             "estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago"
         ),
     ),
     (
-        replace(STATS, model="m\x1b[31m"),
+        STATS._replace(model="m\x1b[31m"),
         (
             "5 tokens of a window of 10 (m\\x1b[31m, by our table) in use, 50 %, 9 usable, estimated, none recorded, "
             "1 message"
@@ -234,7 +233,11 @@ def test_what_names_no_model_is_judged_by_all_of_it(tmp_path: Path) -> None:
     append(path, made)
     log = tmp_path / "log"
     assert run("compress", "--log", log, *options, path).exit_code == 0
-    assert json.loads(log.read_bytes())["contextWindow"] == one("budget", "--rule", "omp", path)["contextWindow"] == 200_000
+    assert (
+        json.loads(log.read_bytes())["contextWindow"]
+        == one("budget", "--rule", "omp", path)["contextWindow"]
+        == 200_000
+    )
 
 
 def test_a_log_tells_of_each_session_that_was_opened(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ TOKENS: list[tuple[str, tuple[Answer, ...], RunRecord | None, tuple[int, int | N
     ("since the last run", (ANSWER,), run(NOW - 1), (145, 145, False)),
     ("before the last run", (ANSWER,), run(NOW + 1), (1002, 145, True)),
     ("in the second of the last run", (ANSWER,), run(NOW), (1002, 145, True)),
-    ("before a restore", (ANSWER,), replace(run(NOW + 1), restored=True), (145, 145, False)),
+    ("before a restore", (ANSWER,), run(NOW + 1)._replace(restored=True), (145, 145, False)),
     ("nobody knows when, no run", (ANSWER._replace(at=0),), None, (145, 145, False)),
     ("nobody knows when", (ANSWER._replace(at=0),), run(NOW - 1), (1002, 145, True)),
-    ("a run of no time", (ANSWER,), replace(run(NOW), at="yesterday"), (1002, 145, True)),
+    ("a run of no time", (ANSWER,), run(NOW)._replace(at="yesterday"), (1002, 145, True)),
 ]
 
 
@@ -111,7 +111,7 @@ def test_who_knows_the_window(found: tuple[Answer, ...], policy: Policy, expecte
 
 SINCE: list[tuple[str, RunRecord | None, tuple[int | None, bool]]] = [
     ("no run", None, (None, False)),
-    ("a restore", replace(run(NOW, lines=2), restored=True), (None, False)),
+    ("a restore", run(NOW, lines=2)._replace(restored=True), (None, False)),
     ("two lines before", run(NOW, lines=2), (2, True)),
     ("nothing since", run(NOW, lines=4), (0, True)),
     ("nothing noted", run(NOW), (3, True)),

@@ -46,8 +46,6 @@ def budget(
     as_json: bool,
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
-    from dataclasses import replace
-
     from sessioncompress import archive, budget_report
     from sessioncompress.budget import budget_session
 
@@ -56,7 +54,7 @@ def budget(
     def work(path: Path) -> BudgetStats:
         policy = policies.of(path)
         tell_of_two_stores(path, policy)
-        return replace(budget_session(path, policy, form=form), path=str(path))
+        return budget_session(path, policy, form=form)._replace(path=str(path))
 
     done = for_each(paths, work)
     if as_json:

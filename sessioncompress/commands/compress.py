@@ -96,7 +96,6 @@ def compress(
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
-    from dataclasses import replace
     from functools import partial
 
     from sessioncompress import archive, gate, report
@@ -131,7 +130,7 @@ def compress(
         stats = outcome.result or report.failed(
             str(outcome.found.path), outcome.error or SessionCompressError("nothing came of it")
         )
-        stats = replace(stats, path=str(outcome.found.path))
+        stats = stats._replace(path=str(outcome.found.path))
         done.append(stats)
         if not as_json or outcome.error:
             click.echo(report.line(stats), err=outcome.error is not None)

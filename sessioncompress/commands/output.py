@@ -47,13 +47,11 @@ def at_once(
     found: Iterable[Found], jobs: int | None, prepare: Callable[[Found], Callable[[], S]], say: Callable[[S], None]
 ) -> Done:
     """Do what is prepared for every file, several at once; say each result, print errors, and what was cut short."""
-    from dataclasses import replace
-
     from sessioncompress import archive
 
     def as_typed(outcome: Outcome[S]) -> Outcome[S]:
         result = outcome.result
-        return outcome if result is None else replace(outcome, result=replace(result, path=str(outcome.found.path)))
+        return outcome if result is None else outcome._replace(result=result._replace(path=str(outcome.found.path)))
 
     run = archive.Archive(found, prepare, jobs)
     done = _told(map(as_typed, run), say)

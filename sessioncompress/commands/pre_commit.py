@@ -43,8 +43,6 @@ def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
-    from dataclasses import replace
-
     from sessioncompress import archive, discover, gate, staging
 
     # All before any: a policy that is wrong ends it with nothing done.
@@ -65,7 +63,7 @@ def pre_commit(
         from sessioncompress.compress import compress_session
 
         done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
-        return replace(done, path=str(found.path))
+        return done._replace(path=str(found.path))
 
     codes = {_code(outcome) for outcome in archive.each(policies, work)}
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}

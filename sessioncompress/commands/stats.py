@@ -43,8 +43,6 @@ def stats(
     as_json: bool,
 ) -> None:
     """Show where the bytes of sessions are and what would be saved; change nothing."""
-    from dataclasses import replace
-
     from sessioncompress import report
     from sessioncompress.inspect import inspect_session
 
@@ -54,7 +52,7 @@ def stats(
         policy = policies.of(path)
         tell_of_two_stores(path, policy)
         done = inspect_session(path, policy, form=form)
-        return replace(done, path=str(path), would=replace(done.would, path=str(path)))
+        return done._replace(path=str(path), would=done.would._replace(path=str(path)))
 
     done = for_each(paths, work)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from sessioncompress.compressors.preview import Form, Special
 
@@ -65,16 +66,16 @@ _IN_LINES = (*_IN_REPORTS, "::", "===", ", Assertions: ")
 """One of it stands in each line of a report."""
 
 
-def _lines(forms: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"^{_BEFORE}(?:{'|'.join(forms)})", re.MULTILINE)
-
-
-_REPORTS: tuple[re.Pattern[str], ...] = (_lines(_TESTS), _lines(_SUMMARIES))
-
 _IN_MOCHA = " failing"
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 """Mocha only numbers its failed tests: where it does not sum them up, any list may look so."""
+
+
+@cache
+def reports() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a failed test and of a sum, compiled when the first output has a word of them."""
+    return tuple(re.compile(rf"^{_BEFORE}(?:{'|'.join(forms)})", re.MULTILINE) for forms in (_TESTS, _SUMMARIES))
 
 
 def lines_of(text: str, flagged: bool) -> Special | None:
@@ -83,12 +84,12 @@ def lines_of(text: str, flagged: bool) -> Special | None:
     A pipe hides that a run of tests failed. Of a command that is known to have failed any line with a word of failure
     follows.
     """
-    reports: tuple[Form, ...] = ()
+    forms: tuple[Form, ...] = ()
     if any(words in text for words in _IN_REPORTS):
-        reports = tuple(Form(pattern, _IN_LINES) for pattern in _REPORTS)
-    if reports and _IN_MOCHA in text and _MOCHA.search(text):
-        reports = (Form(_MOCHA), Form(_NUMBERED), *reports)
-    kept = (*reports, Form(_FAILURE)) if failed(text, flagged) else reports
+        forms = tuple(Form(pattern, _IN_LINES) for pattern in reports())
+    if forms and _IN_MOCHA in text and _MOCHA.search(text):
+        forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
+    kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms
     return Special(kept, _BUDGET) if kept else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from sys import intern
 from typing import Any
@@ -31,12 +30,12 @@ _NUMBERED = "numbered"
 _PARTS: Path = ("message", "content")
 
 
-@dataclass(slots=True)
 class ClaudeReader:
     """Reads the lines of one session."""
 
-    _asked: dict[str, Call] = field(default_factory=dict)
-    """The calls that wait for their results, which do not name their tool."""
+    def __init__(self) -> None:
+        self._asked: dict[str, Call] = {}
+        """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know of this line."""

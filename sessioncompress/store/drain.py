@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress.store import durable
@@ -107,7 +106,7 @@ def put_back(session: OpenSession, work: Path, old: int, *, rewritten: bool = Fa
         reached = missing(session, state_of(session, work, old), old, whole_lines=False).at
     states = states_at_the_end(session, work, found.st_size, before)
     del states[found.st_ino]
-    states = {inode: replace(state, successor=found.st_ino) for inode, state in states.items()}
+    states = {inode: state._replace(successor=found.st_ino) for inode, state in states.items()}
     inode, prefix = session.stat.st_ino, session.prefix(reached)
     back = Late(inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, prefix)
     states[inode] = back
@@ -156,7 +155,7 @@ def _moved(session: OpenSession, work: Path, at: int, size: int) -> dict[int, La
         if number != inode
     }
     return {
-        number: state if state.base < at else replace(state, base=state.base + size) for number, state in states.items()
+        number: state if state.base < at else state._replace(base=state.base + size) for number, state in states.items()
     }
 
 

@@ -8,8 +8,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 POLL_SECONDS = 0.002
 
@@ -22,8 +22,7 @@ class Held(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """A process that has the file open for writing, and the name of its program."""
 
     pid: int

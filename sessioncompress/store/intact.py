@@ -60,8 +60,9 @@ def ends_where_it_says(files: Beside, journal: Journal) -> bool:
     run, start = last
     fd = open_file(files.originals)
     try:
-        if run.originals_sha256:
-            return digest(fd, start, run.store_size) == run.originals_sha256
+        wanted: str = run.originals_sha256
+        if wanted:
+            return digest(fd, start, run.store_size) == wanted
         following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
     finally:
         os.close(fd)

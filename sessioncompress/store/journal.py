@@ -10,7 +10,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path as FilePath
@@ -48,7 +47,6 @@ class _LineRow(NamedTuple):
     bytes: int
 
 
-@dataclass
 class Journal:
     """All committed records, in columns. `size` is the journal's committed length, `store_size` the originals'.
 
@@ -57,12 +55,11 @@ class Journal:
     Line and block records are named by their row: 0 for the first of their type.
     """
 
-    runs: list[RunRecord] = field(default_factory=list)
-    size: int = 0
-    store_size: int = 0
-    broken: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self, runs: Iterable[RunRecord] = (), size: int = 0, store_size: int = 0) -> None:
+        self.runs = list(runs)
+        self.size = size
+        self.store_size = store_size
+        self.broken = 0
         self._lines: Table[_LineRow] = Table(_LineRow, columns("WWqqq"))
         self._blocks: Table[BlockRecord] = Table(BlockRecord, columns("TqOOOTqqTDOT"))
         self._owners = array("I")
@@ -315,7 +312,7 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
         raise ValueError(f"its run wrote {lines} line and {blocks} block records; {added[0]} and {added[1]} are there")
     if len(journal.runs) > 1:
         # What the first and the last run say of themselves is asked for; of any other only what it added.
-        journal.runs[-1] = replace(journal.runs[-1], policy=_NOTHING, stats=_NOTHING)
+        journal.runs[-1] = journal.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
     journal.runs.append(run)
     journal.store_size = run.store_size
 

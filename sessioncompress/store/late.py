@@ -15,10 +15,10 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.state import folder as state_folder
@@ -39,8 +39,7 @@ _PREFIX_BYTES = 8
 _LATEST = 10**18 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(NamedTuple):
     """A late link and the state that its name keeps, so that no crash can part the two.
 
     A session that was replaced stays under this name. Its first `drained` bytes, whose digest is `prefix`, live on in
@@ -61,18 +60,18 @@ class Late:
     def moved(self, fd: int, drained: int, base: int) -> Late:
         """Return the state after more of the file, which has this descriptor, was carried over."""
         prefix = self.prefix if drained == self.drained else prefix_of(fd, drained)
-        return replace(self, drained=drained, base=base, prefix=prefix)
+        return self._replace(drained=drained, base=base, prefix=prefix)
 
     def path(self, work: Path, session: Path) -> Path:
         """Name the link, in the folder for such links."""
-        fields = self._fields()
+        fields = self._numbers()
         return work / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
 
     def length(self, session: Path) -> int:
         """Return the bytes of the link's name."""
-        return len(os.fsencode(f"{session.name}.late-{self._fields()}-")) + 2 * _SEAL_BYTES
+        return len(os.fsencode(f"{session.name}.late-{self._numbers()}-")) + 2 * _SEAL_BYTES
 
-    def _fields(self) -> str:
+    def _numbers(self) -> str:
         numbers = (self.inode, self.since, self.drained, self.base, self.successor)
         return "-".join([*map(str, numbers), self.draft, self.prefix])
 
@@ -151,7 +150,7 @@ def holding_state(states: Sequence[Late], inode: int) -> Late:
 def current(states: Sequence[Late], inode: int, size: int) -> Late:
     """Return that state with its place in the session, which is of `size` bytes: the end, if it names another file."""
     state = holding_state(states, inode)
-    return replace(state, base=min(state.base, size) if state.successor == inode else size, successor=inode)
+    return state._replace(base=min(state.base, size) if state.successor == inode else size, successor=inode)
 
 
 def stale_drafts(work: Path, session: Path) -> list[Path]:

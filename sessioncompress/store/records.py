@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
 from sys import intern
@@ -136,8 +135,7 @@ class BlockRecord(NamedTuple):
         return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
 
     `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Unsupported
@@ -36,7 +35,7 @@ def put_in_place(
     before = late_links(work, session.path)
     states = states or states_at_the_end(session, work, draft.size, before)
     states[inode] = Late(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
-    states = {number: replace(state, successor=draft.inode) for number, state in states.items()}
+    states = {number: state._replace(successor=draft.inode) for number, state in states.items()}
     new = draft.open_locked()
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from sessioncompress.store import reading
@@ -19,8 +18,7 @@ class Replaced(NamedTuple):
     seen: os.stat_result | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """Bytes `start` to `end` of the file with the descriptor `fd`, which belong into the session at byte `at`."""
 
     fd: int

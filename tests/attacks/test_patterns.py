@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import sessioncompress
+from sessioncompress.compressors import failures
 
 _ROOT = Path(sessioncompress.__file__).parent
 _KB, _MB = 1 << 10, 1 << 20
@@ -26,7 +27,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "compressors.failures._FAILURE": ("not ", "no such", "errorerror", "tracebac "),
     "compressors.failures._MOCHA": (" ", "1 failing", "    9\n"),
     "compressors.failures._NUMBERED": (" ", "  1) ", "   1234)\n"),
-    "compressors.failures._REPORTS": (
+    "compressors.failures.reports": (
         *("a", " ", "\t", ".py", "a.py::", "a.py:: ", " > ", "a > a ", "... ", " <<< ", "1 ", "1 passed, ", "[a] "),
         *("a a: ", "a\tb\t2026-01-01T00:00:00Z ", "not ok 1 # TOD ", "✕ 1 m", "test a ... FAILE ", "a" * 299 + "\n"),
         *("a.py::" * 50 + "\n", "x > " + "y " * 100 + "\n", "not ok 1 " + "# TOD " * 50 + "\n", "(fail) ", "FAIL "),
@@ -124,7 +125,7 @@ _BUILT: dict[str, str] = {
     "commands.options.amount.read": "a word of the command line",
     "commands.show._lines": "a word of the command line",
     "hooks.pi._extension": "a file of this package",
-    "compressors.failures._lines": "the forms of this module, for _REPORTS",
+    "compressors.failures.reports": "the forms of this module, once",
 }
 """The functions that make or use a pattern of their own, and on what: on nothing that a session holds."""
 
@@ -159,7 +160,7 @@ def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 def compiled() -> list[tuple[str, re.Pattern[Any]]]:
     """Return all patterns of the package by the modules that make them."""
-    found = []
+    found = [("compressors.failures.reports", pattern) for pattern in failures.reports()]
     for name, path in modules():
         if "re.compile(" in path.read_text(encoding="utf-8"):
             found += list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))

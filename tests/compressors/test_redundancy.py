@@ -217,7 +217,7 @@ def test_the_later_copy_is_the_later_one_on_the_path() -> None:
     view = view_of(reads(BASH, BASH)())
     first, second, *_ = (number for number, line in enumerate(view.lines) if line.answers)
     live = [{first: second, second: first}.get(number, number) for number in view.survey.shape.live]
-    turned = replace(view, survey=replace(view.survey, shape=replace(view.survey.shape, live=live)))
+    turned = replace(view, survey=view.survey._replace(shape=view.survey.shape._replace(live=live)))
     assert [[change.line for change in redundancy.propose(each)] for each in (view, turned)] == [[first], [second]]
 
 
@@ -228,7 +228,7 @@ def test_a_copy_that_is_no_more_is_not_named() -> None:
     second = max(number for number, line in enumerate(lines) if line.answers and line.blocks)
     lines[second] = lines[second]._replace(blocks=())
     assert list(redundancy.propose(view))
-    assert not list(redundancy.propose(replace(view, survey=replace(view.survey, lines=Lines(lines)))))
+    assert not list(redundancy.propose(replace(view, survey=view.survey._replace(lines=Lines(lines)))))
 
 
 def test_a_copy_that_goes_itself_is_not_named() -> None:

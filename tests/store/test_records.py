@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +96,12 @@ JOURNAL = Path("s.refs.jsonl")
 @pytest.mark.parametrize("modified", [1 << 63, -(1 << 63) - 1, 10**30])
 def test_a_time_beyond_64_bits_is_not_noted(modified: int) -> None:
     """A file system may give a file such a time; the next run then reads the session to know that nothing is due."""
-    assert decode(replace(RECORD, modified=modified).encode()) == replace(RECORD, modified=0)
+    assert decode(RECORD._replace(modified=modified).encode()) == RECORD._replace(modified=0)
 
 
 def test_an_id_that_no_agent_gives_is_not_noted() -> None:
     """A header is a stranger's."""
-    assert decode(replace(RECORD, session_id="x" * 1025).encode()) == RECORD
+    assert decode(RECORD._replace(session_id="x" * 1025).encode()) == RECORD
 
 
 @pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1.5, "1", True, None])
@@ -128,7 +127,7 @@ def test_a_run_that_could_not_be_read_is_refused(change: dict[str, Any]) -> None
     """Before anything is appended."""
     assert readable(RECORD, JOURNAL) is RECORD
     with pytest.raises(FileFailed, match="could not be read again") as raised:
-        readable(replace(RECORD, **change), JOURNAL)
+        readable(RECORD._replace(**change), JOURNAL)
     assert raised.value.where == str(JOURNAL)
 
 
