@@ -11,44 +11,36 @@ from typing import TYPE_CHECKING
 from sessioncompress.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from sessioncompress.audit import verify_session
+    from sessioncompress.audit import VerifyStats, verify_session
     from sessioncompress.budget import budget_session
     from sessioncompress.compress import compress_session
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.forget import forget_session
-    from sessioncompress.inspect import inspect_session
+    from sessioncompress.forget import ForgetStats, forget_session
+    from sessioncompress.inspect import SessionStats, inspect_session
     from sessioncompress.lookup import Shown, show
     from sessioncompress.policy import PRESETS, Policy
-    from sessioncompress.restore import restore_session
+    from sessioncompress.restore import RestoreStats, restore_session
     from sessioncompress.sections import Budget, Limits, Placeholder, Prune, Rule
     from sessioncompress.sources import policy_for
-    from sessioncompress.stats import (
-        BudgetStats,
-        CompressionStats,
-        ForgetStats,
-        RestoreStats,
-        SessionStats,
-        Status,
-        VerifyStats,
-    )
+    from sessioncompress.stats import BudgetStats, CompressionStats, Status
 
 _HOMES = {
     "PRESETS": "policy",
     "Budget": "sections",
     "BudgetStats": "stats",
     "CompressionStats": "stats",
-    "ForgetStats": "stats",
+    "ForgetStats": "forget",
     "Limits": "sections",
     "Placeholder": "sections",
     "Policy": "policy",
     "Prune": "sections",
-    "RestoreStats": "stats",
+    "RestoreStats": "restore",
     "Rule": "sections",
     "SessionCompressError": "errors",
-    "SessionStats": "stats",
+    "SessionStats": "inspect",
     "Shown": "lookup",
     "Status": "stats",
-    "VerifyStats": "stats",
+    "VerifyStats": "audit",
     "budget_session": "budget",
     "compress_session": "compress",
     "forget_session": "forget",

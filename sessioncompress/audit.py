@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.altered import altered
@@ -18,7 +19,6 @@ from sessioncompress.recorded import recorded
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
-from sessioncompress.stats import VerifyStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.folder import is_open_to_others
@@ -30,6 +30,32 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import check
 from sessioncompress.survey import parse_any
 from sessioncompress.words import as_written
+
+
+class VerifyStats(NamedTuple):
+    """What `verify` checked in one session: its lines, and the originals that it read and compared.
+
+    `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
+    name what the journal does not know: a tool printed them, or they are of another session, or side of this one.
+    `lines_not_there`: the store knows them, but this older state of the session does not hold them. The originals of
+    `markers_of_relatives` were read in the store of a session that this one was forked from, or goes on from.
+    `open_to_others`: the store's modes let other users read it. `foreign_files` are named like late links, but no run
+    of this user on this machine made them: they count for nothing.
+    """
+
+    path: str
+    format: str
+    lines: int
+    lines_not_understood: int
+    lines_rewritten: int
+    lines_without_original: int
+    originals: int
+    blocks: int
+    unknown_markers: int = 0
+    lines_not_there: int = 0
+    markers_of_relatives: int = 0
+    open_to_others: bool = False
+    foreign_files: int = 0
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress import files, git
 from sessioncompress.discover import Found
 from sessioncompress.errors import SessionCompressError, failing
-from sessioncompress.forget import forget_gone, forget_open
+from sessioncompress.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.policy import Policy
 from sessioncompress.relatives import Kin
-from sessioncompress.stats import Cause, CleanStats, ForgetStats
 from sessioncompress.store import gone, times
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import size_of
@@ -31,6 +31,40 @@ _DEAD_RUN = "a run that has ended left it"
 _NOT_THERE = "the session is not there"
 _FORGET = "'sessioncompress forget' deletes this all the same"
 _MISSING = f"{_NOT_THERE}, but may only have been moved; if it is gone, name its own path to delete this"
+
+
+class Cause(StrEnum):
+    """Why what lies beside a session is deleted, or is not."""
+
+    GONE = "gone"
+    AGE = "age"
+    SIZE = "size"
+    DEAD_RUN = "dead run"
+    MISSING = "missing"
+    GIT = "git"
+    UNKNOWN = "unknown"
+    BACK = "back"
+    CHANGED = "changed"
+
+
+class CleanStats(NamedTuple):
+    """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
+
+    `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
+    late links of dead runs, whose bytes `left_over_bytes` are. `links_kept` and `referring` are those of ForgetStats.
+    """
+
+    path: str
+    deleted: bool
+    cause: Cause | None
+    reason: str
+    bytes_deleted: int = 0
+    originals: int = 0
+    originals_lost: int = 0
+    left_over: int = 0
+    left_over_bytes: int = 0
+    links_kept: int = 0
+    referring: tuple[str, ...] = ()
 
 
 class Limits(NamedTuple):

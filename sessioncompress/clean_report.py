@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sessioncompress.clean import Cause, CleanStats
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.forget import ForgetStats
 from sessioncompress.printable import printable
 from sessioncompress.report import at_stake, json_safe, kb, links_kept, status_of
-from sessioncompress.stats import Cause, CleanStats, ForgetStats
 from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.clean/1"

@@ -8,7 +8,6 @@ nesting) does not make all the others unknown: its message is not understood, as
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -93,6 +92,9 @@ def _update(raw: bytes, read: bytes) -> Document | None:
     around = read[: found.start] + b"[]" + read[found.end :]
     if is_deep(around):
         return None
+    # Imported here because few sessions have such a line.
+    import json
+
     # Of a key that stands there twice an agent takes the last.
     keys = json.loads(around, object_pairs_hook=list)
     once = len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.documents import pieces_of
@@ -14,13 +15,31 @@ from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.relatives import Kin
-from sessioncompress.stats import ForgetStats
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.salvage import readable_lines
+
+
+class ForgetStats(NamedTuple):
+    """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
+
+    `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
+    writing, or lines came late that stand nowhere else, or they are not of this user's runs on this machine. `markers`
+    stand in the session that no journal here knows: another store is elsewhere, or was deleted. `referring` are the
+    names of other sessions in its folder with markers that these originals alone can expand.
+    """
+
+    path: str
+    bytes_deleted: int
+    originals: int
+    originals_lost: int
+    gone: bool = False
+    links_kept: int = 0
+    markers: int = 0
+    referring: tuple[str, ...] = ()
 
 
 def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:

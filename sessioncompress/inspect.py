@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.compress import rehearse_open
@@ -12,9 +13,38 @@ from sessioncompress.model import Block, Standing
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.stats import SessionStats, Share
+from sessioncompress.stats import CompressionStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
+
+
+class Share(NamedTuple):
+    """Blocks of one kind and tool: how many, and their bytes by where they stand."""
+
+    kind: str
+    tool: str
+    blocks: int = 0
+    protected: int = 0
+    old: int = 0
+    dead: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Return all bytes of the share."""
+        return self.protected + self.old + self.dead
+
+
+class SessionStats(NamedTuple):
+    """Where a session's bytes are, and what a run with the same policy would come to."""
+
+    path: str
+    format: str
+    size: int
+    backup_size: int
+    lines: int
+    turns: int
+    shares: tuple[Share, ...]
+    would: CompressionStats
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:

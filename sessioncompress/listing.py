@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sessioncompress import gate
 from sessioncompress.compress import compress_session
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.selection import Session
-from sessioncompress.stats import ListedSession
 from sessioncompress.store import journal as journals
+
+
+class ListedSession(NamedTuple):
+    """One session in the list of all: `could_save` are the bytes that a run would free in all, 0 where it would not.
+
+    `reason` then says why. `compressed`: the last run over it was no restore. `modified` counts from 1970.
+    """
+
+    path: str
+    agent: str
+    project: str
+    id: str
+    size: int
+    modified: float
+    compressed: bool
+    could_save: int
+    reason: str = ""
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:

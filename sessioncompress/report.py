@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
 from sessioncompress.printable import printable, utf8
-from sessioncompress.stats import CompressionStats, ForgetStats, SessionStats, Status, VerifyStats
+from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.words import counted, file_line, files_line, not_there, strangers
+
+if TYPE_CHECKING:
+    from sessioncompress.audit import VerifyStats
+    from sessioncompress.forget import ForgetStats
+    from sessioncompress.inspect import SessionStats
 
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"

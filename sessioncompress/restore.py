@@ -28,7 +28,7 @@ from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewritten import RewrittenLines, find
-from sessioncompress.stats import RestoreStats, Status
+from sessioncompress.stats import Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store import times
 from sessioncompress.store.beside import Beside, size_of
@@ -51,6 +51,17 @@ _ALREADY = "it has its original bytes already"
 _ALREADY_BUT = "every line that its journal knows has its original bytes already"
 _NONE_STORED = "no original is stored that could be put back"
 _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the session can bring back the rest."
+
+
+class RestoreStats(NamedTuple):
+    """What a restore did to one session; sizes in bytes of the file."""
+
+    path: str
+    status: Status
+    reason: str = ""
+    size_before: int = 0
+    size_after: int = 0
+    lines_restored: int = 0
 
 
 def restore_session(

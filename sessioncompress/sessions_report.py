@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sessioncompress.listing import ListedSession
 from sessioncompress.printable import printable
 from sessioncompress.report import json_safe, kb
-from sessioncompress.stats import ListedSession
 from sessioncompress.store import times
 from sessioncompress.words import counted
 

@@ -9,7 +9,6 @@ import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.formats.base import Entry, Format, Reader
-from sessioncompress.formats.lenient import Skeleton, entry_of
 from sessioncompress.jsonl import GAP, Piece, is_readable
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import PLAIN, Facts, Line, Role
@@ -23,7 +22,6 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
     reader = form.reader()
     lines: list[Line] = []
-    long_line = _LongLine(reader)
     size = 0
     ended = True
     first = False
@@ -40,9 +38,10 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
             first = False
             continue
         if number == len(lines):
-            lines.append(Line(Role.OPAQUE, 0, 0))
             long_line = _LongLine(reader)
-        lines[number] = long_line.add(raw)
+            lines.append(long_line.add(raw))
+        else:
+            lines[number] = long_line.add(raw)
     found = Lines(lines)
     return Survey(found, form.shape(found), size)
 
@@ -51,6 +50,9 @@ class _LongLine:
     """A line over the cap: it is never changed, but it may be a part of the path, and one side of a pair."""
 
     def __init__(self, reader: Reader) -> None:
+        # Imported here, as below, because few sessions hold such a line.
+        from sessioncompress.formats.lenient import Skeleton
+
         self._reader = reader
         self._skeleton = Skeleton()
         self._digest = xxh3_64()
@@ -80,6 +82,8 @@ def read_line(raw: bytes, reader: Reader, *, ended: bool = True) -> Line:
 
 def _opaque(raw: bytes, reader: Reader) -> Line:
     """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
+    from sessioncompress.formats.lenient import entry_of
+
     entry = entry_of(raw) if raw.strip() else None
     if entry is None:
         facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN

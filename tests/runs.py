@@ -30,10 +30,10 @@ from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.references import References
-from sessioncompress.restore import restore_session
+from sessioncompress.restore import RestoreStats, restore_session
 from sessioncompress.rewrite import Rewritten, rewrite
 from sessioncompress.splice import CannotSplice
-from sessioncompress.stats import CompressionStats, RestoreStats, Status
+from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from sessioncompress.survey import parse, survey
 from tests.session import PiSession

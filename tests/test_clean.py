@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.clean import Limits, clean_one, plan_clean
+from sessioncompress.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.cli import main
 from sessioncompress.relatives import Kin
 from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Cause, CleanStats
 from sessioncompress.store import times
 from sessioncompress.store.beside import FOLDER, beside, note_of
 from tests.build import PiSession

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress import sessions_report
 from sessioncompress.formats import NAMES
-from sessioncompress.stats import ListedSession
+from sessioncompress.listing import ListedSession
 from sessioncompress.store.beside import beside
 from tests.build import PiSession
 from tests.documents import GeminiDocument
@@ -172,9 +172,7 @@ def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
     put(store / "opencode.db", b"SQLite format 3\0")
     for options in ((), ("--agent", "opencode"), ("--json",)):
         said = run("sessions", *options).stderr
-        assert (
-            said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
-        )
+        assert said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
     assert not run("sessions", "--agent", "pi").stderr
     (store / "opencode.db").unlink()
     assert not run("sessions").stderr

@@ -24,7 +24,7 @@ from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
-    from sessioncompress.stats import CleanStats
+    from sessioncompress.clean import CleanStats
 
 
 @click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")

@@ -21,7 +21,7 @@ from sessioncompress.commands.output import confirmed, echo_total, for_all
 from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.stats import ForgetStats
+    from sessioncompress.forget import ForgetStats
 
 
 @click.command(epilog="Example: sessioncompress forget session.jsonl")

@@ -13,9 +13,10 @@ from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
     from sessioncompress.archive import Archive
+    from sessioncompress.audit import VerifyStats
     from sessioncompress.discover import Found
     from sessioncompress.outcome import Outcome
-    from sessioncompress.stats import RestoreStats, VerifyStats
+    from sessioncompress.restore import RestoreStats
 
 T = TypeVar("T")
 S = TypeVar("S", "RestoreStats", "VerifyStats")

@@ -28,7 +28,7 @@ from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
-    from sessioncompress.stats import RestoreStats
+    from sessioncompress.restore import RestoreStats
 
 
 @click.command(epilog="Example: sessioncompress restore session.jsonl")

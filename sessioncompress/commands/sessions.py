@@ -13,7 +13,7 @@ from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
-    from sessioncompress.stats import ListedSession
+    from sessioncompress.listing import ListedSession
 
 
 @click.command(epilog="Example: sessioncompress sessions --project .")

@@ -23,7 +23,7 @@ from sessioncompress.commands.options import (
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
-    from sessioncompress.stats import SessionStats
+    from sessioncompress.inspect import SessionStats
 
 
 @click.command(epilog="Example: sessioncompress stats session.jsonl")

@@ -26,8 +26,8 @@ from sessioncompress.commands.options import (
 from sessioncompress.commands.output import at_once, echo_json, echo_total
 
 if TYPE_CHECKING:
+    from sessioncompress.audit import VerifyStats
     from sessioncompress.discover import Found
-    from sessioncompress.stats import VerifyStats
 
 
 @click.command(epilog="Example: sessioncompress verify session.jsonl")
