@@ -84,9 +84,7 @@ def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Ap
         images_replaced=tally.counts[Kind.IMAGE],
         mirrors_replaced=tally.counts[Kind.MIRROR],
         redundancies_eliminated=tally.redundancies,
-        removable_bytes=planned.removable,
         removed_bytes=tally.removed,
-        protected_bytes=planned.protected,
         tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
         tokens_uncached=_uncached(view, planned, applied),
     )
@@ -97,9 +95,9 @@ def _uncached(view: View, planned: Plan, applied: Applied) -> int:
 
     A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
     """
-    changed, changes = frozenset(applied.changed), planned.changes
+    changed = frozenset(applied.changed)
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
-    differing = (at for at, number in enumerate(read) if number in changed and _is_read(changes[number]))
+    differing = (at for at, number in enumerate(read) if number in changed and _is_read(planned[number]))
     first = next(differing, len(read))
     return estimate(sum(applied.lines[number].reads for number in read[first:]))
 
@@ -135,22 +133,24 @@ def too_few_tokens(view: View, applied: Applied) -> str:
     return "" if saved >= least else f"{what} (a run without pruning may pay)"
 
 
-def why(view: View, planned: Plan, gain: int, reason: str = "") -> str:
+def why(view: View, protected: int, gain: int, reason: str = "") -> str:
     """Say in one sentence why nothing was written, and what would help."""
     reason = reason or "nothing to remove that would pay"
     if gain:
         reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
-    return "; ".join(part for part in (reason, advice(view, planned)) if part)
+    return "; ".join(part for part in (reason, advice(view, protected)) if part)
 
 
-def advice(view: View, planned: Plan) -> str:
-    """Say how much the recent context holds, and with which options a run would keep less of it."""
-    if planned.protected < KB:
+def advice(view: View, protected: int) -> str:
+    """Say how much the recent context holds, `protected` bytes, and with which options a run would keep less of it."""
+    if protected < KB:
         return ""
-    less = replace(view.policy, protect_tokens=_FEWER_TOKENS)
-    keeps_less = planned.protected - in_question(replace(view, policy=less))[1] >= KB
+    less = replace(view, policy=replace(view.policy, protect_tokens=_FEWER_TOKENS))
+    # With fewer tokens no line is protected that was not before.
+    recent = [number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED]
+    keeps_less = in_question(less, recent)[0] - in_question(view, recent)[0] >= KB
     hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
-    return f"inside {_recent(view)}: {planned.protected / KB:,.0f} KB{hint}"
+    return f"inside {_recent(view)}: {protected / KB:,.0f} KB{hint}"
 
 
 def _recent(view: View) -> str:

@@ -14,7 +14,7 @@ from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.jsonl import Piece
 from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement
+from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement, make_line
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.references import References, digest_of, git_blob
@@ -97,7 +97,7 @@ class Applier:
 
     def run(self, stream: Iterable[Piece]) -> Applied:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
-        planned = self._plan.changes.get
+        planned = self._plan.get
         for number, raw, whole in stream:
             changes = planned(number) if whole else None
             self._sink.write(raw if changes is None else self._changed(number, raw, changes))
@@ -162,18 +162,26 @@ class Applier:
         What did not change is held once.
         """
         was = self._view.lines.rows[number]
-        blocks = line.blocks
+        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, _, time = line
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
             blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
-        return line._replace(
-            id=_one_of(was.id, line.id),
-            parent=_one_of(was.parent, line.parent),
-            blocks=blocks,
-            calls=_one_of(was.calls, line.calls),
-            answers=_one_of(was.answers, line.answers),
-            facts=_one_of(was.facts, line.facts),
-            response=was.response,
+        return make_line(
+            (
+                role,
+                size,
+                digest,
+                _one_of(was.id, name),
+                _one_of(was.parent, parent),
+                blocks,
+                _one_of(was.calls, calls),
+                _one_of(was.answers, answers),
+                io,
+                reads,
+                _one_of(was.facts, facts),
+                was.response,
+                time,
+            )
         )
 
     def _leave_alone(self, number: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -122,10 +123,11 @@ def _mapping(held: Any, keys: Keys) -> dict[str, Any]:
     }
 
 
-def differences(policy: Policy) -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def differences(policy: Policy) -> Mapping[str, Any]:
     """Return what of the policy is not the default, for the journal's run record: equal ones are of equal policies.
 
-    Where a log is written changes nothing in a session.
+    Where a log is written changes nothing in a session. One call works by one policy, or by a few.
     """
     of_preset = {key: _plain(getattr(policy, name)) for key, name in OF_PRESETS.items()}
     default = {key: _plain(getattr(BALANCED, name)) for key, name in OF_PRESETS.items()}

@@ -140,7 +140,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
         remedy = f"Name the file itself, or say --format {known.name}."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
-    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known)
+    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known, head.parsed)
     return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognises(head))
 
 

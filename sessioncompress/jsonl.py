@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import BinaryIO
 
 LINE_CAP = 64 * 1024 * 1024
@@ -30,7 +30,10 @@ Piece = tuple[int, bytes, bool]
 """Line number from 0, its bytes with the LF if there is one, and whether they are the whole line."""
 
 GAP = -1
-"""The number of what stands between the messages of a document: it belongs to no line, and is copied."""
+"""The number of what belongs to no line that is looked at, as between a document's messages: it is copied."""
+
+_GAP_BYTES = 1 << 18
+"""Bytes of a gap that are held at once."""
 
 
 def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
@@ -53,6 +56,28 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
         begins = ends
         if ends:
             number += 1
+
+
+def among(file: BinaryIO, sizes: Iterable[int], wanted: Container[int]) -> Iterator[Piece]:
+    """Yield those lines of a file that are wanted, and as gaps what stands before, between and behind them.
+
+    `sizes` are the bytes of each line from where the file is read.
+    """
+    gap = 0
+    for number, size in enumerate(sizes):
+        if number in wanted:
+            yield from _gaps(file, gap)
+            yield number, file.read(size), True
+            gap = 0
+        else:
+            gap += size
+    yield from _gaps(file, gap)
+
+
+def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
+    while size and (raw := file.read(min(size, _GAP_BYTES))):
+        size -= len(raw)
+        yield GAP, raw, False
 
 
 def is_readable(raw: bytes) -> bool:

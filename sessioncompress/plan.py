@@ -7,10 +7,8 @@ model reads count twice: they are sent with every request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sessioncompress.changes import Changes, Proposals
 from sessioncompress.compressors import COMPRESSORS, View
 from sessioncompress.model import Change, Kind, Path, Standing
 from sessioncompress.policy import Policy
@@ -38,12 +36,8 @@ _NOT_TO_BE_HAD = -(1 << 40)
 """Bytes. A group with such a change is never worth it."""
 
 
-class Plan(NamedTuple):
-    """What is to change, line by line, in document order; and how many bytes were in question."""
-
-    changes: Changes
-    removable: int
-    protected: int
+Plan = Mapping[int, tuple[Change, ...]]
+"""What is to change, line by line, in document order."""
 
 
 def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOTHING) -> Plan:
@@ -51,16 +45,18 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
 
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
-    proposals = _claimed(view, left_alone)
-    removable, protected = in_question(view)
-    return Plan(Changes(_worth(view, proposals, known)), removable, protected)
+    by_line: dict[int, list[Change]] = {}
+    for change in _worth(view, *_claimed(view, left_alone), known):
+        by_line.setdefault(change.line, []).append(change)
+    return {number: tuple(by_line[number]) for number in sorted(by_line)}
 
 
-def _claimed(view: View, left_alone: frozenset[int]) -> Proposals:
-    """Return what may be done. What a group cannot have whole is worth nothing."""
+def _claimed(view: View, left_alone: frozenset[int]) -> tuple[list[Change], list[int]]:
+    """Return what may be done, and what each change is worth. What a group cannot have whole is worth nothing."""
     taken: set[tuple[int, Path]] = set()
     standing = view.standing
-    claimed = Proposals()
+    claimed: list[Change] = []
+    gains: list[int] = []
     broken: set[int] = set()
     for compressor in COMPRESSORS:
         for change in compressor(view):
@@ -69,19 +65,19 @@ def _claimed(view: View, left_alone: frozenset[int]) -> Proposals:
                 broken.add(change.group)
             elif (value := (line, path)) not in taken:
                 taken.add(value)
-                claimed.add(change, _worth_of(change, dead=standing[line] is Standing.DEAD))
+                claimed.append(change)
+                gains.append(_worth_of(change, dead=standing[line] is Standing.DEAD))
     broken.discard(0)
-    for index, change in enumerate(claimed.changes) if broken else ():
+    for index, change in enumerate(claimed) if broken else ():
         if change.group in broken:
-            claimed.gains[index] = _NOT_TO_BE_HAD
-    return claimed
+            gains[index] = _NOT_TO_BE_HAD
+    return claimed, gains
 
 
-def _worth(view: View, proposals: Proposals, known: bytes) -> Iterator[Change]:
+def _worth(view: View, changes: Sequence[Change], gains: Sequence[int], known: bytes) -> Iterator[Change]:
     """Yield the changes of the lines where they are worth more than they cost, and the groups that still are beside."""
     alone: dict[int, int] = {}
     groups: dict[int, list[int]] = {}
-    changes, gains = proposals.changes, proposals.gains
     for index, (change, gain) in enumerate(zip(changes, gains, strict=True)):
         if change.group:
             groups.setdefault(change.group, []).append(index)
@@ -116,11 +112,11 @@ def _cost(view: View, number: int, known: bytes) -> int:
     return _LINE_RECORD + view.lines.rows[number].size // _ORIGINAL_SHARE
 
 
-def in_question(view: View) -> tuple[int, int]:
-    """Return the bytes of all blocks over their kind's threshold: outside the protected part, and inside."""
+def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
+    """Return the bytes of these lines' blocks over their kind's threshold: of those that may go, and that stay."""
     removable = protected = 0
-    for number, line in enumerate(view.lines):
-        for block in line.blocks:
+    for number in numbers:
+        for block in view.lines.rows[number].blocks:
             if not counts(block.kind, block.size, view.policy, marked=block.marked) or view.holds_ours(block):
                 continue
             if view.is_whole(number, block):

@@ -19,7 +19,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
 from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Reader
-from sessioncompress.jsonl import GAP, Piece, pieces
+from sessioncompress.jsonl import GAP, Piece, among, pieces
 from sessioncompress.lines import Lines, Survey
 from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.model import PLAIN, Line, Prefix, Role
@@ -55,21 +55,24 @@ class Part(NamedTuple):
         """What the run does not read."""
         return self.known.survey.before
 
-    def copied(self) -> Iterator[Piece]:
-        """Yield the session's pieces once more, those of the prefix as what belongs to no line.
+    def copied(self, changing: Container[int]) -> Iterator[Piece]:
+        """Yield the session once more: the lines that are changing, and as what belongs to no line all around them.
 
         Raises NotFinished where the prefix is another one now, InUse where what follows it is.
         """
-        if not self.prefix.size:
+        sizes = [line.size for line in self.known.survey.lines.rows]
+        if self.prefix.size + sum(sizes) != self.session.size:
+            # In a document there is more than its messages.
             yield from pieces_of(self.session.reader, self.session.size)
             return
+        found = xxh3_128()
         with self.session.reader() as file:
             yield from self._checked(file)
-            found = xxh3_128()
-            for number, raw, whole in pieces(file, self.session.size - self.prefix.size):
-                found.update(raw)
-                yield number, raw, whole
-        if found.hexdigest() != self.digest:
+            for piece in among(file, sizes, changing):
+                if self.digest:
+                    found.update(piece[1])
+                yield piece
+        if self.digest and found.hexdigest() != self.digest:
             raise InUse(IN_USE, where=self.session.path, state=NOT_CHANGED)
 
     def check(self) -> None:
@@ -87,6 +90,8 @@ class Part(NamedTuple):
             yield from pieces(file, size - self.prefix.size)
 
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
+        if not self.prefix.size:
+            return
         found = xxh3_128()
         left = self.prefix.size
         while left and (raw := file.read(min(left, BUFFER))):

@@ -20,7 +20,7 @@ from sessioncompress.gate import KB
 from sessioncompress.lines import Survey
 from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
-from sessioncompress.plan import Plan, plan
+from sessioncompress.plan import Plan, in_question, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, can_follow
 from sessioncompress.references import References
@@ -71,7 +71,7 @@ class _Attempt:
     @cached_property
     def journal_size(self) -> int:
         """Bytes that the run appends to the journal."""
-        return sum(map(len, self.journal()))
+        return self.applied.records.size(self.finished.places) + sum(map(len, sealed((), self.run)))
 
     def journal(self) -> Iterator[bytes]:
         """Yield what the run appends to the journal."""
@@ -123,25 +123,25 @@ class Run:
         while True:
             view = self._view()
             planned = plan(view, self._flags(self._known.rewritten), frozenset(left_alone))
-            if not planned.changes:
-                return self._unchanged(view, planned, 0)
+            if not planned:
+                return self._unchanged(view, 0)
             with self._sink() as sink:
                 part = self._part
                 dry = isinstance(sink, DryRun)
-                stream = part.read(self._session.reader, self._session.size) if dry else part.copied()
+                stream = part.read(self._session.reader, self._session.size) if dry else part.copied(planned)
                 applied = self._applier(view, planned, sink).run(stream)
                 left_alone |= applied.left_alone
                 if applied.again:
                     continue
                 if not applied.changed:
-                    return self._unchanged(view, planned, 0)
+                    return self._unchanged(view, 0)
                 if reason := too_few_tokens(view, applied):
-                    return self._unchanged(view, planned, 0, reason)
+                    return self._unchanged(view, 0, reason)
                 finished = sink.measure()
                 run = self._run_record(view, applied, finished)
                 attempt = _Attempt(view, planned, applied, finished, run, frozenset(left_alone))
                 if not self._pays(attempt):
-                    return self._unchanged(view, planned, max(self._gain(attempt), 0))
+                    return self._unchanged(view, max(self._gain(attempt), 0))
                 if part.prefix.size and not can_follow(run.prefix):
                     # The next run would read all of it, and find more to do though nothing was added.
                     raise NotFinished
@@ -187,12 +187,15 @@ class Run:
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
         said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
+        removable, protected = in_question(attempt.view, range(len(attempt.view.lines)))
         stats = with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied)._replace(
+            removable_bytes=removable,
+            protected_bytes=protected,
             compressed_size=attempt.finished.size,
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
             backup_added=self._added(attempt),
             originals_size=attempt.finished.originals_size,
-            reason=advice(attempt.view, attempt.plan) if said else "",
+            reason=advice(attempt.view, protected) if said else "",
             backup_size=self._journal.size + self._journal.store_size + self._added(attempt),
         )
         if isinstance(sink, Rewrite):
@@ -234,17 +237,17 @@ class Run:
         found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
         view = View(found, self._policy, self._known.form, applied.ours, self._begun)
         second = plan(view, self._flags(self._known.rewritten, applied.changed), attempt.left_alone)
-        return self._restless(attempt, view, second, sink) if second.changes and isinstance(sink, Rewrite) else set()
+        return self._restless(attempt, view, second, sink) if second and isinstance(sink, Rewrite) else set()
 
     def _restless(self, attempt: _Attempt, view: View, second: Plan, sink: Rewrite) -> set[int]:
         """A plan may offer again what turned out to bear no change; return the lines of which something would come."""
         made = Journal()
-        for record in attempt.applied.records.of(frozenset(second.changes)):
+        for record in attempt.applied.records.of(frozenset(second)):
             made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         found = set()
         for number, raw, _ in self._part.read(sink.reader, view.survey.size):
-            changes = second.changes.get(number)
+            changes = second.get(number)
             entry = parse(raw) if changes else None
             if changes and entry is not None and _changes(raw, entry, changes, view):
                 found.add(number)
@@ -295,9 +298,10 @@ class Run:
         )
         return readable(run, self._beside.journal)
 
-    def _unchanged(self, view: View, planned: Plan, gain: int, reason: str = "") -> CompressionStats:
-        stats = self._stats(view)._replace(removable_bytes=planned.removable, protected_bytes=planned.protected)
-        reason = why(view, planned, gain, reason)
+    def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
+        removable, protected = in_question(view, range(len(view.lines)))
+        stats = self._stats(view)._replace(removable_bytes=removable, protected_bytes=protected)
+        reason = why(view, protected, gain, reason)
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         return stats._replace(reason=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -14,13 +14,18 @@ from sessioncompress.lines import Lines, Survey
 from sessioncompress.model import PLAIN, Facts, Line, Role
 from sessioncompress.nesting import loads
 
+_NONE: Mapping[bytes, Entry] = {}
 CONFLICT = re.compile(rb"<{7} ")
 """The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
 
-def survey(pieces: Iterable[Piece], form: Format) -> Survey:
-    """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed."""
+def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] = _NONE) -> Survey:
+    """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
+
+    `parsed` are entries of its first lines, by their bytes.
+    """
     reader = form.reader()
+    waiting = dict(parsed)
     lines: list[Line] = []
     size = 0
     ended = True
@@ -33,7 +38,8 @@ def survey(pieces: Iterable[Piece], form: Format) -> Survey:
             ended = raw.lstrip().startswith(b"]")
             continue
         if whole:
-            line = read_line(raw, reader, ended=ended)
+            entry = waiting.pop(raw, None) if waiting else None
+            line = read_line(raw, reader, ended=ended, entry=entry)
             lines.append(line._replace(facts=line.facts._replace(first=True)) if first else line)
             first = False
             continue
@@ -68,12 +74,12 @@ class _LongLine:
         return line._replace(size=self._size, digest=self._digest.intdigest())
 
 
-def read_line(raw: bytes, reader: Reader, *, ended: bool = True) -> Line:
+def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | None = None) -> Line:
     """Read one whole line. A line without its LF may still be being written: it is known, but never changed.
 
-    Messages of a document are not `ended` by one.
+    Messages of a document are not `ended` by one. `entry` is the parsed line, where it was parsed before.
     """
-    entry = parse(raw)
+    entry = entry or parse(raw)
     if entry is None:
         return _opaque(raw, reader)
     line = reader.line(raw, entry)

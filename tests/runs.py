@@ -146,7 +146,7 @@ def rewritten(
     lines = split(data_of(session))
     refer = refer or References().refer
     done: dict[int, Rewritten] = {}
-    for number, changes in plan(view).changes.items():
+    for number, changes in plan(view).items():
         entry = parse(lines[number])
         assert entry is not None
         try:

@@ -39,8 +39,9 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
     newest: dict[str, tuple[int, object]] = {}
+    rows = view.lines.rows
     for number in sorted(view.survey.shape.live):
-        for block in view.lines[number].blocks:
+        for block in rows[number].blocks:
             if block.kind is Kind.MIRROR and block.tool and not view.known_tool(block.tool):
                 newest[block.tool] = (number, block.path)
     return frozenset(newest.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sessioncompress.errors import UsageError
@@ -83,8 +84,9 @@ def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
 
     Of a document the lines are its messages, and `document` is all else of it.
     """
-    entries = (_entry(raw) for raw, _ in zip(lines, range(HEAD_LINES), strict=False))
-    return Head(tuple(entry for entry in entries if entry is not None), document)
+    found = [(raw, entry) for raw in islice(lines, HEAD_LINES) if (entry := _entry(raw)) is not None]
+    parsed = {raw: entry for raw, entry in found if not raw.startswith(_BOM)}
+    return Head(tuple(entry for _, entry in found), document, parsed)
 
 
 def detect(head: Head) -> Format | None:

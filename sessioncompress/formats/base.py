@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sessioncompress.lines import Lines
@@ -29,6 +30,8 @@ class Head(NamedTuple):
 
     entries: tuple[Entry, ...]
     document: Any = None
+    parsed: Mapping[bytes, Entry] = MappingProxyType({})
+    """The same entries by their bytes: what reads all of the file need not parse them again."""
 
 
 class Name(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from sessioncompress import marker
-from sessioncompress.model import Block, Call, Kind, Path
+from sessioncompress.model import Block, Call, Kind, Path, make_block
 from sessioncompress.nesting import is_deep
 from sessioncompress.references import digest_of, image_data
 from sessioncompress.splice import within
@@ -119,7 +119,8 @@ def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[
     if len(value) < SMALLEST_BLOCK and not holds_one:
         return []
     written = literal(value)
-    return [Block(kind, path, len(written), len(written), tool, call, digest_of(written), holds_one)]
+    size = len(written)
+    return [make_block((kind, path, size, size, tool, call, digest_of(written), holds_one, False))]
 
 
 def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
@@ -127,7 +128,7 @@ def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
         bulk = sum(long_leaves(given))
-        blocks.append(Block(Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name))
+        blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name, b"", False, False)))
     if marker.PREFIX_BYTES in written:
         blocks += marked_leaves(path, given, made.tool, made.name)
     return len(written)

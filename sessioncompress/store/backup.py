@@ -67,15 +67,13 @@ class Backup:
 
     def take_back(self) -> None:
         """Undo everything: the journal stops naming originals before they go, and its file goes last."""
-        self._packer.stop()
         self._journal.cut_back()
         self._originals.cut_back()
         self._originals.remove_if_new()
         self._journal.remove_if_new()
 
     def close(self) -> None:
-        """End the thread and close the files."""
-        self._packer.stop()
+        """Close the files."""
         self._originals.close()
         self._journal.close()
 

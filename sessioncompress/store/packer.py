@@ -1,4 +1,4 @@
-"""Pack the originals of replaced lines into zstd frames, in the background of the pass that replaces them."""
+"""Pack the originals of replaced lines into zstd frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final, overload
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import zstd
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
-from sessioncompress.store.worker import Worker
 
 _PIECE: Final = 1 << 18
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
@@ -41,27 +40,26 @@ class Places(Sequence[Place]):
 
 
 class OriginalsPacker:
-    """Packs lines into frames and hands them to `sink` in order, compressed in one background thread.
+    """Packs lines into frames and hands them to `sink` in order.
 
-    `start` is the offset of the first frame in the file. While a frame is packed the next one fills; then add()
-    waits. A frame reaches the sink only if it decompresses to what went in.
+    `start` is the offset of the first frame in the file. A frame reaches the sink only if it decompresses to what went
+    in.
     """
 
     def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
         self._sink = sink
         self._ends = [start]
-        self._content = bytearray(FRAME_BYTES)
+        # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
+        # much as the packing.
+        self._content = bytearray()
         self._filled = 0
-        self._packed: list[bytearray] = []
-        self._frames = 0
         self._lines = array("Q")
-        self._worker = Worker(self._pack)
 
     def add(self, line: bytes) -> int:
         """Keep a line; return its index in what finish() returns. Raises ValueError if it is over LONGEST_LINE."""
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
-        self._lines.extend((self._frames, self._filled, len(line)))
+        self._lines.extend((len(self._ends) - 1, self._filled, len(line)))
         start = 0
         while start < len(line):
             part = line[start : start + FRAME_BYTES - self._filled]
@@ -69,37 +67,24 @@ class OriginalsPacker:
             self._filled += len(part)
             start += len(part)
             if self._filled == FRAME_BYTES:
-                self._end_frame()
+                self._pack()
         return len(self._lines) // 3 - 1
 
     def finish(self) -> Places:
-        """Pack what is left, wait for it, and return the place of every line, in the order of adding."""
-        self._worker.finish()
+        """Pack what is left, and return the place of every line, in the order of adding."""
         if self._filled:
             del self._content[self._filled :]
-            self._pack(self._content)
+            self._pack()
         self._content = bytearray()
-        self._packed.clear()
         return Places(self._lines, self._ends)
 
-    def stop(self) -> None:
-        """Stop the thread, whatever is left to do."""
-        self._worker.stop()
-
-    def _end_frame(self) -> None:
-        self._worker.put(self._content)
-        self._frames += 1
-        self._filled = 0
-        # Memory that was used before costs nothing to fill; new memory costs as much as the packing.
-        self._content = self._packed.pop() if self._packed else bytearray(FRAME_BYTES)
-
-    def _pack(self, content: bytearray) -> None:
-        frame = _compressed(content)
-        if not _decompresses_to(frame, content):
+    def _pack(self) -> None:
+        frame = _compressed(self._content)
+        if not _decompresses_to(frame, self._content):
             raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
         self._sink(frame)
         self._ends.append(self._ends[-1] + len(frame))
-        self._packed.append(content)
+        self._filled = 0
 
 
 def _compressed(content: bytearray) -> bytes:

@@ -56,9 +56,13 @@ class PendingRecords:
     def encode(self, places: Sequence[Place]) -> Iterator[bytes]:
         """Yield the records, line by line, as the journal takes them."""
         blocks = self._blocks()
-        for row, index in enumerate(self._indexes):
-            place = places[index] if index >= 0 else self._known.get(row)
-            yield self._line(row, place).encode() + next(blocks)
+        for row in range(len(self)):
+            yield self._line(row, self._place(row, places)).encode() + next(blocks)
+
+    def size(self, places: Sequence[Place]) -> int:
+        """Return how many bytes encode() yields; only a place's digits differ from line to line."""
+        sized = sum(len(LineRecord("", self._place(row, places), "").encode()) for row in range(len(self)))
+        return sized + 4 * _DIGEST * len(self) + sum(self._lengths)
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
         """Yield the records of some lines, without places."""
@@ -73,6 +77,10 @@ class PendingRecords:
         if self._numbers[row : row + 1] != array("I", [number]):
             raise KeyError(number)
         return bytes(self._digests[row * 2 * _DIGEST : (row * 2 + 1) * _DIGEST])
+
+    def _place(self, row: int, places: Sequence[Place]) -> Place | None:
+        index = self._indexes[row]
+        return places[index] if index >= 0 else self._known.get(row)
 
     def _line(self, row: int, place: Place | None) -> LineRecord:
         start = row * 2 * _DIGEST

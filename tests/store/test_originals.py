@@ -78,7 +78,7 @@ def test_a_line_over_the_limit_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_disk_ends_the_packing() -> None:
-    """What the sink raises in the background comes out of add() or finish(), and nothing waits forever."""
+    """What the sink raises comes out of add() or finish()."""
 
     def full(frame: bytes) -> None:
         raise OSError(28, "No space left on device")
@@ -87,15 +87,6 @@ def test_an_error_of_the_disk_ends_the_packing() -> None:
     line = noise(6 * FRAME_BYTES)
     with pytest.raises(OSError, match="No space"):
         packer.add(line)
-    packer.stop()
-
-
-def test_stop_drops_what_is_left() -> None:
-    """A run that gives up writes no more frames."""
-    packer = OriginalsPacker(0, lambda frame: None)
-    packer.add(b"x" * (FRAME_BYTES * 3))
-    packer.stop()
-    packer.stop()
 
 
 def test_missing_and_linked_files_are_refused(tmp_path: Path) -> None:
