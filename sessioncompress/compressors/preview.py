@@ -205,8 +205,11 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     found: set[Span] = set()
     left = keep.budget
     start, end = _whole_lines(text, start, end)
+    begin: dict[Sequence[str], list[int]] = {}
     for form in keep.forms:
-        for span in _lines_like(form, text, start, end):
+        if form.words and form.words not in begin:
+            begin[form.words] = _lines_with(form.words, text, start, end)
+        for span in _lines_like(form.pattern, text, start, end, begin.get(form.words)):
             size = _size(text[span[0] : span[1]]) + keep.beside
             if size <= left and span not in found:
                 found.add(span)
@@ -216,17 +219,19 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     return sorted(found)
 
 
-def _lines_like(form: Form, text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the lines of a part of a text that look so, in their order."""
+def _lines_like(
+    pattern: re.Pattern[str], text: str, start: int, end: int, begin: Sequence[int] | None
+) -> Iterator[Span]:
+    """Yield the lines of a part of a text that look so, in their order; where some `begin`, only of those."""
     position = start
-    if not form.words:
-        while match := form.pattern.search(text, position, end):
+    if begin is None:
+        while match := pattern.search(text, position, end):
             first = text.rfind("\n", 0, match.start()) + 1
             position = text.find("\n", match.end()) + 1 or len(text)
             yield first, position
         return
-    for first in _lines_with(form.words, text, start, end):
-        if first >= position and (match := form.pattern.match(text, first, end)):
+    for first in begin:
+        if first >= position and (match := pattern.match(text, first, end)):
             position = text.find("\n", match.end()) + 1 or len(text)
             yield first, position
 

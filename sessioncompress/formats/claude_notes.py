@@ -28,18 +28,21 @@ _QUEUE = "queue-operation"
 _WAITING: Path = ("content",)
 
 
-def blocks(entry: Entry) -> Iterator[Block]:
-    """Yield the blocks of a line that is no message."""
+def blocks(entry: Entry) -> list[Block]:
+    """Return the blocks of a line that is no message."""
     kind = entry.get("type")
     if kind == _QUEUE and isinstance(entry.get("content"), str):
-        yield from values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
-    elif kind == "attachment":
-        attachment = values.fields(entry.get("attachment"))
-        name = values.text(attachment.get("type"))
-        for path, value in _leaves(attachment, ("attachment",)) if name not in _PROMPTS else ():
-            if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
-                what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
-                yield from values.long_text(what, path, value, name, "")
+        return values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
+    if kind != "attachment":
+        return []
+    attachment = values.fields(entry.get("attachment"))
+    name = values.text(attachment.get("type"))
+    found: list[Block] = []
+    for path, value in _leaves(attachment, ("attachment",)) if name not in _PROMPTS else ():
+        if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
+            what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
+            found += values.long_text(what, path, value, name, "")
+    return found
 
 
 def may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
@@ -67,10 +70,10 @@ def said(entry: Entry) -> tuple[bytes, ...]:
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the texts at any depth that may be blocks."""
-    if isinstance(value, str):
-        if path[-1] not in PLACES and (len(value) >= values.SMALLEST_BLOCK or marker.PREFIX in value):
-            yield path, value
-    elif isinstance(value, (dict, list)):
-        for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+    """Yield the texts at any depth of an object or a list that may be blocks."""
+    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(child, str):
+            if (len(child) >= values.SMALLEST_BLOCK or marker.PREFIX in child) and step not in PLACES:
+                yield (*path, step), child
+        elif isinstance(child, (dict, list)):
             yield from _leaves(child, (*path, step))

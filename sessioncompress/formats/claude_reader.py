@@ -184,7 +184,7 @@ def _boundary(raw: bytes, entry: Entry) -> Line:
 
 def _note(raw: bytes, entry: Entry) -> Line:
     """Read a line beside the conversation, or one that the agent itself put into it."""
-    shown = tuple(claude_notes.blocks(entry))
+    shown = claude_notes.blocks(entry)
     reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
     blocks = (*shown, *claude_screen.blocks(entry, "", ""))
     facts = _repeating(claude_notes.said(entry))

@@ -34,16 +34,15 @@ class Pass(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """Fill the buffer with what comes next; 0 at the end."""
-        wanted = min(len(buffer), self._end - self._position)
-        data = os.pread(self._fd, wanted, self._position) if wanted else b""
-        buffer[: len(data)] = data
-        self._position += len(data)
+        wanted = buffer[: min(len(buffer), self._end - self._position)]
+        size = os.preadv(self._fd, [wanted], self._position) if wanted else 0
+        self._position += size
         if self._done is not None:
-            self._hash.update(data)
+            self._hash.update(wanted[:size])
             if self._position == self._end:
                 self._done(self._hash.digest())
                 self._done = None
-        return len(data)
+        return size
 
 
 def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
