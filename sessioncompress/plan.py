@@ -117,7 +117,9 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
     removable = protected = 0
     for number in numbers:
         for block in view.lines.rows[number].blocks:
-            if not counts(block.kind, block.size, view.policy, marked=block.marked) or view.holds_ours(block):
+            if not counts(block.kind, block.size, view.policy, marked=block.marked):
+                continue
+            if block.marked and view.holds_ours(block):
                 continue
             if view.is_whole(number, block):
                 protected += block.size

@@ -178,7 +178,7 @@ def _boundary(raw: bytes, entry: Entry) -> Line:
     """A compaction has no parent, so that the agent's walk ends there; ours goes on, through what is dead."""
     kept = values.fields(values.fields(entry.get("compactMetadata")).get("preservedSegment"))
     facts = Facts(keeps=values.text(kept.get("headUuid")))
-    line = _line(raw, entry, Role.CHECKPOINT, facts=facts)
+    line = _line(raw, entry, Role.CHECKPOINT, facts)
     return line._replace(parent=values.text(entry.get("logicalParentUuid")))
 
 
@@ -190,7 +190,7 @@ def _note(raw: bytes, entry: Entry) -> Line:
     facts = _repeating(claude_notes.said(entry))
     if call := values.text(entry.get("parentToolUseID")):
         facts = facts._replace(reports=call)
-    return _line(raw, entry, Role.OTHER, blocks=blocks, reads=reads, facts=facts)
+    return _line(raw, entry, Role.OTHER, facts, blocks, reads=reads)
 
 
 def _repeating(said: tuple[bytes, ...]) -> Facts:
@@ -218,6 +218,9 @@ def _content_path(index: int) -> Path:
     return (*_PARTS, index, "content")
 
 
-def _line(raw: bytes, entry: Entry, role: Role, **known: Any) -> Line:
+def _line(
+    raw: bytes, entry: Entry, role: Role, facts: Facts, blocks: tuple[Block, ...] = (), *, reads: int = 0
+) -> Line:
     name, parent = values.text(entry.get("uuid")), values.text(entry.get("parentUuid"))
-    return Line(role, len(raw), xxh3_64_intdigest(raw), name, parent, **known)
+    digest = xxh3_64_intdigest(raw)
+    return make_line((role, len(raw), digest, name, parent, blocks, (), "", 0, reads, facts, "", 0))

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from sessioncompress.store import zstd
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, LineRecord, decode_block
+from sessioncompress.store.records import BlockRecord, LineRecord, decode_block, encode_line
 
 _CHUNK = 256 * 1024
 _FAST = 1
@@ -57,18 +57,18 @@ class PendingRecords:
         """Yield the records, line by line, as the journal takes them."""
         blocks = self._blocks()
         for row in range(len(self)):
-            yield self._line(row, self._place(row, places)).encode() + next(blocks)
+            yield encode_line(*self._line(row, self._place(row, places))) + next(blocks)
 
     def size(self, places: Sequence[Place]) -> int:
         """Return how many bytes encode() yields; only a place's digits differ from line to line."""
-        sized = sum(len(LineRecord("", self._place(row, places), "").encode()) for row in range(len(self)))
+        sized = sum(len(encode_line("", self._place(row, places), "")) for row in range(len(self)))
         return sized + 4 * _DIGEST * len(self) + sum(self._lengths)
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
         """Yield the records of some lines, without places."""
         for row, (number, blocks) in enumerate(zip(self._numbers, self._blocks(), strict=True)):
             if number in numbers:
-                yield self._line(row, None)
+                yield LineRecord(*self._line(row, None))
                 yield from (decode_block(raw) for raw in blocks.splitlines())
 
     def original_of(self, number: int) -> bytes:
@@ -82,10 +82,10 @@ class PendingRecords:
         index = self._indexes[row]
         return places[index] if index >= 0 else self._known.get(row)
 
-    def _line(self, row: int, place: Place | None) -> LineRecord:
+    def _line(self, row: int, place: Place | None) -> tuple[str, Place | None, str]:
         start = row * 2 * _DIGEST
         sha256, rewritten = self._digests[start : start + _DIGEST], self._digests[start + _DIGEST : start + 2 * _DIGEST]
-        return LineRecord(sha256.hex(), place, rewritten.hex())
+        return sha256.hex(), place, rewritten.hex()
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the block records of each line; a chunk may end anywhere between two lines."""

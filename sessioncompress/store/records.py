@@ -78,8 +78,12 @@ class LineRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
-        place = "" if self.place is None else _PLACE % self.place
-        return (_LINE % (self.sha256, place, self.rewritten)).encode()
+        return encode_line(*self)
+
+
+def encode_line(sha256: str, place: Place | None, rewritten: str) -> bytes:
+    """Return the record of a line as a line of the journal."""
+    return (_LINE % (sha256, "" if place is None else _PLACE % place, rewritten)).encode()
 
 
 class BlockRecord(NamedTuple):
