@@ -34,7 +34,8 @@ class Pass(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """Fill the buffer with what comes next; 0 at the end."""
-        wanted = buffer[: min(len(buffer), self._end - self._position)]
+        # What reads all at once hands over a bytearray, of which a slice would be a copy.
+        wanted = memoryview(buffer)[: min(len(buffer), self._end - self._position)]
         size = os.preadv(self._fd, [wanted], self._position) if wanted else 0
         self._position += size
         if self._done is not None:
