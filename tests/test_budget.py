@@ -227,7 +227,7 @@ def test_what_names_no_model_is_judged_by_all_of_it(tmp_path: Path) -> None:
     made = much(PiSession(), 30)
     made.user("Done?")
     path = write(tmp_path, made)
-    options = ("--keep-turns", "1", "--protect-mode", "turns", "--rule", "omp")
+    options = ("--keep-turns", "1", "--rule", "omp")
     assert run("compress", "--force", *options, path).exit_code == 0
     made.user("And now?")
     append(path, made)

@@ -253,8 +253,9 @@ def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> Non
     """The reason names the key, and what the recent context holds."""
     put(here / "session.jsonl", "pi-gemini.jsonl")
     reason = one("compress", "session.jsonl")["reason"]
-    assert re.search(r"it would save [\d.]+ KB, less than minSavedKB 16; inside the last 4 turns: \d+ KB", reason)
-    hint = re.search(r"; (--protect-mode turns-and-tokens --protect-tokens 8000) keeps less$", reason)
+    recent = r"the newest 20,000 tokens of tool I/O in the last 4 turns: \d+ KB"
+    assert re.search(rf"it would save [\d.]+ KB, less than minSavedKB 16; inside {recent}", reason)
+    hint = re.search(r"; (--protect-tokens 8000) keeps less$", reason)
     assert hint
     less = one("compress", *hint[1].split(), "session.jsonl")
     assert less["protectedBytes"] < one("compress", "--dry-run", "session.jsonl")["protectedBytes"]
@@ -397,29 +398,22 @@ def test_keep_turns(session: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", ["9", "20"])
-def test_no_more_turns_than_are_kept(session: Path, turns: str) -> None:
-    """Then tokens count, and less stays than of 8 turns: the line says so, and what keeps the turns."""
+def test_more_turns_than_tokens_let_stay(session: Path, turns: str) -> None:
+    """Who asks for more turns than usual reads what they are measured by; more tokens keep the turns whole."""
     eight = one("compress", "--dry-run", "--keep-turns", "8", session)
-    assert eight["reason"].startswith("inside the last 8 turns: ")
     some = one("compress", "--dry-run", "--keep-turns", turns, session)
-    assert some["compressedSize"] < eight["compressedSize"]
-    assert some["reason"].startswith(
-        f"inside the newest 20,000 tokens of tool I/O (it has no more than {turns} turns; "
-        "--protect-mode turns would keep them whole): "
-    )
-    whole = one("compress", "--dry-run", "--keep-turns", turns, "--protect-mode", "turns", session)
+    assert some["compressedSize"] >= eight["compressedSize"]
+    assert some["reason"].startswith(f"inside the newest 20,000 tokens of tool I/O in the last {turns} turns: ")
+    whole = one("compress", "--dry-run", "--keep-turns", turns, "--protect-tokens", "1000000", session)
     assert whole["status"] == "unchanged"
-    assert f"inside the last {turns} turns: " in whole["reason"]
 
 
 def test_the_default_of_four_turns_is_no_surprise(here: Path) -> None:
-    """One prompt is measured in tokens, without a word where much is gained."""
+    """It is measured in tokens, without a word where much is gained."""
     (here / "session.jsonl").write_bytes(long_session(4))
     for arguments in ((), ("--keep-turns", "4")):
         assert one("compress", "--dry-run", *arguments, "session.jsonl")["reason"] == ""
-    assert (
-        "(it has no more than 5 turns; " in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
-    )
+    assert " in the last 5 turns: " in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
 
 
 def test_one_prompt_is_protected_in_its_newest_steps(here: Path) -> None:
@@ -883,7 +877,7 @@ def test_paths_are_looked_at_first(session: Path) -> None:
         ("compress", "--preset", "best", "."),
         ("compress", "--keep-turns", "-1", "."),
         ("compress", "--min-size", "much", "."),
-        ("compress", "--protect-mode", "all", "."),
+        ("compress", "--protect-tokens", "all", "."),
         ("restore", "--originals", "x.jsonl", "."),
         ("show",),
         ("show", "0123"),

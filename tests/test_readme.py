@@ -300,7 +300,7 @@ def test_every_preset_is_there() -> None:
         default = flat(to_mapping(BALANCED))
         differs = {key: value for key, value in flat(to_mapping(preset)).items() if value != default[key]}
         for value in differs.values():
-            expected = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+            expected = f"{value:,}" if type(value) is int else "null" if value is None else str(value)
             assert value is False or expected in said, (name, value)
         assert ("previews" in said) is (preset.preview_max_bytes != BALANCED.preview_max_bytes)
         assert ("thinking" in said) is not preset.strip_thinking

@@ -14,7 +14,7 @@ from sessioncompress import marker
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Refused
 from sessioncompress.forget import forget_session
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy import PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
@@ -71,14 +71,14 @@ def test_a_torn_line_was_glued_to_the_next(tmp_path: Path, cut: int) -> None:
 
 @_every_kind
 def test_the_last_turns_were_altered(tmp_path: Path, kind: type[PiSession]) -> None:
-    """claudecompress, cozempic, flatten-mcp: of the last four turns every byte stays, by the policy that users get."""
+    """claudecompress, cozempic, flatten-mcp: of the last four turns every byte stays, by the policy that keeps turns."""
     made = around(work_much, kind)
     for number in range(4):
         made.user(f"Turn {number}.")
         work_much(made)
     path = write(tmp_path, made)
     kept = path.read_bytes()[path.read_bytes().index(made.lines()[_line_of(made, "Turn 0.")]) :]
-    compress(path, replace(BALANCED, size_threshold_kb=0, min_saved_kb=0))
+    assert compress(path, replace(PRESETS["high-quality"], size_threshold_kb=0, min_saved_kb=0)).is_smaller
     assert path.read_bytes().endswith(kept)
 
 

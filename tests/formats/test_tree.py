@@ -149,7 +149,7 @@ def test_recent_turns_before_such_a_line_stay(tmp_path: Path) -> None:
 
 
 def test_prompts_that_only_their_agent_can_read_are_turns(tmp_path: Path) -> None:
-    """Were they not counted, the session would have too few turns to be protected by turns."""
+    """Were they not counted, the session would have no more turns than stay whole."""
     made = PiSession()
     for number in range(6):
         made.user(f"Part {number}. @@")
@@ -157,7 +157,7 @@ def test_prompts_that_only_their_agent_can_read_are_turns(tmp_path: Path) -> Non
         made.step("bash", {"command": "x"}, OUTPUT + str(number))
         made.assistant("Done.")
     path = write(tmp_path, made)
-    assert compress(path, replace(EAGER, turn_threshold_before_compress=4, protect_tokens=0)).lines_changed == 2
+    assert compress(path, replace(EAGER, turn_threshold_before_compress=4, protect_tokens=None)).lines_changed == 2
 
 
 def test_a_checkpoint_that_only_its_agent_can_read_is_one() -> None:
