@@ -39,8 +39,8 @@ _TESTS = (
     r"[ ]{2,4}Failed [\w.<>(),:\" ]{1,300} \[(?:< )?\d{1,6} m?s\]$",  # dotnet test
     r"rspec \./[^\s:]{1,300}:\d",  # rspec
     r"[ ]{0,8}\d{1,6}/\d{1,6} Test {1,6}#\d{1,6}: [^\n]{1,300}\*\*\*",  # ctest
-    r"\d{1,6}\) [\w\\]{1,200}::\w",  # PHPUnit
 )
+_TESTS_OF_PHPUNIT = (r"\d{1,6}\) [\w\\]{1,200}::\w",)
 _SUMMARIES = (
     r"FAIL\t\S",  # go test, of a package
     r"={3,80} (?:\d{1,7} [a-z]{1,12},? ){1,8}in [\d.]{1,9}s",  # pytest
@@ -60,10 +60,12 @@ _SUMMARIES = (
 """How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
 
 
-_IN_REPORTS = ("FAIL", "fail", "Fail", "ERROR", "passed", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
+_IN_TESTS = ("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
+_IN_PHPUNIT = ("::",)
+_IN_SUMS = ("FAIL", "fail", "Fail", "passed", "===", ", Assertions: ")
+"""One of it stands in each line of a test that failed, of one of PHPUnit's, and of a sum."""
+_IN_REPORTS = (*_IN_TESTS, "passed")
 """Where none of it stands, no runner reports anything."""
-_IN_LINES = (*_IN_REPORTS, "::", "===", ", Assertions: ")
-"""One of it stands in each line of a report."""
 
 
 _IN_MOCHA = " failing"
@@ -73,9 +75,10 @@ _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 
 
 @cache
-def reports() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of a failed test and of a sum, compiled when the first output has a word of them."""
-    return tuple(re.compile(rf"^{_BEFORE}(?:{'|'.join(forms)})", re.MULTILINE) for forms in (_TESTS, _SUMMARIES))
+def reports() -> tuple[Form, ...]:
+    """Return the forms of a failed test and of a sum, compiled when the first output has a word of them."""
+    forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS))
+    return tuple(Form(re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
 
 
 def lines_of(text: str, flagged: bool) -> Special | None:
@@ -86,7 +89,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
     """
     forms: tuple[Form, ...] = ()
     if any(words in text for words in _IN_REPORTS):
-        forms = tuple(Form(pattern, _IN_LINES) for pattern in reports())
+        forms = reports()
     if forms and _IN_MOCHA in text and _MOCHA.search(text):
         forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
     kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms

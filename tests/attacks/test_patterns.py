@@ -160,7 +160,7 @@ def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 def compiled() -> list[tuple[str, re.Pattern[Any]]]:
     """Return all patterns of the package by the modules that make them."""
-    found = [("compressors.failures.reports", pattern) for pattern in failures.reports()]
+    found = [("compressors.failures.reports", form.pattern) for form in failures.reports()]
     for name, path in modules():
         if "re.compile(" in path.read_text(encoding="utf-8"):
             found += list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))

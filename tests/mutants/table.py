@@ -109,6 +109,20 @@ MUTANTS = (
         "if False:",
         ("tests/test_prefix.py",),
     ),
+    Mutant(
+        "what stands behind the last line that changes is lost",
+        "jsonl.py",
+        "            gap += size\n    yield from _gaps(file, gap)\n",
+        "            gap += size\n",
+        ("tests/test_compress.py",),
+    ),
+    Mutant(
+        "the digest of what is finished leaves out its end",
+        "finished.py",
+        "        if position <= size:\n",
+        "        if position < size:\n",
+        ("tests/test_prefix.py",),
+    ),
     # When a run acts, and how much it takes.
     Mutant(
         "a run that prunes too little is written",
