@@ -14,6 +14,8 @@ from sessioncompress.policy import Policy
 from sessioncompress.tokens import estimate
 from sessioncompress.turns import turns_on
 
+_IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
+
 
 def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> tuple[Standing, ...]:
     """Return where each line stands. Lines off the live path are old: the user can go back to them.
@@ -51,9 +53,9 @@ def latest_thinking(lines: Lines, shape: Shape) -> frozenset[int]:
 
 
 def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
-    """Whole steps from the end, while their tool calls and results are at most so many tokens; the newest always.
+    """Return the position behind the newest step that is too much; 0 where none is.
 
-    Where no step is there yet, everything is recent.
+    Those are protected whose tool calls and results together are at most so many tokens; the newest always.
     """
     start = len(path)
     characters = 0
@@ -62,9 +64,16 @@ def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
         characters += line.io
         if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
             if start < len(path) and estimate(characters) > most:
-                break
+                return _behind_step(lines, path, start)
             start = position
-    return start if start < len(path) else 0
+    return 0
+
+
+def _behind_step(lines: Lines, path: Sequence[int], start: int) -> int:
+    """Return the position behind a step's last line, where the next one starts: prompts between them are recent."""
+    while not (line := lines[path[start - 1]]).io and line.role not in _IN_STEPS and not line.answers:
+        start -= 1
+    return start
 
 
 def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:

@@ -26,14 +26,23 @@ from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.finished import clashing, digest_of_prefix, nothing
 from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.model import Standing
-from sessioncompress.policy import Policy
+from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, goes_on
 from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from sessioncompress.survey import survey
 from tests import texts
-from tests.build import ClaudeSession, GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use
+from tests.build import (
+    ClaudeSession,
+    GeminiSession,
+    OmpSession,
+    OpenClawSession,
+    PiSession,
+    ResponsesSession,
+    Use,
+    image,
+)
 from tests.chats import ChatSession
 from tests.records import GeminiRecords
 from tests.rollout import Rollout
@@ -459,6 +468,23 @@ def test_the_finished_part_is_read_once(tmp_path: Path) -> None:
     with mock.patch.object(os, "preadv", counted):
         compress(path)
     assert read == [end]
+
+
+def test_a_picture_where_the_recent_context_begins(tmp_path: Path) -> None:
+    """It stays with the prompt that it came with, whether the lines before it are read again or not."""
+    made = work(PiSession(), LONG)
+    made.user("What is this?", [image("x" * 4000)])
+    made.assistant("A picture.")
+    work(made, 3, "recent")
+    path = write(tmp_path, made)
+    policy = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0)
+    assert compress_session(path, policy).is_smaller
+    after = path.read_bytes()
+    with counting() as read:
+        assert not compress_session(path, policy, force=True).is_smaller
+    assert not read
+    assert path.read_bytes() == after
+    assert b"x" * 4000 in after
 
 
 def test_a_run_that_changes_nothing_looks_at_the_finished_part(tmp_path: Path) -> None:

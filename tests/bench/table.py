@@ -11,7 +11,8 @@ from tests.bench.floors import Floor
 class Row:
     """One job: seconds of its fastest round, what it is held against, and the most memory it held, in MB.
 
-    `other` is another job, of which this one takes so much.
+    `other` is another job, of which this one takes so much. `megabytes` are those of a run whose time is to be seen
+    for each, and `start` the seconds of one over a session without any.
     """
 
     name: str
@@ -20,6 +21,8 @@ class Row:
     peak: float = 0
     other: str = ""
     by: float = 0
+    megabytes: float = 0
+    start: float = 0
 
 
 @dataclass(slots=True)
@@ -34,9 +37,7 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table."""
-        head = (
-            "| job | seconds | by parse and write | by copy | by `zstd -3` | by the sum of its parts | memory | compared |"
-        )
+        head = "| job | seconds | by parse and write | by copy | by `zstd -3` | by the sum of its parts | memory | compared |"
         return "\n".join([head, "|---|" + "---:|" * 7, *map(_line, self.rows)])
 
 
@@ -47,4 +48,6 @@ def _line(row: Row) -> str:
         floors = [f"{row.seconds / each:.2f}" for each in by]
     peak = f"{row.peak:.0f} MB" if row.peak else ""
     other = f"{row.seconds / row.by:.3g} of {row.other}" if row.other else ""
+    if row.megabytes:
+        other = f"{1000 * (row.seconds - row.start) / row.megabytes:.1f} ms a MB, start-up apart"
     return f"| {row.name} | {row.seconds:.3f} | {' | '.join(floors)} | {peak} | {other} |"

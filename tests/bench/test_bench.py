@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.bench.floors import Floor, floor_of
 from tests.bench.generate import generate, generate_archive
 from tests.bench.pruning import edits, session
 from tests.bench.table import Row, Table
+from tests.build import PiSession
 from tests.runs import split
 
 ARCHIVE = (200, 250)
@@ -70,6 +72,18 @@ def floor(large: Path, compressed: Path) -> Floor:
 
 
 @pytest.fixture(scope="module")
+def start(folder: Path) -> float:
+    """Measure a run over a session in which there is next to nothing: what starting takes."""
+    path = short(folder / "short.jsonl")
+    times = []
+    for _ in range(10):
+        begun = time.perf_counter()
+        command("compress", "--force", path)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+@pytest.fixture(scope="module")
 def archive(folder: Path) -> Path:
     """Generate an archive."""
     path = folder / "archive"
@@ -81,6 +95,14 @@ def generated(folder: Path, megabytes: float) -> Path:
     """Generate a session of so many MB."""
     path = folder / f"{megabytes:g}.jsonl"
     generate(path, megabytes)
+    return path
+
+
+def short(path: Path) -> Path:
+    """Write a session of one prompt."""
+    made = PiSession()
+    made.user("Go.")
+    path.write_bytes(made.bytes())
     return path
 
 
@@ -133,7 +155,7 @@ def timed(
 
 @pytest.mark.benchmark(group="runs")
 @pytest.mark.parametrize(("megabytes", "rounds"), [(5, 5), (600, 1)])
-def test_first_run(benchmark: Any, table: Table, folder: Path, megabytes: int, rounds: int) -> None:
+def test_first_run(benchmark: Any, table: Table, folder: Path, start: float, megabytes: int, rounds: int) -> None:
     """The first run over a session: the time grows with its size, and the memory hardly."""
     path = generated(folder, megabytes)
     done = fresh(folder / "done", path)
@@ -147,14 +169,27 @@ def test_first_run(benchmark: Any, table: Table, folder: Path, megabytes: int, r
         lambda: fresh(folder / "run", path),
         rounds,
         floor=found,
+        megabytes=megabytes,
+        start=start,
     )
     path.unlink()
 
 
 @pytest.mark.benchmark(group="runs")
-def test_first_run_over_the_large(benchmark: Any, table: Table, folder: Path, large: Path, floor: Floor) -> None:
+def test_first_run_over_the_large(
+    benchmark: Any, table: Table, folder: Path, large: Path, floor: Floor, start: float
+) -> None:
     """The run that the others are compared with."""
-    timed(benchmark, table, "first run, 50 MB", ["compress"], lambda: fresh(folder / "run", large), floor=floor)
+    timed(
+        benchmark,
+        table,
+        "first run, 50 MB",
+        ["compress"],
+        lambda: fresh(folder / "run", large),
+        floor=floor,
+        megabytes=50,
+        start=start,
+    )
 
 
 @pytest.mark.benchmark(group="runs")
@@ -230,8 +265,7 @@ def test_import(benchmark: Any, table: Table, module: str) -> None:
 @pytest.mark.benchmark(group="start-up")
 def test_skip(benchmark: Any, table: Table, tmp_path: Path) -> None:
     """A session under the threshold, as in CI after most turns."""
-    path = tmp_path / "session.jsonl"
-    path.write_bytes(b'{"type":"session"}\n')
+    path = short(tmp_path / "session.jsonl")
     started(benchmark, table, "skip a session under the threshold", "orjson", "compress", path)
 
 
