@@ -148,6 +148,13 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
+def _size_between(text: str, start: int, stop: int) -> int:
+    """Return the bytes of a part of a text, from the shorter ones around it where it is most of it."""
+    if text.isascii() or stop - start < len(text) // 2:
+        return _size(text[start:stop])
+    return _size(text) - _size(text[:start]) - _size(text[stop:])
+
+
 def _ends(text: str, budget: int) -> tuple[int, int]:
     """Return how long head and tail are. What one end has no whole line for goes to the other; else a line is cut.
 
@@ -277,8 +284,7 @@ def _without(text: str, gaps: Iterable[Span], wording: Wording) -> str:
     if all(text[start:stop].isspace() for start, stop in gaps):
         return text
     for start, stop in gaps:
-        left = text[start:stop]
-        note = wording.marker(marker.left_out(_lines(left), of_lines, _size(left)))
+        note = wording.marker(marker.left_out(_lines(text[start:stop]), of_lines, _size_between(text, start, stop)))
         parts += [text[position:start], _in_its_place(note, text, stop)]
         position, wording = stop, Wording(None)
     return "".join([*parts, text[position:]])

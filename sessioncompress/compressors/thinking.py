@@ -36,4 +36,5 @@ def render(change: Change, value: object, context: Context) -> Iterator[Replacem
     """Take the block out."""
     del context
     content = content_of(value, Kind.THINKING)
-    yield Replacement(change.path, REMOVED, change, len(literal(value)), b"", content)
+    old = literal(value)
+    yield Replacement(change.path, REMOVED, change, len(old), b"", content, old=old)

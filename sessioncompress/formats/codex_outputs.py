@@ -47,8 +47,9 @@ def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
         return []
     compared = written = values.literal(text)
     if not marked and (above := PREAMBLE.match(text)) is not None:
-        # Outputs are compared without when, and in how much time, they came.
-        compared = values.literal(_PASSING.sub("", above.group()) + text[above.end() :])
+        # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
+        rest = written[len(values.literal(above.group())) - 1 :]
+        compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
     size = len(written)
     return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
 
