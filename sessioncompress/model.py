@@ -257,8 +257,7 @@ class Replacement(NamedTuple):
     """One value of a line as it is to be written, in the place of JSON text of `was` bytes.
 
     `written` is the new value's JSON text, empty where the old one is taken out. `content` is what the reference
-    names; None: there is none. `origin` is set where our own preview shrinks. `old` is the old value's JSON text, where
-    it was written for this.
+    names; None: there is none. `origin` is set where our own preview shrinks.
     """
 
     path: Path
@@ -268,4 +267,3 @@ class Replacement(NamedTuple):
     written: bytes
     content: bytes | None = None
     origin: Origin | None = None
-    old: bytes = b""

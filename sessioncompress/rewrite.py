@@ -41,12 +41,12 @@ def rewrite(
     if not replacements:
         return None
     new_values: dict[Path, Any] = {}
-    texts: dict[Path, tuple[bytes, bytes]] = {}
-    for path, value, _, _, written, _, _, old in replacements:
+    texts: dict[Path, bytes] = {}
+    for path, value, _, _, written, *_ in replacements:
         if not view.form.may_change(entry, path, value):
             raise MustStay(f"the value at {path} must stay")
         new_values[path] = value
-        texts[path] = old, written
+        texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
     if len(new) >= len(raw):
         return None

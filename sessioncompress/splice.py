@@ -52,11 +52,7 @@ _NEEDLE = 48
 _FEW = 16
 """So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
 
-Texts = tuple[bytes, bytes]
-"""The JSON texts of an old value and of its new one; empty where they are not known."""
-
-_UNKNOWN: Texts = (b"", b"")
-_NONE_WRITTEN: Mapping[Path, Texts] = {}
+_NONE_WRITTEN: Mapping[Path, bytes] = {}
 
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
@@ -77,12 +73,12 @@ def within(text: str) -> Any:
 
 
 def splice(
-    raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, Texts] = _NONE_WRITTEN
+    raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes] = _NONE_WRITTEN
 ) -> tuple[bytes, Any]:
     """Return the line with the values at these paths replaced (or REMOVED), and its parsed document.
 
-    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON texts
-    of values, as far as they are known. Raises CannotSplice.
+    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of
+    new values, as far as that is known. Raises CannotSplice.
     """
     try:
         values = _folded(document, values)
@@ -160,7 +156,7 @@ def _walked(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut]:
     return cuts
 
 
-def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, Texts]) -> list[Cut] | None:
+def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes]) -> list[Cut] | None:
     """Return the cuts where each old value, written as orjson writes it, stands in the line exactly once.
 
     It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
@@ -171,14 +167,13 @@ def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapp
             return None
         step = path[-1]
         key = _written_key(step) if isinstance(step, str) else b""
-        before, after = written.get(path, _UNKNOWN)
-        old = key + (before or orjson.dumps(_parent(document, path)[step]))
+        old = key + orjson.dumps(_parent(document, path)[step])
         found = _only(raw, old)
         if found < 0:
             return None
         end = found + len(old)
         if value is not REMOVED:
-            cuts.append((found, end, key + (after or literal(value))))
+            cuts.append((found, end, key + (written.get(path) or literal(value))))
         elif raw[end] == _COMMA:
             cuts.append((found, end + 1, b""))
         elif raw[found - 1] == _COMMA:

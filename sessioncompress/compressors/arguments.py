@@ -70,13 +70,13 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     for path, text, other in _leaves(arguments, change.path):
         if len(text) <= limit // _LONGEST_ESCAPE:
             continue
-        old = literal(text)
-        if len(old) > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
+        was = len(literal(text))
+        if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
             content = text.encode()
             new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))
             written = literal(new)
             if len(written) <= limit:
-                yield Replacement(path, new, change, len(old), written, content, old=old)
+                yield Replacement(path, new, change, was, written, content)
 
 
 def _shortened(change: Change, text: str, other: str, limit: int, wording: Wording) -> str:

@@ -28,14 +28,13 @@ def propose(view: View) -> Iterator[Change]:
 def render(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
     """Take the mirror out, or put in its place what the format says: of a text, the reference."""
     content = content_of(value, Kind.MIRROR)
-    old = literal(value) if isinstance(value, str) else content
+    was = len(literal(value)) if isinstance(value, str) else len(content)
     new = context.view.form.stand_in(change.path, value)
     if new is Treatment.REFERENCE:
         unseen = change.block is not None and change.block.unseen
         # Nobody meets it again: no word is needed there.
         new = "" if unseen else reference(value, Wording(context.refer(content)))
-    written = b"" if new is REMOVED else literal(new)
-    yield Replacement(change.path, new, change, len(old), written, content, old=old)
+    yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
 
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:

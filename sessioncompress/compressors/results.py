@@ -47,8 +47,6 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         bare = _with_links(shrunk(origin, change.note), text, context)
         yield Replacement(change.path, bare, change, was, literal(bare), origin=origin)
         return
-    # Written first: where not all is ASCII, Python keeps the UTF-8 that this takes.
-    old = literal(text)
     content = text.encode()
     wording = Wording(context.refer(content))
     if change.block and change.treatment is Treatment.CLEAR:
@@ -65,7 +63,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     else:
         new = _with_links(reference(text, wording, change.note), text, context)
         written = literal(new)
-    yield Replacement(change.path, new, change, was, written, content, old=old)
+    yield Replacement(change.path, new, change, was, written, content)
 
 
 def _with_links(new: str, text: str, context: Context) -> str:

@@ -36,5 +36,4 @@ def render(change: Change, value: object, context: Context) -> Iterator[Replacem
     """Take the block out."""
     del context
     content = content_of(value, Kind.THINKING)
-    old = literal(value)
-    yield Replacement(change.path, REMOVED, change, len(old), b"", content, old=old)
+    yield Replacement(change.path, REMOVED, change, len(literal(value)), b"", content)
