@@ -166,6 +166,9 @@ class Applier:
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
             blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
+        if was.facts.first:
+            # What stands before a message says so, not the message.
+            facts = facts._replace(first=True)
         return make_line(
             (
                 role,

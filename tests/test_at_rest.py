@@ -16,6 +16,7 @@ from sessioncompress.rewrite import MustStay, rewrite
 from tests import blocks
 from tests.build import OmpSession, PiSession
 from tests.claude import ClaudeSession
+from tests.documents import OpenCodeExport
 from tests.rollout import Rollout
 from tests.runs import after, compress, entries, old, split, turn, view_of, write
 
@@ -238,3 +239,14 @@ def test_a_session_that_was_compressed_before_comes_to_rest(tmp_path: Path, data
     assert verify_session(path).unknown_markers == 0
     restore_session(path)
     assert path.read_bytes() == data
+
+
+def test_the_first_message_of_a_document(tmp_path: Path) -> None:
+    """That it is the first shows only what stands before it; its mirror goes like any other's."""
+    made = OpenCodeExport().user("Go.", diff=LONG)
+    made.assistant().tool("bash", {"command": "ls"}, "ok").finish("stop")
+    path = write(tmp_path, made.bytes())
+    assert compress(path, ARCHIVE).mirrors_replaced == 1
+    assert b"line 1 " not in path.read_bytes()
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
