@@ -17,8 +17,8 @@ from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of
 from summary import summary
 
 from sessioncompress import report
+from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.printable import printable
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
 from sessioncompress.report import kb, smaller
 from sessioncompress.stats import CompressionStats, Status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from sessioncompress import interrupt, streams
+from sessioncompress.core import interrupt, streams
 
 _RARELY = 100_000
 """New objects between two looks for circles of them, as Python makes them after 700."""

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.measure import messages_of, tokens_of, turns_of
+from sessioncompress.core.model import Change, Kind, Standing
+from sessioncompress.core.tokens import estimate
 from sessioncompress.gate import KB
-from sessioncompress.lines import Survey
-from sessioncompress.measure import messages_of, tokens_of, turns_of
-from sessioncompress.model import Change, Kind, Standing
 from sessioncompress.plan import Plan, in_question
 from sessioncompress.policy import PRESETS
 from sessioncompress.stats import CompressionStats
 from sessioncompress.store.records import RunRecord
-from sessioncompress.tokens import estimate
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
 """What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from sessioncompress import files
-from sessioncompress.documents import pieces_of
+from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.jsonl import Piece, is_readable
+from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
+from sessioncompress.core.model import Line
 from sessioncompress.entries import begin_alike, identity
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.lenient import entry_of
-from sessioncompress.jsonl import Piece, is_readable
-from sessioncompress.marker import PREFIX_BYTES, adds_up, references
-from sessioncompress.model import Line
 from sessioncompress.rewrite import value_at
 from sessioncompress.rewritten import RewrittenLines, original_in, row_of
 from sessioncompress.store.journal import Journal

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Role
+from sessioncompress.core.tokens import estimate
+from sessioncompress.core.usage import Answer
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.lenient import entry_of
-from sessioncompress.jsonl import Piece
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import Role
 from sessioncompress.models import characters_per_token
 from sessioncompress.survey import parse
-from sessioncompress.tokens import estimate
-from sessioncompress.usage import Answer
 
 _SPEAKING = frozenset({Role.ASSISTANT, Role.CHECKPOINT})
 

@@ -9,17 +9,17 @@ from typing import Protocol, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import View
+from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement, make_line
+from sessioncompress.core.references import References, digest_of, git_blob
+from sessioncompress.core.splice import REMOVED, CannotSplice, literal
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.jsonl import Piece
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement, make_line
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
-from sessioncompress.references import References, digest_of, git_blob
 from sessioncompress.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
-from sessioncompress.splice import REMOVED, CannotSplice, literal
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from sessioncompress import interrupt, outcome
+from sessioncompress import outcome
+from sessioncompress.core import interrupt
 from sessioncompress.discover import Found
 from sessioncompress.outcome import Outcome
 

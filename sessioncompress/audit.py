@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.altered import altered
-from sessioncompress.documents import pieces_of
+from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.words import as_written
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
@@ -29,7 +30,6 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.recover import check
 from sessioncompress.survey import parse_any
-from sessioncompress.words import as_written
 
 
 class VerifyStats(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
+from sessioncompress.core.words import counted
 from sessioncompress.report import json_safe
 from sessioncompress.rules import Action
 from sessioncompress.stats import BudgetStats
-from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.budget/1"
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress import files, git
+from sessioncompress.core import times
 from sessioncompress.discover import Found
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.policy import Policy
 from sessioncompress.relatives import Kin
-from sessioncompress.store import gone, times
+from sessioncompress.store import gone
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.lock import open_session

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sessioncompress.clean import Cause, CleanStats
+from sessioncompress.core.text import printable
+from sessioncompress.core.words import counted
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.forget import ForgetStats
-from sessioncompress.printable import printable
 from sessioncompress.report import at_stake, json_safe, kb, links_kept, status_of
-from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import orjson
 
+from sessioncompress.core.text import utf8
 from sessioncompress.errors import UsageError
 from sessioncompress.keys import ALL, GONE, KEYS, OF_PRESETS, SECTION, Key, Keys
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.printable import utf8
 from sessioncompress.sections import MODEL_KEYS, Budget, Limits, Prune
 
 Held = TypeVar("Held", Policy, Prune, Budget)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessioncompress import files, gate
 from sessioncompress.account import LINES, MESSAGES, TURNS, all_messages, noted
-from sessioncompress.measure import turns_of
+from sessioncompress.core.measure import turns_of
 from sessioncompress.policy import Policy
 from sessioncompress.prefix import NotFinished, Part
 from sessioncompress.sections import Rule

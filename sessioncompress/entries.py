@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sessioncompress.core.marker import PREFIX
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
-from sessioncompress.marker import PREFIX
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.survey import parse_any

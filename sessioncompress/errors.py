@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
 
 NOT_CHANGED = "The session is not changed."
 

@@ -7,12 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessioncompress.documents import document_of, pieces_of
+from sessioncompress.core.documents import document_of, pieces_of
+from sessioncompress.core.jsonl import pieces
+from sessioncompress.core.lines import Survey
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
-from sessioncompress.jsonl import pieces
-from sessioncompress.lines import Survey
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.journal import Journal

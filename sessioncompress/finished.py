@@ -10,16 +10,16 @@ from xxhash import xxh3_64_intdigest, xxh3_128
 
 from sessioncompress.account import boundary_of
 from sessioncompress.compressors import View
+from sessioncompress.core.jsonl import LINE_CAP, pieces
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import NO_PREFIX, Line, Prefix, Role
+from sessioncompress.core.splice import literal
+from sessioncompress.core.turns import turns_on
 from sessioncompress.formats import REVISED
 from sessioncompress.formats.base import Format
-from sessioncompress.jsonl import LINE_CAP, pieces
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import NO_PREFIX, Line, Prefix, Role
 from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
-from sessioncompress.splice import literal
 from sessioncompress.store.reading import BUFFER
 from sessioncompress.survey import read_line
-from sessioncompress.turns import turns_on
 
 _NO_DIGEST: Final = "0" * 32
 _BEGINNING: Final = re.compile(rb'"[^"\\]*+')

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress import files
-from sessioncompress.documents import pieces_of
+from sessioncompress.core.documents import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of

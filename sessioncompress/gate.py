@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress import signs
+from sessioncompress.core.version import VERSION
+from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.sections import Rule
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
-from sessioncompress.version import VERSION
-from sessioncompress.words import counted
 
 if TYPE_CHECKING:
     from sessioncompress.stats import CompressionStats

@@ -13,12 +13,13 @@ from shlex import quote
 from typing import NamedTuple
 
 from sessioncompress import files
+from sessioncompress.core import times
 from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.places import beside_of, holds, store_beside, store_of
 from sessioncompress.policy import Policy
-from sessioncompress.store import gone, times
+from sessioncompress.store import gone
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, Beside, beside, owners
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sessioncompress import files
 from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
-from sessioncompress.measure import turns_of
-from sessioncompress.model import Block, Standing
+from sessioncompress.core.measure import turns_of
+from sessioncompress.core.model import Block, Standing
 from sessioncompress.ours import Ours
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy

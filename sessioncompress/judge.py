@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from sessioncompress.account import TURNS, all_messages, known_lines, noted
 from sessioncompress.answers import Answers
-from sessioncompress.lines import Survey
-from sessioncompress.measure import EVERY, messages_of, tokens_of, turns_of
+from sessioncompress.core import times
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.measure import EVERY, messages_of, tokens_of, turns_of
+from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.usage import Answer
 from sessioncompress.models import ANY, characters_per_token, limits_of
 from sessioncompress.policy import Policy
 from sessioncompress.rules import Situation, decide, usable
 from sessioncompress.sections import Budget, Limits
 from sessioncompress.stats import BudgetStats
-from sessioncompress.store import times
 from sessioncompress.store.records import RunRecord
-from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
-from sessioncompress.usage import Answer
 
 _MILLISECONDS = 1000
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sessioncompress import files
-from sessioncompress.documents import pieces_of
+from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
+from sessioncompress.core.model import Block, Kind, OurKey
+from sessioncompress.core.words import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
-from sessioncompress.marker import PREFIX_BYTES, adds_up, references, stands_in
-from sessioncompress.model import Block, Kind, OurKey
 from sessioncompress.places import beside_of
 from sessioncompress.policy import Policy
 from sessioncompress.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
@@ -25,7 +26,6 @@ from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import parse
-from sessioncompress.words import counted
 
 
 class Markers(NamedTuple):

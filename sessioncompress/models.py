@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from itertools import chain
 
+from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN
 from sessioncompress.sections import Limits
-from sessioncompress.tokens import CHARACTERS_PER_TOKEN
 
 _LONGEST = 200
 """Characters. No model has a name as long."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from sessioncompress.core.version import VERSION
 from sessioncompress.discover import Found
 from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
-from sessioncompress.version import VERSION
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.model import Change, Kind, Path, Standing
+from sessioncompress.core.model import Change, Kind, Path, Standing
 from sessioncompress.policy import Policy
 
 _LINE_RECORD = 250

@@ -14,23 +14,23 @@ from xxhash import xxh3_64_hexdigest, xxh3_128
 
 from sessioncompress import config
 from sessioncompress.apply import IN_USE
-from sessioncompress.documents import pieces_of, with_updates
+from sessioncompress.core.documents import pieces_of, with_updates
+from sessioncompress.core.jsonl import GAP, Piece, among, pieces
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.model import PLAIN, Line, Prefix, Role
+from sessioncompress.core.pairs import asked
+from sessioncompress.core.version import VERSION
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
 from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Reader
-from sessioncompress.jsonl import GAP, Piece, among, pieces
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.marker import PREFIX_BYTES
-from sessioncompress.model import PLAIN, Line, Prefix, Role
-from sessioncompress.pairs import asked
 from sessioncompress.policy import Policy
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.reading import BUFFER
 from sessioncompress.survey import read_line, unchangeable
-from sessioncompress.version import VERSION
 
 _GROWTH: Final = 2
 """A session whose finished part is so many times as large as when it was last read whole is read whole again: what came

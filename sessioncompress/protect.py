@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Role, Shape, Standing
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Role, Shape, Standing
+from sessioncompress.core.tokens import estimate
+from sessioncompress.core.turns import turns_on
 from sessioncompress.policy import Policy
-from sessioncompress.tokens import estimate
-from sessioncompress.turns import turns_on
 
 _IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
 

@@ -7,19 +7,19 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
+from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.model import Kind, Line
+from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.words import counted, unreadable
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.marker import PREFIX_BYTES
-from sessioncompress.model import Kind, Line
-from sessioncompress.model import Path as ValuePath
 from sessioncompress.recorded import recorded
-from sessioncompress.splice import CannotSplice, splice
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.survey import parse, parse_any, read_line
 from sessioncompress.whole import Whole
-from sessioncompress.words import counted, unreadable
 
 
 class PutBack:

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sessioncompress.core.text import printable
+from sessioncompress.core.words import file_line, files_line
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import SKIPPED, is_plainly_session, not_due
-from sessioncompress.printable import printable
 from sessioncompress.sources import Policies
-from sessioncompress.words import file_line, files_line
 
 
 def nothing_due(arguments: Sequence[str]) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 from xxhash import xxh3_64_hexdigest
 
+from sessioncompress.core.model import Kind
+from sessioncompress.core.references import content_of
+from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Kind
-from sessioncompress.references import content_of
 from sessioncompress.rewrite import value_at
-from sessioncompress.splice import CannotSplice
 from sessioncompress.store.records import BlockRecord
 
 _TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sessioncompress.core.text import printable, utf8
+from sessioncompress.core.words import counted, file_line, files_line, not_there, strangers
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import KB
-from sessioncompress.printable import printable, utf8
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.words import counted, file_line, files_line, not_there, strangers
 
 if TYPE_CHECKING:
     from sessioncompress.audit import VerifyStats

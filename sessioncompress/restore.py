@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from sessioncompress import files
 from sessioncompress.altered import altered
-from sessioncompress.documents import pieces_of
+from sessioncompress.core import times
+from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.version import VERSION
+from sessioncompress.core.words import as_written, counted, not_there, of_relatives, strangers, unreadable
 from sessioncompress.entries import original_of
 from sessioncompress.errors import (
     NOT_CHANGED,
@@ -30,7 +33,6 @@ from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import Status
 from sessioncompress.store import journal as journals
-from sessioncompress.store import times
 from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.growing import FORGET, put_back, too_short
@@ -41,9 +43,7 @@ from sessioncompress.store.records import LineRecord, RunRecord, readable
 from sessioncompress.store.recover import recover
 from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
-from sessioncompress.version import VERSION
 from sessioncompress.whole import whole_lines
-from sessioncompress.words import as_written, counted, not_there, of_relatives, strangers, unreadable
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 _NOTHING_OF_OURS = "no marker of ours stands in it, and nothing lies beside it"

@@ -8,10 +8,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from sessioncompress.compressors import RENDERERS, Context, View
+from sessioncompress.core.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.core.references import content_of
+from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
-from sessioncompress.references import content_of
-from sessioncompress.splice import REMOVED, CannotSplice, literal, splice, within
 
 
 class Rewritten(NamedTuple):

@@ -14,20 +14,21 @@ from sessioncompress import config, due, verify
 from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.compressors import View
+from sessioncompress.core import times
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import NO_PREFIX, Change, Prefix
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import CannotSplice
+from sessioncompress.core.version import VERSION
 from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
-from sessioncompress.lines import Survey
-from sessioncompress.model import NO_PREFIX, Change, Prefix
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, in_question, plan
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, can_follow
-from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
-from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store import times
 from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.dry_run import DryRun
@@ -37,7 +38,6 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
 from sessioncompress.store.seal import sealed
 from sessioncompress.survey import parse, parse_any
-from sessioncompress.version import VERSION
 
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""

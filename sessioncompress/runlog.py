@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 from sessioncompress.config import to_mapping
+from sessioncompress.core import times
+from sessioncompress.core.text import printable_json, utf8
+from sessioncompress.core.version import VERSION
 from sessioncompress.errors import FileFailed
 from sessioncompress.policy import Policy
-from sessioncompress.printable import printable_json, utf8
 from sessioncompress.stats import BudgetStats, CompressionStats
-from sessioncompress.store import times
 from sessioncompress.store.append import appending
-from sessioncompress.version import VERSION
 
 SCHEMA = "sessioncompress.log/1"
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sessioncompress.core import times
+from sessioncompress.core.text import printable
+from sessioncompress.core.words import counted
 from sessioncompress.listing import ListedSession
-from sessioncompress.printable import printable
 from sessioncompress.report import json_safe, kb
-from sessioncompress.store import times
-from sessioncompress.words import counted
 
 SCHEMA = "sessioncompress.sessions/1"
 HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"

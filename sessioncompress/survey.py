@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
+from sessioncompress.core.jsonl import GAP, Piece, is_readable
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import PLAIN, Facts, Line, Role
+from sessioncompress.core.nesting import loads
 from sessioncompress.formats.base import Entry, Format, Reader
-from sessioncompress.jsonl import GAP, Piece, is_readable
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import PLAIN, Facts, Line, Role
-from sessioncompress.nesting import loads
 
 _NONE: Mapping[bytes, Entry] = {}
 CONFLICT = re.compile(rb"<{7} ")

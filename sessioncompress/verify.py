@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Line, Standing
+from sessioncompress.core.pairs import callers
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Line, Standing
-from sessioncompress.pairs import callers
 
 
 def check(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from tests import blocks, texts
 from tests.blocks import Block
 from tests.session import START

@@ -20,19 +20,19 @@ from sessioncompress import gate
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
-from sessioncompress.documents import document_of, pieces_of
+from sessioncompress.core.documents import document_of, pieces_of
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Facts, Line, Origin, OurKey
+from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
-from sessioncompress.lines import Survey
-from sessioncompress.model import Facts, Line, Origin, OurKey
-from sessioncompress.model import Path as ValuePath
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.references import References
 from sessioncompress.restore import RestoreStats, restore_session
 from sessioncompress.rewrite import Rewritten, rewrite
-from sessioncompress.splice import CannotSplice
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.beside import beside
 from sessioncompress.survey import parse, survey

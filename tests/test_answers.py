@@ -12,7 +12,9 @@ import pytest
 
 from sessioncompress import files
 from sessioncompress.answers import Answers, answers
-from sessioncompress.documents import document_of, pieces_of
+from sessioncompress.core.documents import document_of, pieces_of
+from sessioncompress.core.tokens import estimate
+from sessioncompress.core.usage import Usage
 from sessioncompress.formats import format_named
 from sessioncompress.formats.base import Format
 from sessioncompress.models import characters_per_token
@@ -20,8 +22,6 @@ from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
 from sessioncompress.store.lock import open_session
 from sessioncompress.survey import survey
-from sessioncompress.tokens import estimate
-from sessioncompress.usage import Usage
 from tests.chats import GenCodeSession
 from tests.claude import ClaudeSession, thought, use
 from tests.documents import GeminiDocument, OpenCodeExport

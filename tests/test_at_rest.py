@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sessioncompress import PRESETS, Status, compress_session, restore_session, verify_session
-from sessioncompress.marker import is_one
-from sessioncompress.model import Change, Kind, Treatment
+from sessioncompress.core.marker import is_one
+from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.rewrite import MustStay, rewrite
 from tests import blocks
 from tests.build import OmpSession, PiSession

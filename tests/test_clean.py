@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from sessioncompress.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.cli import main
+from sessioncompress.core import times
 from sessioncompress.relatives import Kin
 from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
-from sessioncompress.store import times
 from sessioncompress.store.beside import FOLDER, beside, note_of
 from tests.build import PiSession
 from tests.runs import EAGER, HOMES, compress, snapshot, write

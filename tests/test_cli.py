@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from sessioncompress import cli
 from sessioncompress import compress as compress_module
 from sessioncompress.cli import main
+from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
-from sessioncompress.model import Kind
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import beside
 from tests.runs import HOMES, fixture, snapshot, split

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker, plan
+from sessioncompress import plan
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
+from sessioncompress.core import marker
+from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.lookup import show
-from sessioncompress.model import Change, Kind, Treatment
 from sessioncompress.ours import Ours
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.documents import cut, pieces_of
-from sessioncompress.jsonl import GAP
+from sessioncompress.core.documents import cut, pieces_of
+from sessioncompress.core.jsonl import GAP
 
 ONE = {"id": "1", "text": 'ü"}],"messages":[{'}
 TWO = {"id": "2", "nested": {"messages": [{"a": 1}], "b": [[], {}]}}

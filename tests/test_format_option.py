@@ -8,10 +8,10 @@ import pytest
 
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.errors import NotASession, UsageError
 from sessioncompress.formats import NAMES
 from sessioncompress.inspect import inspect_session
-from sessioncompress.marker import PREFIX_BYTES
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from tests.runs import EAGER, GREEDY, fixture, snapshot

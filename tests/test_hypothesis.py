@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core.model import Role
+from sessioncompress.core.pairs import callers
+from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.errors import NotASession
-from sessioncompress.model import Role
-from sessioncompress.pairs import callers
 from sessioncompress.policy import Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.sections import Placeholder, Prune
-from sessioncompress.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import sessioncompress
-from sessioncompress import interrupt
+from sessioncompress.core import interrupt
 from tests.bench.generate import generate
 
 INTERRUPTED_AT = """

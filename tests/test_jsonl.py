@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from sessioncompress.jsonl import LINE_CAP, Piece, holds_at_most, is_readable, pieces
+from sessioncompress.core.jsonl import LINE_CAP, Piece, holds_at_most, is_readable, pieces
 
 CASES: list[tuple[str, bytes, list[Piece]]] = [
     ("an empty file has no line", b"", []),

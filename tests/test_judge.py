@@ -10,13 +10,13 @@ import pytest
 
 from sessioncompress.account import LINES, MESSAGES, TURNS
 from sessioncompress.answers import Answers, answers
+from sessioncompress.core import times
+from sessioncompress.core.usage import Answer, Usage
 from sessioncompress.judge import judged
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.sections import Budget, Limits, Rule
 from sessioncompress.stats import BudgetStats
-from sessioncompress.store import times
 from sessioncompress.store.records import RunRecord
-from sessioncompress.usage import Answer, Usage
 from tests.build import PiSession
 from tests.runs import form_of, survey_of, units
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Facts, Kind, Line, Purpose, Role
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Call, Facts, Kind, Line, Purpose, Role
 
 BLOCK = Block(Kind.RESULT, ("message", "content", 0, "text"), 300, 300, "bash", "c1", b"d" * 16)
 CALL = Call("c1|fc", "c1", "bash", Purpose.COMMAND, "a.py", "offset=1")

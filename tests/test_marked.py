@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core import marker
+from sessioncompress.core.splice import within
 from sessioncompress.errors import NotASession
 from sessioncompress.report import verified
 from sessioncompress.restore import restore_session
-from sessioncompress.splice import within
 from sessioncompress.stats import Status
 from tests import texts
 from tests.build import PiSession, image

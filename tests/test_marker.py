@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 
 REF = "7f3a91c2e05b"
 WHOLE = f"[[sessioncompress: 398 of 404 lines, 18.6 KB, kept on disk: sessioncompress show {REF}]]"

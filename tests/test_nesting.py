@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sessioncompress import nesting
-from sessioncompress.nesting import DEEPEST, is_deep, loads, shallow
+from sessioncompress.core import nesting
+from sessioncompress.core.nesting import DEEPEST, is_deep, loads, shallow
 
 
 def nested(depth: int, inner: str = "1") -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.model import Kind, Origin, OurKey
+from sessioncompress.core.model import Kind, Origin, OurKey
 from sessioncompress.ours import Ours
 from tests.runs import Held
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Call, Line, Purpose, Role
-from sessioncompress.pairs import callers
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Call, Line, Purpose, Role
+from sessioncompress.core.pairs import callers
 from tests.runs import line
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress import plan as planning
 from sessioncompress.compressors import View
-from sessioncompress.model import Block, Change, Kind, Path, Standing, Treatment
+from sessioncompress.core.model import Block, Change, Kind, Path, Standing, Treatment
 from sessioncompress.plan import Plan, counts, in_question, plan
 from sessioncompress.policy import BALANCED
 from tests.build import PiSession, image

@@ -19,13 +19,14 @@ import pytest
 from xxhash import xxh3_128
 
 from sessioncompress import compress as module
-from sessioncompress import finished, marker, prefix
+from sessioncompress import finished, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core import marker
+from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.core.model import Standing
 from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.finished import clashing, digest_of_prefix, nothing
-from sessioncompress.jsonl import LINE_CAP
-from sessioncompress.model import Standing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, goes_on
 from sessioncompress.protect import standings

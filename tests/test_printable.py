@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.printable import printable, printable_json
+from sessioncompress.core.text import printable, printable_json
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\u202e\u2066\x7f\x9b\u2028\U000e0001\n\\"))
 

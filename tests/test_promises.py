@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compress import compress_session
-from sessioncompress.model import Kind, Line, Standing
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Standing
 from sessioncompress.policy import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status

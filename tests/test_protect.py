@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Call, Line, Purpose, Role, Shape, Standing
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
 from sessioncompress.policy import BALANCED, Policy
 from sessioncompress.protect import boundary, latest_thinking, standings
 from tests.runs import line

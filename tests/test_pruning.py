@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.cli import main
-from sessioncompress.model import Standing
+from sessioncompress.core.model import Standing
 from sessioncompress.policy import Policy
 from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.stats import Status

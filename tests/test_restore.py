@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.lookup import show
 from sessioncompress.restore import restore_session

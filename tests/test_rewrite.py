@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from sessioncompress.compressors import View
-from sessioncompress.model import Block, Change, Kind, Path, Treatment
+from sessioncompress.core.model import Block, Change, Kind, Path, Treatment
+from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.rewrite import MustStay, rewrite, value_at
-from sessioncompress.splice import REMOVED, CannotSplice
 from tests.build import PiSession
 from tests.runs import old, split, view_of
 

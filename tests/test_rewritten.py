@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.jsonl import pieces
-from sessioncompress.model import Kind
+from sessioncompress.core.jsonl import pieces
+from sessioncompress.core.model import Kind
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session

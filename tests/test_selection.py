@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sessioncompress import files
+from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.jsonl import LINE_CAP
 from sessioncompress.selection import Selection, Session, sessions
 from tests.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
 from tests.documents import GeminiDocument, OpenCodeExport

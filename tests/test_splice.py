@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sessioncompress.splice import REMOVED, Added, CannotSplice, literal, splice
+from sessioncompress.core.splice import REMOVED, Added, CannotSplice, literal, splice
 
 P = tuple[str | int, ...]
 

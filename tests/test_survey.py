@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from sessioncompress.core.jsonl import pieces
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.formats import lenient
 from sessioncompress.formats.pi import Pi
-from sessioncompress.jsonl import pieces
-from sessioncompress.lines import Survey
-from sessioncompress.model import Kind, Line, Role
 from sessioncompress.survey import parse, survey
 from tests.build import PiSession, ResponsesSession
 from tests.runs import fixture, split, survey_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import PLAIN, Facts, Line, Role
-from sessioncompress.turns import GrowingPath, turns_on
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import PLAIN, Facts, Line, Role
+from sessioncompress.core.turns import GrowingPath, turns_on
 
 LINES = {
     "u": Line(Role.USER, 1, 1),

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Call, Kind, Line, Purpose, Role, Standing
 from sessioncompress.errors import Damaged
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Kind, Line, Purpose, Role, Standing
 from sessioncompress.verify import check
 from tests.runs import line
 

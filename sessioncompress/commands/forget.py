@@ -18,7 +18,7 @@ from sessioncompress.commands.options import (
     policies_of,
 )
 from sessioncompress.commands.output import confirmed, echo_total, for_all
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
     from sessioncompress.forget import ForgetStats
@@ -93,6 +93,6 @@ def _elsewhere(stats: ForgetStats) -> str:
 
 
 def _standing(stats: ForgetStats) -> str:
-    from sessioncompress.words import counted
+    from sessioncompress.core.words import counted
 
     return counted(stats.markers, "marker stands", "markers stand")

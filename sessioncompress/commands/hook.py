@@ -9,8 +9,8 @@ import click
 
 from sessioncompress.commands.options import errors_end_it
 from sessioncompress.commands.output import confirmed
+from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
-from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
     from sessioncompress.hooks.install import Change

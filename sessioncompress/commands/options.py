@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import click
 
-from sessioncompress import interrupt
+from sessioncompress.core import interrupt
+from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.printable import printable
 from sessioncompress.sources import Policies
 
 if TYPE_CHECKING:

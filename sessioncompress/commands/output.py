@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from sessioncompress import interrupt
-from sessioncompress.printable import printable
+from sessioncompress.core import interrupt
+from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
     from sessioncompress.archive import Archive
@@ -63,7 +63,7 @@ def cut_short(run: Archive[Any]) -> int:
     """Say where an interrupt ended a run over many files what is left; return the exit code for it, 0 for none."""
     if not run.interrupted:
         return 0
-    from sessioncompress.words import counted
+    from sessioncompress.core.words import counted
 
     begun = counted(run.left, "file was", "files were")
     click.echo(f"Interrupted; {begun} not begun, the others are done: run again to go on.", err=True)
@@ -96,8 +96,8 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
 
 def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
     """Print the line that ends a command over a folder or over several paths."""
+    from sessioncompress.core.words import counted
     from sessioncompress.discover import is_folder
-    from sessioncompress.words import counted
 
     if len(paths) > 1 or any(map(is_folder, paths)):
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
@@ -117,7 +117,7 @@ def echo_json(document: Any) -> None:
     """Print one JSON document, with nothing in it that a terminal would obey."""
     import orjson
 
-    from sessioncompress.printable import printable_json
+    from sessioncompress.core.text import printable_json
 
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 

@@ -20,8 +20,8 @@ from sessioncompress.commands.options import (
     show_originals,
     tell_of_two_stores,
 )
+from sessioncompress.core.text import printable
 from sessioncompress.places import beside_of, holds
-from sessioncompress.printable import printable
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found

@@ -24,7 +24,7 @@ from sessioncompress.commands.options import (
     refuse_missing,
 )
 from sessioncompress.commands.output import at_once, echo_total
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found

@@ -19,7 +19,7 @@ from sessioncompress.commands.options import (
     policies_of,
     tell_of_two_stores,
 )
-from sessioncompress.printable import printable
+from sessioncompress.core.text import printable
 
 _SHOWN_BYTES = 20 * 1024
 

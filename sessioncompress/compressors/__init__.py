@@ -7,7 +7,7 @@ from typing import Any
 
 from sessioncompress.compressors import arguments, attachments, images, mirrors, pruning, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
-from sessioncompress.model import Change, Kind, Replacement
+from sessioncompress.core.model import Change, Kind, Replacement
 
 COMPRESSORS: tuple[Compressor, ...] = (
     pruning.propose,

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from sessioncompress import marker
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
+from sessioncompress.core import marker
+from sessioncompress.core.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.core.splice import literal
 from sessioncompress.formats import values
-from sessioncompress.model import Change, Kind, Path, Replacement, Treatment
-from sessioncompress.splice import literal
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, reference
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.model import Change, Kind, Replacement, Standing, Treatment
-from sessioncompress.splice import literal
+from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
+from sessioncompress.core.splice import literal
 
 
 def propose(view: View) -> Iterator[Change]:

@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from sessioncompress import protect
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.marker import PREFIX
+from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
+from sessioncompress.core.pairs import Asked, asked
+from sessioncompress.core.references import digest_of
+from sessioncompress.core.splice import literal
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.marker import PREFIX
-from sessioncompress.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
 from sessioncompress.ours import Ours
-from sessioncompress.pairs import Asked, asked
 from sessioncompress.policy import Policy
-from sessioncompress.references import digest_of
-from sessioncompress.splice import literal
 
 _SKILL_FILE = "SKILL.md"
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sessioncompress.compressors.base import Context
-from sessioncompress.model import Block, Change, Replacement
-from sessioncompress.splice import Added, literal
+from sessioncompress.core.model import Block, Change, Replacement
+from sessioncompress.core.splice import Added, literal
 
 
 def render(change: Change, block: Block, text: str, reference: str, context: Context) -> list[Replacement]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sessioncompress import marker
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.model import Change, Kind, Replacement, Treatment
-from sessioncompress.splice import literal
+from sessioncompress.core import marker
+from sessioncompress.core.model import Change, Kind, Replacement, Treatment
+from sessioncompress.core.splice import literal
 
 _KEEPS = 160
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sessioncompress import marker
-from sessioncompress.model import Origin
+from sessioncompress.core import marker
+from sessioncompress.core.model import Origin
 
 _HEAD_SHARE = 0.6
 _FIRST_SHARE = 0.75

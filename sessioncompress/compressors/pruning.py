@@ -10,8 +10,8 @@ from sessioncompress.compressors.age import aged, free, gains
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.redundancy import Repeats
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.lines import Lines
-from sessioncompress.model import Change, Kind, Treatment
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.sections import Placeholder
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessioncompress import marker
 from sessioncompress.compressors.age import Place, aged
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.lines import Lines
-from sessioncompress.model import PLAIN, Block, Call, Change, Kind, Line, Purpose, Role, Treatment
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import PLAIN, Block, Call, Change, Kind, Line, Purpose, Role, Treatment
 
 _COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 

@@ -8,8 +8,8 @@ from sessioncompress.compressors import cleared, failures
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
 from sessioncompress.compressors.wrappers import own_part
-from sessioncompress.model import Change, Kind, Purpose, Replacement, Treatment
-from sessioncompress.splice import literal
+from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
+from sessioncompress.core.splice import literal
 
 MARKER_BYTES = 110
 """Bytes that a marker with its reference takes, for estimates."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.model import Change, Kind, Replacement, Treatment
-from sessioncompress.references import content_of
-from sessioncompress.splice import REMOVED, literal
+from sessioncompress.core.model import Change, Kind, Replacement, Treatment
+from sessioncompress.core.references import content_of
+from sessioncompress.core.splice import REMOVED, literal
 
 
 def propose(view: View) -> Iterator[Change]:

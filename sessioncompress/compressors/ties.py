@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from sessioncompress.compressors.base import View
-from sessioncompress.model import Change, Kind, Line, Standing, Treatment
+from sessioncompress.core.model import Change, Kind, Line, Standing, Treatment
 
 _LOOSENED = "loosened"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Line, Path, Shape
-from sessioncompress.usage import Answer
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Line, Path, Shape
+from sessioncompress.core.usage import Answer
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.core.usage import Answer, Usage
+from sessioncompress.core.usage import within as usage_within
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Path, Shape
-from sessioncompress.splice import REMOVED
-from sessioncompress.usage import Answer, Usage
-from sessioncompress.usage import within as usage_within
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _SPEAKING = frozenset({"assistant", "tool"})

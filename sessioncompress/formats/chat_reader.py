@@ -9,10 +9,10 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 
 FUNCTION = "function"
 TEXT = "text"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.core.usage import Answer
 from sessioncompress.formats import claude_notes, claude_path, claude_screen, claude_usage, requests, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS
 from sessioncompress.formats.claude_reader import ClaudeReader
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Path, Shape
-from sessioncompress.splice import REMOVED
-from sessioncompress.usage import Answer
 
 _TOOLS = (
     "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Block, Kind, Path
+from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.claude_screen import HOOK_OUTPUT, HOOKS, PLACES
-from sessioncompress.model import Block, Kind, Path
-from sessioncompress.references import digest_of
 
 _FILES: Mapping[str, Path] = {
     "edited_text_file": ("attachment", "snippet"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessioncompress.core.model import Block, Kind, Path
 from sessioncompress.formats import values
-from sessioncompress.model import Block, Kind, Path
 
 THOUGHTS = ("thinking", "redacted_thinking")
 PICTURES = ("image", "document")

@@ -6,8 +6,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Role, Shape
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Role, Shape
 
 
 def shape(lines: Lines) -> Shape:

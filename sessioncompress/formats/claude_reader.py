@@ -9,11 +9,11 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 from sessioncompress.formats import claude_notes, claude_parts, claude_screen, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.requests import moment
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 
 _PURPOSES = {
     "read": Purpose.READ,

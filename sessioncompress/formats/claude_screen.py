@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Block, Kind, Path, Treatment, make_block
+from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Block, Kind, Path, Treatment, make_block
-from sessioncompress.references import digest_of
 
 RESULT: Path = ("toolUseResult",)
 """A second form of a tool's result. It stays, and stays truthy: a line without it would count as a prompt."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress.core.usage import Answer, Usage, beside
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.requests import moment
-from sessioncompress.usage import Answer, Usage, beside
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _NO_MODEL = "<synthetic>"

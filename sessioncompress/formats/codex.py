@@ -7,14 +7,14 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.turns import GrowingPath
+from sessioncompress.core.usage import Answer
 from sessioncompress.formats import codex_events, codex_reasoning, codex_usage, requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
 from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Path, Shape
-from sessioncompress.turns import GrowingPath
-from sessioncompress.usage import Answer
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = frozenset(

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from sessioncompress.core.model import Block, Kind, Path
 from sessioncompress.formats import values
-from sessioncompress.model import Block, Kind, Path
 
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     "exec_command_end": ("stdout", "stderr", "aggregated_output", "formatted_output"),

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Block, Kind, Path
+from sessioncompress.core.references import digest_of
+from sessioncompress.core.splice import within
 from sessioncompress.formats import values
-from sessioncompress.model import Block, Kind, Path
-from sessioncompress.references import digest_of
-from sessioncompress.splice import within
 
 TEXT_PARTS = frozenset({"input_text", "output_text"})
 PREAMBLE = re.compile(

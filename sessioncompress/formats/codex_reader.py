@@ -10,12 +10,12 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 from sessioncompress.formats import codex_events, values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.codex_outputs import TEXT_PARTS, images_in, output_texts, result_text
 from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
 
 PAYLOAD = "payload"
 CALLS: Mapping[str, Path] = {

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sessioncompress.core.model import Facts, Kind, Line, Path, Tie
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
-from sessioncompress.model import Facts, Kind, Line, Path, Tie
-from sessioncompress.splice import REMOVED
 
 PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""

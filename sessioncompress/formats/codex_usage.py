@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress.core.usage import Answer, within
 from sessioncompress.formats import values
 from sessioncompress.formats.requests import window
-from sessioncompress.usage import Answer, within
 
 MARKS = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 

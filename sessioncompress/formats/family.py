@@ -12,11 +12,9 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
-from sessioncompress.formats import requests, tree, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name
-from sessioncompress.lines import Lines
-from sessioncompress.model import (
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import (
     PLAIN,
     Block,
     Call,
@@ -31,9 +29,11 @@ from sessioncompress.model import (
     make_block,
     make_line,
 )
-from sessioncompress.references import digest_of
-from sessioncompress.splice import REMOVED, within
-from sessioncompress.usage import Answer, Usage, beside
+from sessioncompress.core.references import digest_of
+from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.core.usage import Answer, Usage, beside
+from sessioncompress.formats import requests, tree, values
+from sessioncompress.formats.base import Cleared, Entry, Head, Name
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16

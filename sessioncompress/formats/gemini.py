@@ -7,14 +7,14 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Path, Role, Shape
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.core.usage import Answer, Usage, tokens, within
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES, said
 from sessioncompress.formats.gemini_reader import HEADER_KEYS, GeminiReader
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Path, Role, Shape
-from sessioncompress.splice import REMOVED
-from sessioncompress.usage import Answer, Usage, tokens, within
 
 _TOOLS = frozenset(
     {

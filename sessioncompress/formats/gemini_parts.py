@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
+from sessioncompress.core.model import Block, Call, Kind, Path, Purpose
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.model import Block, Call, Kind, Path, Purpose
 
 PURPOSES = {
     "read_file": Purpose.READ,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.gemini_parts import (
@@ -23,7 +24,6 @@ from sessioncompress.formats.gemini_parts import (
     sent,
     thoughts_of,
 )
-from sessioncompress.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 
 HEADER_KEYS = ("sessionId", "projectHash")
 BACK = "$rewindTo"

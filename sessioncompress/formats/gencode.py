@@ -11,12 +11,12 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.splice import Added
+from sessioncompress.core.usage import Answer, Usage, beside, within
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
-from sessioncompress.splice import Added
-from sessioncompress.usage import Answer, Usage, beside, within
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 _USERS_WORDS = "askuserquestion"

@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any, NoReturn
 
-from sessioncompress.jsonl import is_readable
-from sessioncompress.nesting import shallow
+from sessioncompress.core.jsonl import is_readable
+from sessioncompress.core.nesting import shallow
 
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())

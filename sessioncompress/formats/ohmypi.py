@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sessioncompress.core.model import Block, Kind, Path, Purpose
+from sessioncompress.core.splice import Added
+from sessioncompress.core.tokens import estimate
 from sessioncompress.formats import family, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Reader
-from sessioncompress.model import Block, Kind, Path, Purpose
-from sessioncompress.splice import Added
-from sessioncompress.tokens import estimate
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _ARGUMENTS: Path = ("data", "args")

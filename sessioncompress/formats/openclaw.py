@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sessioncompress.core.model import Purpose
 from sessioncompress.formats import family
 from sessioncompress.formats.base import Entry, Head, Reader
-from sessioncompress.model import Purpose
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "exec": Purpose.COMMAND, "process": Purpose.COMMAND}
 

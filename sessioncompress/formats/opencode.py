@@ -10,13 +10,13 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.core.splice import REMOVED, Added
+from sessioncompress.core.usage import Answer, Usage, beside
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
-from sessioncompress.lines import Lines
-from sessioncompress.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
-from sessioncompress.splice import REMOVED, Added
-from sessioncompress.usage import Answer, Usage, beside
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 _TOOLS = frozenset(

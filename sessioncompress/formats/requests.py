@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from sessioncompress.core.usage import Answer, tokens
 from sessioncompress.formats import values
-from sessioncompress.usage import Answer, tokens
 
 _LATEST = 1 << 53
 """Milliseconds: what JavaScript counts exactly."""

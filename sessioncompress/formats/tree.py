@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Role, Shape
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Role, Shape
 
 _NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})
 

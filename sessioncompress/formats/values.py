@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from sessioncompress import marker
-from sessioncompress.model import Block, Call, Kind, Path, make_block
-from sessioncompress.nesting import is_deep
-from sessioncompress.references import digest_of, image_data
-from sessioncompress.splice import within
+from sessioncompress.core import marker
+from sessioncompress.core.model import Block, Call, Kind, Path, make_block
+from sessioncompress.core.nesting import is_deep
+from sessioncompress.core.references import digest_of, image_data
+from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
 """Bytes. Smaller values are never replaced, so they are not looked at."""

@@ -48,7 +48,7 @@ class Claude:
 
     def taken_out(self, text: str) -> str:
         """Return the settings without our hooks."""
-        from sessioncompress.splice import CannotSplice
+        from sessioncompress.core.splice import CannotSplice
 
         try:
             return settings.without(text, lambda line: program_of(line) is not None)

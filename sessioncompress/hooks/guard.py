@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 
 _TAKEN_AWAY = frozenset({"old_string", "oldText"})
 """The keys of what an edit takes away: a marker that stands there is in the file already."""
@@ -50,7 +50,7 @@ def answer(raw: bytes) -> bytes:
     # Imported only now: this runs before each write, and nearly all of them end above.
     import json
 
-    from sessioncompress.nesting import is_deep
+    from sessioncompress.core.nesting import is_deep
 
     if is_deep(raw):
         return _denied(_TOO_DEEP)

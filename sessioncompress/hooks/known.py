@@ -8,9 +8,10 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from sessioncompress import homes, marker
+from sessioncompress import homes
+from sessioncompress.core import marker
+from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
-from sessioncompress.jsonl import pieces
 from sessioncompress.lookup import mentions
 from sessioncompress.places import beside_of
 from sessioncompress.policy import BALANCED, Policy

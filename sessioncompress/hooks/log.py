@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessioncompress import state
+from sessioncompress.core.text import printable
 from sessioncompress.errors import FileFailed
-from sessioncompress.printable import printable
 from sessioncompress.store import durable
 from sessioncompress.store.append import appending
 

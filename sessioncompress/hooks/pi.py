@@ -7,12 +7,12 @@ import os
 import re
 from pathlib import Path
 
+from sessioncompress.core.marker import PREFIX
+from sessioncompress.core.version import VERSION
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import command
-from sessioncompress.marker import PREFIX
 from sessioncompress.state import at_home
-from sessioncompress.version import VERSION
 
 _SOURCE = Path(__file__).with_name("pi.ts")
 _OURS = "// The hooks of sessioncompress "

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from sessioncompress.core.spans import after_space, of_member
 from sessioncompress.hooks.base import Piece
-from sessioncompress.spans import after_space, of_member
 
 HOOKS = "hooks"
 
@@ -91,7 +91,7 @@ def without(text: str, is_ours: Callable[[str], bool]) -> str:
     Raises CannotSplice.
     """
     # Imported here with all that it needs: most that is done with settings does without.
-    from sessioncompress.splice import REMOVED, splice
+    from sessioncompress.core.splice import REMOVED, splice
 
     document = json.loads(text)
     paths: list[tuple[str | int, ...]] = []

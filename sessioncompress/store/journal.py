@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, NamedTuple
 
-from sessioncompress.columns import DigestIndex, Index, Table, columns
+from sessioncompress.core.columns import DigestIndex, Index, Table, columns
+from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.model import Origin, OurKey
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file

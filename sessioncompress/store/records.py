@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from sessioncompress.core.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
+from sessioncompress.core.nesting import loads
 from sessioncompress.errors import NOT_CHANGED, FileFailed
-from sessioncompress.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
-from sessioncompress.nesting import loads
 from sessioncompress.store.originals import Place
 
 Bytes = bytes

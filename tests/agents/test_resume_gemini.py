@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy, marker
+from sessioncompress import Policy
 from sessioncompress.audit import verify_session
+from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.restore import restore_session
 from tests import blocks

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import nesting
+from sessioncompress.core import nesting
 from sessioncompress.hooks import guard
 from sessioncompress.store.beside import beside
 from tests.build import PiSession

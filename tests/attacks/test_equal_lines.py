@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.audit import verify_session
+from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, Refused
 from sessioncompress.policy import Policy
 from sessioncompress.restore import restore_session

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import marked, marker
+from sessioncompress import marked
 from sessioncompress.cli import main
+from sessioncompress.core import marker
 from tests.claude import ClaudeSession
 from tests.runs import HOMES
 from tests.texts import log_lines

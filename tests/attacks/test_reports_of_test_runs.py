@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from tests import texts
 from tests.blocks import dice
 from tests.claude import ClaudeSession

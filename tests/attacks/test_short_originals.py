@@ -13,8 +13,8 @@ from shutil import which
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import marker
 from sessioncompress.cli import main
+from sessioncompress.core import marker
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from tests import texts
 from tests.blocks import dice
 from tests.claude import ClaudeSession

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sessioncompress.compressors import View
+from sessioncompress.core.references import References
 from sessioncompress.plan import plan
 from sessioncompress.policy import BALANCED
-from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
 from sessioncompress.sections import Prune
 from sessioncompress.survey import parse

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.splice import literal
 from sessioncompress.policy import Policy
-from sessioncompress.splice import literal
 from tests import texts
 from tests.build import GeminiSession, PiSession
 from tests.runs import EAGER, after, calls, entries, old, turn

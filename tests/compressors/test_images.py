@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from sessioncompress.lookup import show
 from tests.build import PiSession, blob, image, text
 from tests.runs import after, compress, compress_again, entries, old, restore, turn, write

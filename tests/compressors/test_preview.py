@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compressors.failures import lines_of
 from sessioncompress.compressors.preview import Part, Wording, differing, preview, reference, shrunk, whole
-from sessioncompress.model import Origin
+from sessioncompress.core import marker
+from sessioncompress.core.model import Origin
 
 REF = "0123456789ab"
 WORDING = Wording(REF)

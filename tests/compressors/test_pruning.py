@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from sessioncompress.policy import Policy
 from sessioncompress.sections import Prune
 from tests import texts

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compressors import redundancy
-from sessioncompress.lines import Lines
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
 from tests import texts
 from tests.build import PiSession, Use, text
 from tests.chats import GenCodeSession

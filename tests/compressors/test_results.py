@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.splice import literal
 from sessioncompress.policy import Policy
-from sessioncompress.splice import literal
 from tests import texts
 from tests.build import PiSession, Use, image, text
 from tests.runs import EAGER, after, old, plan_of, result_texts, turn

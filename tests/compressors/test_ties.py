@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import jsonl
 from sessioncompress.compress import compress_session
+from sessioncompress.core import jsonl
 from sessioncompress.policy import Policy
 from tests import texts
 from tests.build import OmpSession, PiSession, ResponsesSession, Use

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from sessioncompress import marker
 from sessioncompress.audit import verify_session
+from sessioncompress.core import marker
+from sessioncompress.core.model import Standing
 from sessioncompress.lookup import show
-from sessioncompress.model import Standing
 from sessioncompress.policy import Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import CompressionStats

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sessioncompress import marker
+from sessioncompress.core import marker
 from sessioncompress.lookup import show
 from sessioncompress.policy import Policy
 from tests import blocks, texts

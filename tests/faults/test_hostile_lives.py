@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compress import compress_session
+from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.forget import forget_session
 from sessioncompress.policy import PRESETS, Policy

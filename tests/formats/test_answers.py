@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.usage import Answer, Usage
 from sessioncompress.formats import every, format_named
-from sessioncompress.usage import Answer, Usage
 from tests.test_usage import NONSENSE
 
 Entry = dict[str, Any]

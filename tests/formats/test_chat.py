@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Role
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.chat import Chat
 from sessioncompress.formats.chat_reader import ChatReader
-from sessioncompress.model import Kind, Line, Role
-from sessioncompress.splice import REMOVED
 from sessioncompress.survey import read_line
 from tests.chats import ChatSession
 from tests.runs import compress, compress_again, fixture, restore

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compressors import View
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude import ClaudeCode
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import Kind, Line, Path, Purpose, Role, Shape
 from sessioncompress.ours import Ours
 from sessioncompress.plan import plan
-from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
-from sessioncompress.splice import REMOVED, CannotSplice
 from sessioncompress.survey import read_line
 from tests.blocks import text
 from tests.claude import ClaudeSession, Use, answer, picture, sealed, thought, use

@@ -12,16 +12,16 @@ from typing import Any
 import orjson
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Purpose, Role, Standing
+from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import head_of
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_outputs import wrapped
-from sessioncompress.model import Kind, Line, Purpose, Role, Standing
-from sessioncompress.model import Path as ValuePath
 from sessioncompress.policy import PRESETS, Policy
 from sessioncompress.protect import standings
 from sessioncompress.restore import restore_session
-from sessioncompress.splice import REMOVED
 from sessioncompress.stats import Status
 from sessioncompress.survey import read_line
 from tests import texts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.documents import document_of
+from sessioncompress.core.documents import document_of
 from sessioncompress.errors import UsageError
 from sessioncompress.formats import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Head

@@ -11,9 +11,9 @@ import pytest
 
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gemini import Gemini
-from sessioncompress.model import Kind, Line, Role
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.survey import read_line

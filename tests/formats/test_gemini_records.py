@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Role, Standing
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.gemini import Gemini
 from sessioncompress.formats.gemini_reader import GeminiReader
-from sessioncompress.model import Kind, Line, Role, Standing
-from sessioncompress.splice import REMOVED
 from sessioncompress.survey import read_line
 from tests import texts
 from tests.records import GeminiRecords

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.model import Kind, Line, Role
+from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gencode import GenCode, GenCodeReader
-from sessioncompress.model import Kind, Line, Role
-from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.chats import GenCodeSession
 from tests.runs import compress, compress_again, fixture, restore

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.model import Kind, Role
+from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.ohmypi import OhMyPi
-from sessioncompress.model import Kind, Role
-from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.model import Kind, Purpose
+from sessioncompress.core.model import Kind, Purpose
 from tests.build import OpenClawSession
 from tests.runs import compress, entries, restore, survey_of, turn, write
 

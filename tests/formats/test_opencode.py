@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import marker
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Path, Role
+from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.opencode import OpenCode
-from sessioncompress.model import Kind, Line, Path, Role
-from sessioncompress.splice import REMOVED, Added
 from sessioncompress.survey import read_line
 from tests.documents import OpenCodeExport
 from tests.runs import survey_of

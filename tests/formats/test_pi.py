@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 import pytest
 
-from sessioncompress import marker
 from sessioncompress.compressors import View
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
-from sessioncompress.lines import Lines, Survey
-from sessioncompress.model import Kind, Line, Path, Purpose, Role, Shape
 from sessioncompress.ours import Ours
 from sessioncompress.plan import plan
-from sessioncompress.references import References
 from sessioncompress.rewrite import rewrite
-from sessioncompress.splice import REMOVED, CannotSplice
 from sessioncompress.survey import read_line
 from tests.build import PiSession, ResponsesSession, image, text, thinking
 from tests.runs import GREEDY, paths, survey_of

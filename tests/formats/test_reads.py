@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.model import Line
 from sessioncompress.formats import format_named
 from sessioncompress.formats.values import CALL, PICTURE, RESULT
-from sessioncompress.model import Line
 from sessioncompress.survey import read_line
 
 Entry = dict[str, Any]

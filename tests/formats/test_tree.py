@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Line, Role
 from sessioncompress.formats.tree import shape
-from sessioncompress.lines import Lines
-from sessioncompress.model import Line, Role
 from tests.build import OmpAnthropicSession, PiSession
 from tests.runs import EAGER, compress, compress_again, line, survey_of, turn, write
 

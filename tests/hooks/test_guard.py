@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.marker import PREFIX
 from sessioncompress.hooks import guard
-from sessioncompress.marker import PREFIX
 from tests.hooks.calls import INVENTED, call, compressed, markers
 
 REF = "sessioncompress show 0123456789ab"

@@ -87,8 +87,8 @@ def test_an_ordinary_call_imports_next_to_nothing() -> None:
     )
     assert set(done.stdout.split()) <= {
         "sessioncompress",
-        "sessioncompress.version",
-        "sessioncompress.marker",
+        "sessioncompress.core.version",
+        "sessioncompress.core.marker",
         "sessioncompress.hooks",
         "sessioncompress.hooks.__main__",
         "sessioncompress.hooks.guard",

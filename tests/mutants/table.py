@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant("verify lets a line grow", "verify.py", "now.size >= was.size", "False", _VERIFY),
     Mutant(
         "a spliced line is not compared with what was intended",
-        "splice.py",
+        "core/splice.py",
         'if parsed != document:\n        raise CannotSplice("the spliced',
         'if False:\n        raise CannotSplice("the spliced',
         _SPLICE,
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "what stands behind the last line that changes is lost",
-        "jsonl.py",
+        "core/jsonl.py",
         "            gap += size\n    yield from _gaps(file, gap)\n",
         "            gap += size\n",
         ("tests/test_compress.py",),
@@ -538,7 +538,7 @@ MUTANTS = (
     # What a stranger's text says.
     Mutant(
         "a number in a marker is of any form",
-        "marker.py",
+        "core/marker.py",
         '_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"',
         '_COUNT = r"[0-9,]+"',
         _MARKER,
@@ -564,7 +564,7 @@ MUTANTS = (
     Mutant("a time before 1970 is lost", "store/metadata.py", "newest or old.st_mtime_ns", "newest", _METADATA),
     Mutant(
         "values may be nested as deep as they like",
-        "nesting.py",
+        "core/nesting.py",
         "DEEPEST: Final = 200",
         "DEEPEST: Final = 2000",
         _DEEP,

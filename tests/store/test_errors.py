@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.core.text import printable
 from sessioncompress.errors import (
     Damaged,
     FileFailed,
@@ -22,7 +23,6 @@ from sessioncompress.errors import (
     failed,
     failing,
 )
-from sessioncompress.printable import printable
 
 
 def test_rendering() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.errors import Damaged, SessionCompressError
-from sessioncompress.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.store.beside import Lengths
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.originals import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.model import Kind
+from sessioncompress.core.model import Kind
 from sessioncompress.store.originals import Place
 from sessioncompress.store.pending import PendingRecords
 from sessioncompress.store.records import BlockRecord, LineRecord

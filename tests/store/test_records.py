@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sessioncompress.core.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.errors import FileFailed
-from sessioncompress.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, decode, readable, reads_back
 

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from sessioncompress.store import late, times
+from sessioncompress.core import times
+from sessioncompress.store import late
 
 WRITTEN = [
     (0, "1970-01-01T00:00:00Z"),

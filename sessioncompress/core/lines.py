@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, overload
 
-from sessioncompress.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
 
 
 class Lines(Sequence[Line]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Role
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Role
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:

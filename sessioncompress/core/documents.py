@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from sessioncompress.jsonl import DOCUMENT_VALUES, GAP, LINE_CAP, Piece, holds_at_most, pieces
-from sessioncompress.nesting import deep_spans, is_deep, shallow
-from sessioncompress.spans import of_key, of_list
+from sessioncompress.core.jsonl import DOCUMENT_VALUES, GAP, LINE_CAP, Piece, holds_at_most, pieces
+from sessioncompress.core.nesting import deep_spans, is_deep, shallow
+from sessioncompress.core.spans import of_key, of_list
 
 _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.model import Kind
+from sessioncompress.core.model import Kind
 
 FEWEST_DIGITS = 12
 _DIGITS = 16

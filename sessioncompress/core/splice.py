@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sessioncompress.model import Path
+from sessioncompress.core.model import Path
 
 
 class _Removed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sessioncompress.lines import Lines
-from sessioncompress.model import Call
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import Call
 
 Asked = tuple[int, Call]
 """A call, behind the number of the line that makes it."""

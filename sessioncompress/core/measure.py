@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from sessioncompress.lines import Survey
-from sessioncompress.model import Role
-from sessioncompress.tokens import CHARACTERS_PER_TOKEN, estimate
-from sessioncompress.turns import turns_on
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Role
+from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.turns import turns_on
 
 EVERY = range(1 << 62)
 """The lines of a session, however many there are."""

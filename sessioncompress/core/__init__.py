@@ -1,0 +1,1 @@
+"""Bytes, lines and values: what knows no agent, no policy and no disk."""
