@@ -15,7 +15,7 @@ from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
 from sessioncompress.files import whose
 from sessioncompress.places import beside_of
-from sessioncompress.sources import Policies
+from sessioncompress.policy.sources import Policies
 from sessioncompress.staging import altered
 from sessioncompress.store.folder import show_to_git
 

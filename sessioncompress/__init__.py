@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from sessioncompress.forget import ForgetStats, forget_session
     from sessioncompress.inspect import SessionStats, inspect_session
     from sessioncompress.lookup import Shown, show
-    from sessioncompress.policy import PRESETS, Policy
+    from sessioncompress.policy.model import PRESETS, Policy
+    from sessioncompress.policy.sections import Budget, Limits, Placeholder, Prune, Rule
+    from sessioncompress.policy.sources import policy_for
     from sessioncompress.restore import RestoreStats, restore_session
-    from sessioncompress.sections import Budget, Limits, Placeholder, Prune, Rule
-    from sessioncompress.sources import policy_for
     from sessioncompress.stats import BudgetStats, CompressionStats, Status
 
 _HOMES = {
-    "PRESETS": "policy",
-    "Budget": "sections",
+    "PRESETS": "policy.model",
+    "Budget": "policy.sections",
     "BudgetStats": "stats",
     "CompressionStats": "stats",
     "ForgetStats": "forget",
-    "Limits": "sections",
-    "Placeholder": "sections",
-    "Policy": "policy",
-    "Prune": "sections",
+    "Limits": "policy.sections",
+    "Placeholder": "policy.sections",
+    "Policy": "policy.model",
+    "Prune": "policy.sections",
     "RestoreStats": "restore",
-    "Rule": "sections",
+    "Rule": "policy.sections",
     "SessionCompressError": "errors",
     "SessionStats": "inspect",
     "Shown": "lookup",
@@ -45,7 +45,7 @@ _HOMES = {
     "compress_session": "compress",
     "forget_session": "forget",
     "inspect_session": "inspect",
-    "policy_for": "sources",
+    "policy_for": "policy.sources",
     "restore_session": "restore",
     "show": "lookup",
     "verify_session": "audit",

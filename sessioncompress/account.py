@@ -13,7 +13,7 @@ from sessioncompress.core.model import Change, Kind, Standing
 from sessioncompress.core.tokens import estimate
 from sessioncompress.gate import KB
 from sessioncompress.plan import Plan, in_question
-from sessioncompress.policy import PRESETS
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.stats import CompressionStats
 from sessioncompress.store.records import RunRecord
 

@@ -15,7 +15,7 @@ from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.places import store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.restore import way_out

@@ -8,7 +8,7 @@ from pathlib import Path
 from sessioncompress import due, files, gate
 from sessioncompress.compress import pruning_saves, refuse_in_merge
 from sessioncompress.places import store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import Part
 from sessioncompress.rules import Action
 from sessioncompress.stats import BudgetStats

@@ -18,7 +18,7 @@ from sessioncompress.discover import Found
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.relatives import Kin
 from sessioncompress.store import gone
 from sessioncompress.store import journal as journals

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sessioncompress import due, files, gate
 from sessioncompress.places import store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.sections import Budget
 from sessioncompress.prefix import NotFinished, Part, behind
 from sessioncompress.run import Asked, Run
 from sessioncompress.runlog import logging
-from sessioncompress.sections import Budget
 from sessioncompress.stats import BudgetStats, CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sessioncompress import files, gate
 from sessioncompress.account import LINES, MESSAGES, TURNS, all_messages, noted
 from sessioncompress.core.measure import turns_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Rule
 from sessioncompress.prefix import NotFinished, Part
-from sessioncompress.sections import Rule
 from sessioncompress.stats import BudgetStats
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sessioncompress.core.documents import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.marked import referring, strangers_of, unknown_to
 from sessioncompress.places import store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.relatives import Kin
 from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals

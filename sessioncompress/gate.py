@@ -13,8 +13,8 @@ from sessioncompress.core.version import VERSION
 from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
 from sessioncompress.places import beside_of
-from sessioncompress.policy import Policy
-from sessioncompress.sections import Rule
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Rule
 from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
 
@@ -79,7 +79,7 @@ def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     # Imported here: a file that is too small needs neither.
     import orjson
 
-    from sessioncompress.config import differences
+    from sessioncompress.policy.file import differences
 
     try:
         files = beside_of(path, policy)

@@ -18,7 +18,7 @@ from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.places import beside_of, holds, store_beside, store_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.store import gone
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import FOLDER, Beside, beside, owners

@@ -13,9 +13,9 @@ from sessioncompress.core.measure import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.core.usage import Answer
 from sessioncompress.models import ANY, characters_per_token, limits_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Budget, Limits
 from sessioncompress.rules import Situation, decide, usable
-from sessioncompress.sections import Budget, Limits
 from sessioncompress.stats import BudgetStats
 from sessioncompress.store.records import RunRecord
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sessioncompress import gate
 from sessioncompress.compress import compress_session
 from sessioncompress.places import beside_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.selection import Session
 from sessioncompress.store import journal as journals
 

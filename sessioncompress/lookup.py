@@ -12,7 +12,7 @@ from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.places import backup_folder, beside_of, store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import relatives_of
 from sessioncompress.store import journal as journals

@@ -18,7 +18,7 @@ from sessioncompress.core.words import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.places import beside_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals

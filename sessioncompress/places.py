@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.store.beside import Beside, beside
 
 _NO_FOLDER = '{"session": {"backupDir": null}}'

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sessioncompress.compressors import COMPRESSORS, View
 from sessioncompress.core.model import Change, Kind, Path, Standing
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 
 _LINE_RECORD = 250
 """Bytes that the journal takes for a rewritten line."""

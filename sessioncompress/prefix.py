@@ -12,7 +12,6 @@ from typing import BinaryIO, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_128
 
-from sessioncompress import config
 from sessioncompress.apply import IN_USE
 from sessioncompress.core.documents import pieces_of, with_updates
 from sessioncompress.core.jsonl import GAP, Piece, among, pieces
@@ -25,7 +24,8 @@ from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.files import Known
 from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Reader
-from sessioncompress.policy import Policy
+from sessioncompress.policy import file as config
+from sessioncompress.policy.model import Policy
 from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession

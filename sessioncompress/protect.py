@@ -12,7 +12,7 @@ from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Role, Shape, Standing
 from sessioncompress.core.tokens import estimate
 from sessioncompress.core.turns import turns_on
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 
 _IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
 

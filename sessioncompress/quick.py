@@ -13,7 +13,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.core.words import file_line, files_line
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.gate import SKIPPED, is_plainly_session, not_due
-from sessioncompress.sources import Policies
+from sessioncompress.policy.sources import Policies
 
 
 def nothing_due(arguments: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from sessioncompress.discover import handed
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.places import beside_of
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import JOURNAL, Beside, owners
 from sessioncompress.store.end import last_line

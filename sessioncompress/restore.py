@@ -27,7 +27,7 @@ from sessioncompress.errors import (
 )
 from sessioncompress.marked import markers_of, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.places import store_of
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewritten import RewrittenLines, find

@@ -18,8 +18,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from sessioncompress.policy import Policy
-from sessioncompress.sections import Budget, Limits, Rule
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Budget, Limits, Rule
 
 KB = 1024
 _ALL = 100

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from sessioncompress import config, due, verify
+from sessioncompress import due, verify
 from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.compressors import View
@@ -25,7 +25,8 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, in_question, plan
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy import file as config
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, can_follow
 from sessioncompress.rewrite import rewrite
 from sessioncompress.stats import CompressionStats, Status

@@ -30,7 +30,7 @@ from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
 from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.restore import RestoreStats, restore_session
 from sessioncompress.rewrite import Rewritten, rewrite
 from sessioncompress.stats import CompressionStats, Status

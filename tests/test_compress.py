@@ -23,7 +23,7 @@ from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.lookup import show
 from sessioncompress.ours import Ours
-from sessioncompress.policy import BALANCED, PRESETS, Policy
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside

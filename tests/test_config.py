@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import config
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import KEYS, SECTIONS
-from sessioncompress.policy import BALANCED, PRESETS, Policy, with_options
-from sessioncompress.sections import Limits, Placeholder, Rule
-from sessioncompress.sources import policy_for
+from sessioncompress.policy import file as config
+from sessioncompress.policy.keys import KEYS, SECTIONS
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy, with_options
+from sessioncompress.policy.sections import Limits, Placeholder, Rule
+from sessioncompress.policy.sources import policy_for
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("enabled", False, False),

@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.errors import IsALink, UsageError
 from sessioncompress.forget import forget_session
 from sessioncompress.holdings import compressed
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.store.beside import FOLDER, beside
 from tests.build import PiSession

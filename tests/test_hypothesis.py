@@ -22,9 +22,9 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.pairs import callers
 from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.errors import NotASession
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Placeholder, Prune
 from sessioncompress.restore import restore_session
-from sessioncompress.sections import Placeholder, Prune
 from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify

@@ -13,8 +13,8 @@ from sessioncompress.answers import Answers, answers
 from sessioncompress.core import times
 from sessioncompress.core.usage import Answer, Usage
 from sessioncompress.judge import judged
-from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.sections import Budget, Limits, Rule
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.sections import Budget, Limits, Rule
 from sessioncompress.stats import BudgetStats
 from sessioncompress.store.records import RunRecord
 from tests.build import PiSession

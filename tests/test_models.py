@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.models import ANY, SHIPPED, characters_per_token, limits_of
-from sessioncompress.sections import Limits
+from sessioncompress.policy.sections import Limits
 
 PATTERNS = [row.pattern for row in SHIPPED]
 

@@ -12,7 +12,7 @@ from sessioncompress import plan as planning
 from sessioncompress.compressors import View
 from sessioncompress.core.model import Block, Change, Kind, Path, Standing, Treatment
 from sessioncompress.plan import Plan, counts, in_question, plan
-from sessioncompress.policy import BALANCED
+from sessioncompress.policy.model import BALANCED
 from tests.build import PiSession, image
 from tests.runs import EAGER, old, turn, view_of
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import KEYS
-from sessioncompress.policy import BALANCED, PRESETS, Policy, with_options
-from sessioncompress.sources import policy_for
+from sessioncompress.policy.keys import KEYS
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy, with_options
+from sessioncompress.policy.sources import policy_for
 from tests.test_config import BAD, GOOD
 
 FIELDS = [each.name for each in fields(Policy)]

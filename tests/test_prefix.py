@@ -27,7 +27,7 @@ from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Standing
 from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.finished import clashing, digest_of_prefix, nothing
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, goes_on
 from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status

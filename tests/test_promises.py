@@ -19,7 +19,7 @@ import pytest
 from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Standing
-from sessioncompress.policy import BALANCED, PRESETS, Policy
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside
@@ -359,7 +359,7 @@ from dataclasses import replace
 from pathlib import Path
 from sessioncompress.compress import compress_session
 from sessioncompress.restore import restore_session
-from sessioncompress.policy import BALANCED
+from sessioncompress.policy.model import BALANCED
 policy = replace(BALANCED, min_saved_kb=0)
 path = Path(sys.argv[1])
 assert compress_session(path, policy).status == "compressed"

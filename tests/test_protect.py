@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
-from sessioncompress.policy import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.protect import boundary, latest_thinking, standings
 from tests.runs import line
 

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.cli import main
 from sessioncompress.core.model import Standing
-from sessioncompress.policy import Policy
-from sessioncompress.sections import Placeholder, Prune
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Placeholder, Prune
 from sessioncompress.stats import Status
 from tests import texts
 from tests.build import OmpSession, PiSession

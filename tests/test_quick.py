@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import gate, quick
-from sessioncompress.policy import BALANCED
+from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.beside import beside
 from tests import texts
 from tests.build import PiSession, dice

@@ -20,12 +20,12 @@ from click.testing import CliRunner
 import sessioncompress
 from sessioncompress import archive, cli, report, sessions_report
 from sessioncompress.cli import command, main
-from sessioncompress.config import to_mapping
 from sessioncompress.formats import NAMES
 from sessioncompress.inspect import SessionStats, Share
-from sessioncompress.keys import KEYS
 from sessioncompress.listing import ListedSession
-from sessioncompress.policy import BALANCED, PRESETS
+from sessioncompress.policy.file import to_mapping
+from sessioncompress.policy.keys import KEYS
+from sessioncompress.policy.model import BALANCED, PRESETS
 from sessioncompress.stats import CompressionStats, Status
 from tests.runs import HOMES, fixture
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.policy import BALANCED, PRESETS, Policy
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy
+from sessioncompress.policy.sections import Budget, Limits, Prune, Rule
 from sessioncompress.rules import Action, Situation, decide, did_not_fit, usable
-from sessioncompress.sections import Budget, Limits, Prune, Rule
 
 WINDOW = Limits("m", 200_000, 64_000)
 KB = 1024

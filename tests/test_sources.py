@@ -13,11 +13,11 @@ import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 
-from sessioncompress import checks, keys, sources
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import Keys, Near
-from sessioncompress.policy import BALANCED
-from sessioncompress.sources import Policies, policy_for
+from sessioncompress.policy import checks, keys, sources
+from sessioncompress.policy.keys import Keys, Near
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.policy.sources import Policies, policy_for
 
 
 def write(path: Path, section: Mapping[str, Any]) -> Path:

@@ -15,11 +15,11 @@ import click
 from sessioncompress.core import interrupt
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.sources import Policies
+from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
-    from sessioncompress.policy import Policy
+    from sessioncompress.policy.model import Policy
 
 P = ParamSpec("P")
 

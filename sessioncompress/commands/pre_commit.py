@@ -26,7 +26,7 @@ from sessioncompress.places import beside_of, holds
 if TYPE_CHECKING:
     from sessioncompress.discover import Found
     from sessioncompress.outcome import Outcome
-    from sessioncompress.policy import Policy
+    from sessioncompress.policy.model import Policy
     from sessioncompress.stats import CompressionStats
 
 

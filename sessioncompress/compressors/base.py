@@ -16,7 +16,7 @@ from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.ours import Ours
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 
 _SKILL_FILE = "SKILL.md"
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})

@@ -12,7 +12,7 @@ from sessioncompress.hooks import log
 from sessioncompress.hooks.command import command
 
 if TYPE_CHECKING:
-    from sessioncompress.sources import Policies
+    from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
 """The agent may still append for a moment: so long nothing must have changed."""
@@ -48,7 +48,7 @@ def compress(session: Path) -> None:
     """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.homes import subagents
-    from sessioncompress.sources import Policies
+    from sessioncompress.policy.sources import Policies
 
     policies = Policies(warn=lambda said: log.note("compress", said))
     deadline = time.monotonic() + MOST_SECONDS

@@ -14,8 +14,8 @@ from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
 from sessioncompress.lookup import mentions
 from sessioncompress.places import beside_of
-from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.sources import Policies
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.sources import Policies
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import JOURNAL, Beside
 

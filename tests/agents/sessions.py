@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import PRESETS, Policy, Status, compress_session
-from sessioncompress.sections import Placeholder, Prune
+from sessioncompress.policy.sections import Placeholder, Prune
 from sessioncompress.store.beside import beside
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 from sessioncompress.audit import verify_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, Refused
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.restore import restore_session
 from tests.runs import EAGER, GREEDY, compress, fixture, split, units
 

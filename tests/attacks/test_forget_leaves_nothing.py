@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
-from sessioncompress.policy import PRESETS
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.beside import FOLDER, beside
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child

@@ -14,7 +14,7 @@ from sessioncompress import pool
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, IsALink
-from sessioncompress.policy import PRESETS
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.restore import restore_session
 from sessioncompress.store import journal as journals
 from sessioncompress.store.beside import Beside, Lengths, beside

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.keys import KEYS
+from sessioncompress.policy.keys import KEYS
 from tests.faults.tools import need
 from tests.runs import fixture
 

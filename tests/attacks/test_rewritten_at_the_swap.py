@@ -15,7 +15,7 @@ import pytest
 
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse, Refused
-from sessioncompress.policy import PRESETS
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.restore import restore_session
 from sessioncompress.store import durable
 from tests.runs import fixture

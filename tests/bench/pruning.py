@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from sessioncompress.compressors import View
 from sessioncompress.core.references import References
 from sessioncompress.plan import plan
-from sessioncompress.policy import BALANCED
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.policy.sections import Prune
 from sessioncompress.rewrite import rewrite
-from sessioncompress.sections import Prune
 from sessioncompress.survey import parse
 from tests import texts
 from tests.chats import GenCodeSession

@@ -12,7 +12,7 @@ import pytest
 
 from sessioncompress.core import marker
 from sessioncompress.core.splice import literal
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from tests import texts
 from tests.build import GeminiSession, PiSession
 from tests.runs import EAGER, after, calls, entries, old, turn

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sessioncompress.core import marker
-from sessioncompress.policy import Policy
-from sessioncompress.sections import Prune
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sections import Prune
 from tests import texts
 from tests.build import PiSession, text
 from tests.claude import ClaudeSession, Use

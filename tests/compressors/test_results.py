@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.core import marker
 from sessioncompress.core.splice import literal
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from tests import texts
 from tests.build import PiSession, Use, image, text
 from tests.runs import EAGER, after, old, plan_of, result_texts, turn

@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress.compress import compress_session
 from sessioncompress.core import jsonl
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from tests import texts
 from tests.build import OmpSession, PiSession, ResponsesSession, Use
 from tests.runs import EAGER, compress, compress_again, entries, fixture, restore, turn, write

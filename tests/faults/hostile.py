@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.compress import compress_session
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.stats import Status
 from tests import texts
 from tests.build import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from tests import texts
 from tests.build import PiSession, dice
 from tests.faults.checks import Played

@@ -11,7 +11,7 @@ from typing import Any
 
 from sessioncompress.core import marker
 from sessioncompress.lookup import show
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from tests import blocks, texts
 from tests.build import (
     GeminiSession,

@@ -14,7 +14,7 @@ from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.forget import forget_session
-from sessioncompress.policy import PRESETS, Policy
+from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside

@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
-from sessioncompress.policy import Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.stats import Status
 from tests import blocks, texts
 from tests.blocks import stringify

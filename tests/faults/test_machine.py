@@ -15,7 +15,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
-from sessioncompress.policy import BALANCED
+from sessioncompress.policy.model import BALANCED
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store.beside import beside

@@ -19,7 +19,7 @@ from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import head_of
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_outputs import wrapped
-from sessioncompress.policy import PRESETS, Policy
+from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.protect import standings
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status

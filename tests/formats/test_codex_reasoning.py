@@ -13,7 +13,7 @@ from sessioncompress import verify_session
 from sessioncompress.core.model import Path as ValuePath
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex
-from sessioncompress.policy import PRESETS
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.restore import restore_session
 from tests.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
 from tests.rollout import Rollout, parted

@@ -442,14 +442,14 @@ MUTANTS = (
     # Whose policy counts, and what it may say.
     Mutant(
         "a file near a session says anything",
-        "sources.py",
+        "policy/sources.py",
         "if not near or key.near is Near.FREE:",
         "if True:",
         _SOURCES,
     ),
     Mutant(
         "a clone says where originals go",
-        "keys.py",
+        "policy/keys.py",
         'Near.NEVER, "--backup-dir"',
         'Near.FREE, "--backup-dir"',
         _SOURCES,
@@ -469,9 +469,9 @@ MUTANTS = (
         _FOLDER,
     ),
     Mutant("a second store is begun", "places.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
-    Mutant("anybody's policy counts", "sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
-    Mutant("others write the user's policy", "sources.py", "found.st_mode & forbidden", "False", _SOURCES),
-    Mutant("a relative configuration counts", "sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
+    Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
+    Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
+    Mutant("a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
     Mutant("another user's log is written", "runlog.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),

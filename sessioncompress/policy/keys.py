@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from sessioncompress.checks import Checks
-from sessioncompress.policy import CHECKS
-from sessioncompress.sections import BUDGET_CHECKS, PRUNE_CHECKS
+from sessioncompress.policy.checks import Checks
+from sessioncompress.policy.model import CHECKS
+from sessioncompress.policy.sections import BUDGET_CHECKS, PRUNE_CHECKS
 
 SECTION = "session"
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import Key, Near
-from sessioncompress.policy import BALANCED, Policy, preset_of, with_options
+from sessioncompress.policy.keys import Key, Near
+from sessioncompress.policy.model import BALANCED, Policy, preset_of, with_options
 
 FILE_NAME = "compression.json"
 _ALSO_IN = ".GITCLAW"
@@ -116,7 +116,7 @@ class Policies:
     def _applied(self, section: Section, base: Policy, file: Path, *, near: bool = False) -> Policy:
         """Return the base with what a file says; of one found near a session what it may say."""
         # Imported here because most sessions have no such file.
-        from sessioncompress.config import from_mapping
+        from sessioncompress.policy.file import from_mapping
 
         forbidden: dict[str, Key] = {}
 
@@ -176,7 +176,7 @@ class Policies:
 
         Warns of keys that stand beside the section. Raises UsageError, also where a file that is `ours` has none.
         """
-        from sessioncompress.config import misplaced, no_section, parsed, section_of
+        from sessioncompress.policy.file import misplaced, no_section, parsed, section_of
 
         document = parsed(_bytes_of(file, status), file)
         section, beside = section_of(document, file), misplaced(document)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from reprlib import repr as shortened
 from typing import Any
 
-from sessioncompress import checks
 from sessioncompress.errors import UsageError
-from sessioncompress.sections import Budget, Prune
+from sessioncompress.policy import checks
+from sessioncompress.policy.sections import Budget, Prune
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""

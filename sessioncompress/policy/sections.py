@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sessioncompress import checks
+from sessioncompress.policy import checks
 
 
 class Rule(StrEnum):

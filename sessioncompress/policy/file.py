@@ -13,9 +13,9 @@ import orjson
 
 from sessioncompress.core.text import utf8
 from sessioncompress.errors import UsageError
-from sessioncompress.keys import ALL, GONE, KEYS, OF_PRESETS, SECTION, Key, Keys
-from sessioncompress.policy import BALANCED, Policy
-from sessioncompress.sections import MODEL_KEYS, Budget, Limits, Prune
+from sessioncompress.policy.keys import ALL, GONE, KEYS, OF_PRESETS, SECTION, Key, Keys
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.sections import MODEL_KEYS, Budget, Limits, Prune
 
 Held = TypeVar("Held", Policy, Prune, Budget)
 
