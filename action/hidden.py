@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import git
 from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
 from sessioncompress.files import whose
-from sessioncompress.places import beside_of
 from sessioncompress.policy.sources import Policies
 from sessioncompress.staging import altered
+from sessioncompress.store import git
 from sessioncompress.store.folder import show_to_git
+from sessioncompress.store.places import beside_of
 
 _FIELDS = 4
 _OPTIONS = {"commit_originals": True}

@@ -20,7 +20,7 @@ from sessioncompress import report
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 
 COMMAND = Path(sys.executable).parent / "sessioncompress"
 LARGER = 1

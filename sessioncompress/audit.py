@@ -14,20 +14,20 @@ from sessioncompress.core.words import as_written
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.places import store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.restore import way_out
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.damage import refuse_if_changed
 from sessioncompress.store.folder import is_open_to_others
-from sessioncompress.store.intact import refuse_if_changed
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.late import foreign_links
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check
 from sessioncompress.survey import parse_any
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sessioncompress import due, files, gate
 from sessioncompress.compress import pruning_saves, refuse_in_merge
-from sessioncompress.places import store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import Part
 from sessioncompress.rules import Action
 from sessioncompress.stats import BudgetStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.places import store_of
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files, git
+from sessioncompress import files
 from sessioncompress.core import times
 from sessioncompress.discover import Found
 from sessioncompress.errors import SessionCompressError, failing
@@ -20,9 +20,9 @@ from sessioncompress.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.policy.model import Policy
 from sessioncompress.relatives import Kin
-from sessioncompress.store import gone
+from sessioncompress.store import git, orphans
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import size_of
+from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import check, recover, removable
 
@@ -267,7 +267,7 @@ def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | 
         return _stats_of(decision)._replace(deleted=False, cause=Cause.BACK, reason="the session is there again")
     if decision.deletes and not dry_run:
         decision = _again(decision)
-        if not (decision.holding.size or gone.remains(holding.session, holding.beside)):
+        if not (decision.holding.size or orphans.remains(holding.session, holding.beside)):
             # Another clean-up was faster.
             return None
     if decision.deletes:
@@ -279,12 +279,12 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
     """Keep what lies beside a session that may not be gone, but for the temp files of dead runs."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
-        needed = gone.needed_links(holding.session, holding.beside)
-        others = not holding.size and set(gone.remains(holding.session, holding.beside))
-        dead = gone.dead_drafts(holding.session, holding.beside)
+        needed = orphans.needed_links(holding.session, holding.beside)
+        others = not holding.size and set(orphans.remains(holding.session, holding.beside))
+        dead = orphans.dead_drafts(holding.session, holding.beside)
         size = files.size_of_names(dead)
         if not dry_run:
-            gone.remove_drafts(dead, holding.beside)
+            orphans.remove_drafts(dead, holding.beside)
     kept = _stats_of(decision)._replace(left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return kept._replace(cause=Cause.DEAD_RUN, reason=_DEAD_RUN)

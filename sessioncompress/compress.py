@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from sessioncompress import due, files, gate
-from sessioncompress.places import store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sections import Budget
 from sessioncompress.prefix import NotFinished, Part, behind
@@ -15,10 +14,11 @@ from sessioncompress.run import Asked, Run
 from sessioncompress.runlog import logging
 from sessioncompress.stats import BudgetStats, CompressionStats, Status
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.last import last_run
+from sessioncompress.store.last_run import last_run
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check, recover
 
 

@@ -11,7 +11,7 @@ from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.globs import EVERYTHING, Globs
 from sessioncompress.homes import holds_opencode
 from sessioncompress.signs import FIRST_BYTES, may_be_session
-from sessioncompress.store.beside import FOLDER, JOURNAL, originals_of
+from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"
 _DOCUMENT = ".json"

@@ -14,8 +14,8 @@ from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.rewritten import RewrittenLines
-from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.survey import CONFLICT, survey
 

@@ -12,14 +12,14 @@ from sessioncompress import files
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.marked import referring, strangers_of, unknown_to
-from sessioncompress.places import store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.relatives import Kin
-from sessioncompress.store import gone, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, size_of
+from sessioncompress.store import orphans, recover
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
+from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.places import store_of
 from sessioncompress.store.salvage import readable_lines
 
 
@@ -101,8 +101,8 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     path = path.parent.resolve() / path.name
     beside = store_of(path, policy)
     with failing(path, state=""):
-        needed = gone.needed_links(path, beside)
-        left = [each for each in gone.remains(path, beside) if each not in needed]
+        needed = orphans.needed_links(path, beside)
+        left = [each for each in orphans.remains(path, beside) if each not in needed]
         size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
@@ -110,7 +110,7 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     number = len(_stored(beside, journal))
     refer = _referring(path, beside, journal, policy, kin) if number else ()
     if not dry_run:
-        gone.forget_gone(path, beside)
+        orphans.forget_gone(path, beside)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 

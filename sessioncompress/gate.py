@@ -12,11 +12,11 @@ from sessioncompress import signs
 from sessioncompress.core.version import VERSION
 from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Rule
-from sessioncompress.store.beside import size_of
 from sessioncompress.store.end import has_leftovers, last_line
+from sessioncompress.store.layout import size_of
+from sessioncompress.store.places import beside_of
 
 if TYPE_CHECKING:
     from sessioncompress.stats import CompressionStats

@@ -17,14 +17,14 @@ from sessioncompress.core import times
 from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.globs import EVERYTHING, Globs
-from sessioncompress.places import beside_of, holds, store_beside, store_of
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import gone
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, Beside, beside, owners
+from sessioncompress.store import orphans
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.late import sessions_named
+from sessioncompress.store.layout import FOLDER, Beside, beside, owners
 from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.places import beside_of, holds, store_beside, store_of
 from sessioncompress.store.recover import note_left
 
 
@@ -213,7 +213,7 @@ def _measured(session: Found, policy: Policy, left_in: Callable[[Path], set[str]
     refuse_folders(beside)
     with failing(session.path, state=""):
         size = files.size_beside(beside)
-        left_over = bool(gone.remains(place, beside) if place.name in left_in(beside.work) else note_left(beside))
+        left_over = bool(orphans.remains(place, beside) if place.name in left_in(beside.work) else note_left(beside))
     if size or left_over:
         refuse_unless_there(session.path, gone_too=True)
     with failing(session.path, state=""):

@@ -11,11 +11,11 @@ from sessioncompress.compressors import View
 from sessioncompress.core.measure import turns_of
 from sessioncompress.core.model import Block, Standing
 from sessioncompress.ours import Ours
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.stats import CompressionStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.places import beside_of
 
 
 class Share(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from sessioncompress import gate
 from sessioncompress.compress import compress_session
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import Policy
 from sessioncompress.selection import Session
 from sessioncompress.store import journal as journals
+from sessioncompress.store.places import beside_of
 
 
 class ListedSession(NamedTuple):

@@ -11,17 +11,17 @@ from sessioncompress import files, homes
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
-from sessioncompress.places import backup_folder, beside_of, store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import relatives_of
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import FOLDER, originals_of
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.growing import or_from_git, put_back
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import FOLDER, originals_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.places import backup_folder, beside_of, store_of
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader, any_readable
 from sessioncompress.survey import parse_any

@@ -17,14 +17,14 @@ from sessioncompress.core.model import Block, Kind, OurKey
 from sessioncompress.core.words import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import Policy
 from sessioncompress.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.places import beside_of
 from sessioncompress.survey import parse
 
 

@@ -15,15 +15,15 @@ from sessioncompress import files, homes
 from sessioncompress.discover import handed
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats.base import Name
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import JOURNAL, Beside, owners
 from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import JOURNAL, Beside, owners
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.places import beside_of
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16

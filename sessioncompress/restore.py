@@ -26,19 +26,19 @@ from sessioncompress.errors import (
     UsageError,
 )
 from sessioncompress.marked import markers_of, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.places import store_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.putback import PutBack
 from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.stats import Status
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.growing import FORGET, put_back, too_short
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.places import store_of
 from sessioncompress.store.records import LineRecord, RunRecord, readable
 from sessioncompress.store.recover import recover
 from sessioncompress.store.salvage import SalvagingReader

@@ -30,11 +30,11 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, Part, can_follow
 from sessioncompress.rewrite import rewrite
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store.beside import Beside
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.dry_run import DryRun
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.last import clash
+from sessioncompress.store.last_run import clash
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
 from sessioncompress.store.seal import sealed

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
-from sessioncompress import git
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
-from sessioncompress.store.beside import JOURNAL, Beside
+from sessioncompress.store import git
+from sessioncompress.store.layout import JOURNAL, Beside
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.reading import BUFFER
 

@@ -34,7 +34,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.restore import RestoreStats, restore_session
 from sessioncompress.rewrite import Rewritten, rewrite
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from sessioncompress.survey import parse, survey
 from tests.session import PiSession
 

@@ -18,8 +18,8 @@ from sessioncompress.core.usage import Usage
 from sessioncompress.formats import format_named
 from sessioncompress.formats.base import Format
 from sessioncompress.models import characters_per_token
-from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
+from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session
 from sessioncompress.survey import survey
 from tests.chats import GenCodeSession

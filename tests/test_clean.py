@@ -20,7 +20,7 @@ from sessioncompress.core import times
 from sessioncompress.relatives import Kin
 from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import FOLDER, beside, note_of
+from sessioncompress.store.layout import FOLDER, beside, note_of
 from tests.build import PiSession
 from tests.runs import EAGER, HOMES, compress, snapshot, write
 from tests.store.tools import late_link

@@ -23,7 +23,7 @@ from sessioncompress.cli import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.runs import HOMES, fixture, snapshot, split
 from tests.session import PiSession
 

@@ -26,8 +26,8 @@ from sessioncompress.ours import Ours
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, Use, dice, image
 from tests.runs import (

@@ -11,7 +11,7 @@ import pytest
 from sessioncompress.discover import Found, discover, handed
 from sessioncompress.globs import Globs
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import FOLDER
+from sessioncompress.store.layout import FOLDER
 from tests.runs import EAGER, compress, fixture
 from tests.test_cli import document, here, run
 

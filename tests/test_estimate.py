@@ -15,8 +15,8 @@ import pytest
 
 from sessioncompress import files
 from sessioncompress.answers import Answers
-from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import load
+from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session
 from tests.agents.sessions import CORPUS, ROOT
 

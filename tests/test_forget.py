@@ -12,7 +12,7 @@ from sessioncompress.forget import forget_session
 from sessioncompress.holdings import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
 from tests.store.tools import late_link

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import git
 from sessioncompress.errors import FileFailed
+from sessioncompress.store import git
 from tests.faults.tools import need
 from tests.repository import Repository
 

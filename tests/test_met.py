@@ -20,8 +20,8 @@ from sessioncompress.audit import verify_session
 from sessioncompress.cli import main
 from sessioncompress.errors import Damaged, Met
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import Beside, beside
 from sessioncompress.store.journal import load
+from sessioncompress.store.layout import Beside, beside
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.sides import met
 from tests import texts

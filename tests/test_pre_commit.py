@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.repository import Repository
 from tests.runs import MTIME, fixture, snapshot, split
 

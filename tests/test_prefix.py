@@ -31,7 +31,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, goes_on
 from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from sessioncompress.survey import survey
 from tests import texts
 from tests.build import (

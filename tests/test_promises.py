@@ -22,7 +22,7 @@ from sessioncompress.core.model import Kind, Line, Standing
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import rollout, texts
 from tests.bench.generate import generate
 from tests.build import PiSession

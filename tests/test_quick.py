@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress import gate, quick
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession, dice
 from tests.runs import MTIME, turn, write

@@ -22,7 +22,7 @@ from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompres
 from sessioncompress.lookup import show
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession, ResponsesSession, image
 from tests.runs import (

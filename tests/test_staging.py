@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.staging import put_aside, refuse_if_put_aside, stage
-from sessioncompress.store.beside import Beside, beside
+from sessioncompress.store.layout import Beside, beside
 from tests.repository import Repository
 
 NAMES = ["a.jsonl", "with a blank.jsonl", "*.jsonl", ":(top)b.jsonl", "-n.jsonl", "\u00e9\n.jsonl"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.runs import fixture
 
 NAMES = ("a.jsonl", "b.jsonl", "c.jsonl")

@@ -38,7 +38,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     from sessioncompress.holdings import compressed
     from sessioncompress.relatives import Kin
     from sessioncompress.report import at_stake, kb, links_kept
-    from sessioncompress.store.beside import FOLDER
+    from sessioncompress.store.layout import FOLDER
 
     policies, kin = policies_of(config, None, {"backup_dir": backup_dir}), Kin()
 

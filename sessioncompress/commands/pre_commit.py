@@ -21,7 +21,7 @@ from sessioncompress.commands.options import (
     tell_of_two_stores,
 )
 from sessioncompress.core.text import printable
-from sessioncompress.places import beside_of, holds
+from sessioncompress.store.places import beside_of, holds
 
 if TYPE_CHECKING:
     from sessioncompress.discover import Found

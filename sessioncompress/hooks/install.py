@@ -15,7 +15,7 @@ from sessioncompress.errors import FileFailed, IsALink, Refused, failing
 from sessioncompress.hooks import log, record
 from sessioncompress.hooks.base import AgentHooks
 from sessioncompress.hooks.record import Record
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 from sessioncompress.store.put import put
 
 _NOT_CHANGED = "It is not changed."
@@ -119,15 +119,15 @@ def write(change: Change) -> None:
         if change.after is not None:
             # First, so that whatever happens then what was put in can be taken out.
             record.keep(change.file, change.record)
-            durable.make_folder(change.file.parent)
+            disk.make_folder(change.file.parent)
             put(change.file, change.after.encode())
         else:
-            durable.remove(change.file)
-            durable.flush_folder(change.file.parent)
+            disk.remove(change.file)
+            disk.flush_folder(change.file.parent)
         if change.record.pieces:
             return
         for folder in reversed(change.record.folders):
-            durable.remove_folder(Path(folder))
+            disk.remove_folder(Path(folder))
         record.keep(change.file, Record())
 
 

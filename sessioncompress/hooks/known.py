@@ -13,11 +13,11 @@ from sessioncompress.core import marker
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
 from sessioncompress.lookup import mentions
-from sessioncompress.places import beside_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import JOURNAL, Beside
+from sessioncompress.store.layout import JOURNAL, Beside
+from sessioncompress.store.places import beside_of
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:

@@ -6,10 +6,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from sessioncompress import state
 from sessioncompress.core.text import printable
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import durable
+from sessioncompress.store import disk, state
 from sessioncompress.store.append import appending
 
 LARGEST = 256 * 1024
@@ -34,7 +33,7 @@ def note(hook: str, text: str) -> None:
 
 
 def _make_room(path: Path) -> None:
-    durable.make_folder(path.parent)
+    disk.make_folder(path.parent)
     with suppress(FileNotFoundError):
         if path.lstat().st_size >= LARGEST:
-            durable.replace(path, path.with_name(f"{path.name}.1"))
+            disk.replace(path, path.with_name(f"{path.name}.1"))

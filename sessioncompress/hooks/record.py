@@ -7,9 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sessioncompress import state
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import durable
+from sessioncompress.store import disk, state
 from sessioncompress.store.put import put
 
 
@@ -40,7 +39,7 @@ def load(file: Path) -> Record:
 def keep(file: Path, record: Record) -> None:
     """Write the record of a file, or remove it where it is empty. Raises OSError and FileFailed."""
     if record == Record():
-        durable.remove(place(file))
+        disk.remove(place(file))
         return
-    durable.make_folder(place(file).parent)
+    disk.make_folder(place(file).parent)
     put(place(file), json.dumps({"file": str(file)} | asdict(record), indent=2).encode() + b"\n")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 
 
 def _anything(fd: int) -> None:
@@ -21,10 +21,10 @@ def appending(path: Path, check: Callable[[int], None] = _anything) -> Iterator[
     `check` sees the open file and raises where nothing is to be added. Raises OSError, for a symbolic link too.
     """
     with suppress(FileExistsError):
-        os.close(durable.create(path))
-    fd = durable.open_existing(path, append=True)
+        os.close(disk.create(path))
+    fd = disk.open_existing(path, append=True)
     try:
         check(fd)
-        yield lambda line: durable.write_all(fd, line)
+        yield lambda line: disk.write_all(fd, line)
     finally:
         os.close(fd)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sessioncompress.store import reading
-from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.folder import names_of
 from sessioncompress.store.growing import GrowingFile
+from sessioncompress.store.layout import Beside, Lengths
 from sessioncompress.store.originals import Place
 from sessioncompress.store.packer import OriginalsPacker
 

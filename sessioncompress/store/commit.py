@@ -9,10 +9,10 @@ from typing import BinaryIO, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store.backup import Backup
-from sessioncompress.store.beside import Beside, Lengths
 from sessioncompress.store.draft import Draft
-from sessioncompress.store.drain import settle
 from sessioncompress.store.folder import tidy
+from sessioncompress.store.late_writes import settle
+from sessioncompress.store.layout import Beside, Lengths
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import Place
 from sessioncompress.store.swap import put_in_place

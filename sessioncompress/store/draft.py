@@ -9,7 +9,7 @@ from typing import BinaryIO
 from xxhash import xxh3_128
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse
-from sessioncompress.store import durable, reading
+from sessioncompress.store import disk, reading
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.late import draft_path
 from sessioncompress.store.lock import lock, open_file
@@ -88,7 +88,7 @@ class Draft:
         self.close()
         found = self._named()
         if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
-            durable.remove(self.path)
+            disk.remove(self.path)
 
     def _named(self) -> os.stat_result | None:
         """Look what has the temporary name."""
@@ -112,4 +112,4 @@ class Draft:
         self._pending.clear()
         self._pending_size = 0
         self._hash.update(data)
-        durable.write_all(self._fd, data)
+        disk.write_all(self._fd, data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Self
 
-from sessioncompress.store.beside import Lengths
 from sessioncompress.store.commit import Finished
+from sessioncompress.store.layout import Lengths
 from sessioncompress.store.packer import OriginalsPacker
 
 _ANY = sha256().hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress.store.beside import Beside
+from sessioncompress.store.layout import Beside
 
 LONGEST = 1 << 20
 """Bytes. No record that a run writes of itself is longer."""

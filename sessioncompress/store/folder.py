@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
-from sessioncompress.git import in_work_tree
-from sessioncompress.store import durable
-from sessioncompress.store.beside import ENDINGS, FOLDER, JOURNAL, Beside
+from sessioncompress.store import disk
+from sessioncompress.store.git import in_work_tree
+from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Beside
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -45,7 +45,7 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     for _ in range(_TRIES):
         try:
             _prepare(path.parent, shown, () if os.path.lexists(path) else (path.name,))
-            return durable.create(path) if exclusive else durable.create_or_open(path)
+            return disk.create(path) if exclusive else disk.create_or_open(path)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.
             missing = error
@@ -127,10 +127,10 @@ def refuse_other_names(file: Path, fd: int) -> None:
 
 def is_open_to_others(files: Beside) -> bool:
     """Tell whether the modes of a store let other users read originals, or the journal, as those of a clone do."""
-    if files.folder.name == FOLDER and files.folder.is_dir() and durable.is_private(files.folder.stat()):
+    if files.folder.name == FOLDER and files.folder.is_dir() and disk.is_private(files.folder.stat()):
         return False
     found = (path.stat() for path in (files.originals, files.journal) if path.exists())
-    return not all(map(durable.is_private, found))
+    return not all(map(disk.is_private, found))
 
 
 def tidy(folder: Path) -> None:
@@ -142,8 +142,8 @@ def tidy(folder: Path) -> None:
         if not _is_empty(folder) or (ignore is not None and _lines_in(folder, ignore) is None):
             return
         for name in (_IGNORE, _NEW):
-            durable.remove(folder / name)
-        if not durable.remove_folder(folder) and ignore is not None:
+            disk.remove(folder / name)
+        if not disk.remove_folder(folder) and ignore is not None:
             _write_ignore(folder, ignore)
 
 
@@ -160,8 +160,8 @@ def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None
     ours = folder.name == FOLDER
     if ours:
         refuse_linked_folder(folder)
-    durable.make_folder(folder)
-    if ours and not durable.is_private(folder.stat()):
+    disk.make_folder(folder)
+    if ours and not disk.is_private(folder.stat()):
         _make_private(folder)
     _ignore(folder, shown, created)
 
@@ -243,9 +243,9 @@ def _refuse_no_file(ignore: Path) -> None:
 
 def _make_private(folder: Path) -> None:
     """Close a folder that a clone or an archive brought with a mode that lets others in."""
-    fd = durable.open_folder(folder)
+    fd = disk.open_folder(folder)
     try:
-        durable.make_private(fd)
+        disk.make_private(fd)
     finally:
         os.close(fd)
 
@@ -275,13 +275,13 @@ def _read_ignore(folder: Path) -> bytes | None:
 def _write_ignore(folder: Path, text: bytes) -> None:
     """Put it there in one step: at no moment does git see what it hides."""
     refuse_folder(folder / _NEW)
-    durable.remove(folder / _NEW)
-    fd = durable.create(folder / _NEW)
+    disk.remove(folder / _NEW)
+    fd = disk.create(folder / _NEW)
     try:
-        durable.write_all(fd, text)
+        disk.write_all(fd, text)
     finally:
         os.close(fd)
-    durable.replace(folder / _NEW, folder / _IGNORE)
+    disk.replace(folder / _NEW, folder / _IGNORE)
 
 
 @contextmanager
@@ -289,7 +289,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Keep others of us from its .gitignore meanwhile: each may add a session to it."""
     import fcntl
 
-    fd = durable.open_folder(folder)
+    fd = disk.open_folder(folder)
     try:
         # Some network's file systems lock no folder.
         with suppress(OSError):

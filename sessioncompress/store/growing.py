@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.store import durable, reading
+from sessioncompress.store import disk, reading
 from sessioncompress.store.folder import create_in_folder, refuse_other_names
 
 FORGET: Final = (
@@ -66,8 +66,8 @@ class GrowingFile:
             raise
         self._fd = fd
         # A clone or an archive may have brought it with a mode that lets others read it.
-        durable.make_private(fd)
-        durable.cut(self._fd, self._committed)
+        disk.make_private(fd)
+        disk.cut(self._fd, self._committed)
 
     def hold(self, data: bytes | bytearray) -> None:
         """Take what write() appends; until then it changes nothing on disk."""
@@ -81,7 +81,7 @@ class GrowingFile:
         held, self._held, self.held = self._held, [], 0
         for data in held:
             self.open()
-            durable.write_all(self._fd, data)
+            disk.write_all(self._fd, data)
 
     def append(self, data: bytes | bytearray) -> None:
         """Write the data at the end."""
@@ -97,7 +97,7 @@ class GrowingFile:
         """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
         if self._fd < 0:
             return
-        durable.flush(self._fd)
+        disk.flush(self._fd)
         _forget_cached(self._fd, self._committed)
         found = sha256()
         with reading.reader(self._fd, self._committed, self.size) as file:
@@ -111,18 +111,18 @@ class GrowingFile:
                 remedy="Check the disk.",
             )
         if self._is_new:
-            durable.flush_folder(self._path.parent)
+            disk.flush_folder(self._path.parent)
 
     def cut_back(self) -> None:
         """Undo the appends."""
         if self._fd >= 0:
-            durable.cut(self._fd, self._committed)
-            durable.flush(self._fd)
+            disk.cut(self._fd, self._committed)
+            disk.flush(self._fd)
 
     def remove_if_new(self) -> None:
         """Remove the file if this run created it."""
         if self._is_new:
-            durable.remove(self._path)
+            disk.remove(self._path)
 
     def close(self) -> None:
         """Close the file."""

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 from sessioncompress.core.columns import DigestIndex, Index, Table, columns
 from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.store.beside import Lengths
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.layout import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.reading import written

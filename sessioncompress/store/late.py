@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
-from sessioncompress.state import folder as state_folder
-from sessioncompress.store import durable, reading
-from sessioncompress.store.beside import named
+from sessioncompress.store import disk, reading
+from sessioncompress.store.layout import named
+from sessioncompress.store.state import folder as state_folder
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
@@ -230,16 +230,16 @@ def _read(path: Path) -> bytes:
 
 def _make(path: Path) -> bytes:
     """Put a new key there, whole and on the disk, unless another process was first; return the one that is there."""
-    durable.make_folder(path.parent)
+    disk.make_folder(path.parent)
     draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
-    fd = durable.create(draft)
+    fd = disk.create(draft)
     try:
-        durable.write_all(fd, secrets.token_bytes(_KEY_BYTES))
-        durable.flush(fd)
+        disk.write_all(fd, secrets.token_bytes(_KEY_BYTES))
+        disk.flush(fd)
         with suppress(FileExistsError):
-            durable.link(draft, path)
-        durable.flush_folder(path.parent)
+            disk.link(draft, path)
+        disk.flush_folder(path.parent)
     finally:
         os.close(fd)
-        durable.remove(draft)
+        disk.remove(draft)
     return _read(path)

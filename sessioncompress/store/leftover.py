@@ -8,9 +8,9 @@ from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Met
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, Lengths, size_of
 from sessioncompress.store.growing import or_from_git, too_short
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside, Lengths, size_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import LONGEST_LINE
 
@@ -38,7 +38,7 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
     if not behind:
         return
     # Imported here, as below, because hardly any run is killed.
-    from sessioncompress.store.intact import ends_where_it_says
+    from sessioncompress.store.damage import ends_where_it_says
     from sessioncompress.store.met import refuse_if_another_sides
     from sessioncompress.store.salvage import any_readable
 

@@ -15,9 +15,9 @@ from typing import BinaryIO
 from sessioncompress.core.documents import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import reading
-from sessioncompress.store.beside import work_folder
 from sessioncompress.store.holders import Held, holders, wait_until_free
 from sessioncompress.store.late import longest_name, own_links, prefix_of, short
+from sessioncompress.store.layout import work_folder
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessioncompress.errors import SessionCompressError, failing
-from sessioncompress.store.beside import originals_of, size_of
-from sessioncompress.store.intact import first_changed
+from sessioncompress.store.damage import first_changed
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import originals_of, size_of
 from sessioncompress.store.originals import FRAME_BYTES, AnotherLine, OriginalsReader
 from sessioncompress.store.sides import met
 

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
@@ -18,12 +18,12 @@ def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
     """
     old, new = os.fstat(source), os.fstat(target)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-        durable.system.chown(target, old.st_uid, old.st_gid)
+        disk.system.chown(target, old.st_uid, old.st_gid)
     if stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
-        durable.system.chmod(target, stat.S_IMODE(old.st_mode))
+        disk.system.chmod(target, stat.S_IMODE(old.st_mode))
     if sys.platform == "linux":
         _copy_attributes(source, target)
-    durable.system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
+    disk.system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
 
 
 def _copy_attributes(source: int, target: int) -> None:
@@ -33,10 +33,10 @@ def _copy_attributes(source: int, target: int) -> None:
     wanted, present = _attributes(source), _attributes(target)
     for name in present.keys() - wanted.keys():
         if _ours_to_set(name):
-            durable.system.removexattr(target, name)
+            disk.system.removexattr(target, name)
     for name, value in wanted.items():
         if present.get(name) != value and _ours_to_set(name):
-            durable.system.setxattr(target, name, value)
+            disk.system.setxattr(target, name, value)
 
 
 def _attributes(fd: int) -> dict[str, bytes]:

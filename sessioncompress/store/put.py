@@ -6,25 +6,25 @@ import os
 import time
 from pathlib import Path
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 from sessioncompress.store.metadata import copy_metadata
 
 
 def put(path: Path, data: bytes) -> None:
     """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")
-    fd = durable.create(temporary)
+    fd = disk.create(temporary)
     try:
-        durable.write_all(fd, data)
+        disk.write_all(fd, data)
         _like(path, fd)
-        durable.flush(fd)
-        durable.replace(temporary, path)
+        disk.flush(fd)
+        disk.replace(temporary, path)
     except BaseException:
-        durable.remove(temporary)
+        disk.remove(temporary)
         raise
     finally:
         os.close(fd)
-    durable.flush_folder(path.parent)
+    disk.flush_folder(path.parent)
 
 
 def _like(path: Path, fd: int) -> None:

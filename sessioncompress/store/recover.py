@@ -10,9 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
-from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside, Lengths, note_of, size_of
-from sessioncompress.store.drain import carry, drain, state_of
+from sessioncompress.store import disk
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import (
@@ -25,6 +23,8 @@ from sessioncompress.store.late import (
     own_links,
     stale_drafts,
 )
+from sessioncompress.store.late_writes import carry, drain, state_of
+from sessioncompress.store.layout import Beside, Lengths, note_of, size_of
 from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
@@ -137,10 +137,10 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
         left_over = not has_none(files.work, session.path)
         _carry_over_all(session, files, left_over=left_over)
         for path in (files.originals, files.journal):
-            durable.remove(path)
+            disk.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
-            durable.flush_folder(files.folder)
+            disk.flush_folder(files.folder)
         tidy(files.work)
         return kept_links(session, files.work) if left_over else []
 
@@ -169,17 +169,17 @@ def _cut_back(files: Beside, lengths: Lengths) -> None:
     for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
         size = size_of(path)
         if size is not None and committed == 0:
-            durable.remove(path)
+            disk.remove(path)
         elif size is not None and size > committed:
             _shorten(path, committed)
 
 
 def _shorten(path: Path, length: int) -> None:
-    fd = durable.open_existing(path)
+    fd = disk.open_existing(path)
     try:
         refuse_other_names(path, fd)
-        durable.cut(fd, length)
-        durable.flush(fd)
+        disk.cut(fd, length)
+        disk.flush(fd)
     finally:
         os.close(fd)
 
@@ -192,7 +192,7 @@ def _forget_stale_states(session: OpenSession, work: Path) -> None:
     """
     # Killed before the swap, or after the old file was put back.
     for path in own_links(work, session.path, session.stat.st_ino):
-        durable.remove(path)
+        disk.remove(path)
     for inode, states in late_links(work, session.path).items():
         if len(states) > 1:
             forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
@@ -202,11 +202,11 @@ def _carry_over_all(session: OpenSession, files: Beside, *, left_over: bool) -> 
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
     if not left_over:
         for path in note_left(files):
-            durable.remove(path)
+            disk.remove(path)
         return 0
     _forget_stale_states(session, files.work)
     for path in unfinished(session.path, files):
-        durable.remove(path)
+        disk.remove(path)
     return sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
 
 

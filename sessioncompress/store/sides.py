@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Met
-from sessioncompress.store.beside import FOLDER, originals_of, session_beside
+from sessioncompress.store.layout import FOLDER, originals_of, session_beside
 
 _MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Unsupported
-from sessioncompress.store import durable, reading
+from sessioncompress.store import disk, reading
 from sessioncompress.store.draft import Draft
 from sessioncompress.store.late import Late, current, draft_of, late_links, now
 from sessioncompress.store.lock import OpenSession, open_file
@@ -48,13 +48,13 @@ def put_in_place(
         if not draft.is_in_place():
             os.close(new)
             for state in states.values():
-                durable.remove(state.path(work, session.path))
+                disk.remove(state.path(work, session.path))
             raise
         session.adopt(new)
         raise
     session.adopt(new)
     draft.discard()
-    durable.flush_folder(session.path.parent)
+    disk.flush_folder(session.path.parent)
     forget_other_links(session, work, states, before)
     return old
 
@@ -68,20 +68,20 @@ def exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> Non
     system knows no exchange, `source` is gone afterwards, and such a file with it.
     """
     inside, expected = inodes
-    while durable.exchange(source, session.path):
+    while disk.exchange(source, session.path):
         if (found := source.lstat().st_ino) != expected:
             inside, expected = found, inside
         elif inside == inodes[0]:
             return
         else:
             raise session.in_use("another program has put a new file in its place")
-    durable.replace(source, session.path)
+    disk.replace(source, session.path)
 
 
 def link(path: Path, name: Path) -> None:
     """Make a hard link, or raise Unsupported where there are none: without them an appended line could get lost."""
     try:
-        durable.link(path, name)
+        disk.link(path, name)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -98,10 +98,10 @@ def name_links(session: OpenSession, work: Path, states: dict[int, Late], before
         source = before[inode][0].path(work, session.path) if inode in before else session.path
         link(source, state.path(work, session.path))
         if state.path(work, session.path).lstat().st_ino != inode:
-            durable.remove(state.path(work, session.path))
+            disk.remove(state.path(work, session.path))
             raise session.in_use("another program has put a new file in its place")
     session.was_linked()
-    durable.flush_folder(work)
+    disk.flush_folder(work)
 
 
 def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | None = None) -> None:
@@ -121,7 +121,7 @@ def remove_links(session: OpenSession, work: Path, links: Sequence[Late], *, but
     """Remove late links that were found, all or all but one."""
     for state in links:
         if state != but:
-            durable.remove(state.path(work, session.path))
+            disk.remove(state.path(work, session.path))
 
 
 def states_at_the_end(session: OpenSession, work: Path, end: int, before: dict[int, list[Late]]) -> dict[int, Late]:
@@ -151,7 +151,7 @@ def _take_the_last(session: OpenSession, draft: Draft, taken: int, newest: int) 
     for _ in range(_TRIES):
         taken = _take_appended(session, draft, taken)
         copy_metadata(session.fd, draft.fd, newest=newest)
-        durable.flush(draft.fd)
+        disk.flush(draft.fd)
         if session.size + session.appended() == taken:
             return
     _take_until(session, draft, taken, os.fstat(session.fd).st_size)

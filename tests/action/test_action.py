@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.action.runner import ROOT, Done, Job, action
 from tests.repository import Repository
 from tests.runs import fixture, split

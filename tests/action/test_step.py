@@ -12,7 +12,7 @@ from inputs import Inputs, arguments, inputs_of
 
 from sessioncompress import report
 from sessioncompress.stats import CompressionStats, Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 
 GIVEN = {
     "SESSIONCOMPRESS_PATHS": "sessions",

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress import PRESETS, Policy, Status, compress_session
 from sessioncompress.policy.sections import Placeholder, Prune
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"

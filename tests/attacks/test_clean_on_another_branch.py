@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.repository import Repository
 from tests.runs import days_ago, fixture
 

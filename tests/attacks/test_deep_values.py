@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.core import nesting
 from sessioncompress.hooks import guard
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.chats import ChatSession, GenCodeSession
 from tests.claude import ClaudeSession

@@ -14,7 +14,7 @@ from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, beside
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child
 

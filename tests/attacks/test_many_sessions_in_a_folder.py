@@ -15,7 +15,7 @@ from sessioncompress import relatives
 from sessioncompress.cli import main
 from sessioncompress.formats.base import Name
 from sessioncompress.relatives import Kin, name_of
-from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import compress, write
 from tests.test_restore import session

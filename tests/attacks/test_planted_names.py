@@ -17,8 +17,8 @@ from sessioncompress.errors import Damaged, IsALink
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.restore import restore_session
 from sessioncompress.store import journal as journals
-from sessioncompress.store.beside import Beside, Lengths, beside
 from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.layout import Beside, Lengths, beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
 from tests.faults.tools import ENVIRONMENT, run

@@ -17,7 +17,7 @@ from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse, Refused
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.restore import restore_session
-from sessioncompress.store import durable
+from sessioncompress.store import disk as durable
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child, left_over
 

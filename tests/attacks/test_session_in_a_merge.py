@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.repository import Repository
 from tests.runs import FIXTURES, fixture, snapshot, split
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, beside
 from tests.runs import fixture, snapshot
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")

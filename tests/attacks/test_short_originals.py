@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli import main
 from sessioncompress.core import marker
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession
 from tests.documents import GeminiDocument

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.runs import fixture, split
 from tests.store.tools import everything
 

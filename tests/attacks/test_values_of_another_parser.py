@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.core.documents import cut
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.chats import GenCodeSession
 from tests.documents import GeminiDocument, OpenCodeExport
 from tests.records import GeminiRecords

@@ -13,7 +13,7 @@ from sessioncompress.forget import forget_session
 from sessioncompress.inspect import inspect_session
 from sessioncompress.lookup import show
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.runs import EAGER, journal_of
 
 _HERE = "the value goes here"

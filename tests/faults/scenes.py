@@ -21,7 +21,7 @@ from sessioncompress.holdings import sessions_of
 from sessioncompress.relatives import Kin
 from sessioncompress.restore import restore_session
 from sessioncompress.store import originals, packer
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession
 from tests.runs import EAGER, reading_again, turn, write

@@ -18,7 +18,7 @@ from sessioncompress.lookup import show
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.store import zstd
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests import texts
 from tests.faults.forging import reference
 from tests.faults.memory import memory_of

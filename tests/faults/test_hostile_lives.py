@@ -17,7 +17,7 @@ from sessioncompress.forget import forget_session
 from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.faults.checks import check_restored
 from tests.faults.effort import effort

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli import main
 from sessioncompress.errors import Refused, SessionCompressError
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING

@@ -18,7 +18,7 @@ from sessioncompress.forget import forget_session
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent
 from tests.faults.scenes import kill_at

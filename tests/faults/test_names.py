@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli import main
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.scenes import SIZES, built
 from tests.runs import turn, write

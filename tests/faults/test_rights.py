@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli import main
 from sessioncompress.restore import restore_session
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built

@@ -16,8 +16,8 @@ from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.restore import restore_session
-from sessioncompress.store import durable
-from sessioncompress.store.beside import beside
+from sessioncompress.store import disk
+from sessioncompress.store.layout import beside
 from tests.faults.forging import append_forged, commands, forge
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.watch import nothing_outside
@@ -157,7 +157,7 @@ def test_a_forged_record_leads_nowhere(
 ) -> None:
     """Every command works or refuses in a short printable sentence, and touches nothing but the session and its folder."""
     original = built(SIZES[0], 2).bytes()
-    monkeypatch.setattr(durable.system, "fsync", lambda fd: None)
+    monkeypatch.setattr(disk.system, "fsync", lambda fd: None)
     for number, (name, value) in enumerate(values.items()):
         if put is append_forged and number % _EVERY:
             continue

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from sessioncompress.cli import main
 from sessioncompress.errors import FileFailed
 from sessioncompress.hooks import AGENTS, install, record
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 from tests.hooks.test_settings import TEXTS, THEIRS
 
 OLDER = "/gone/bin/python"
@@ -297,7 +297,7 @@ def test_a_full_disk_leaves_the_settings(settings: Path, monkeypatch: pytest.Mon
     def full(fd: int, data: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable.system, "write", full)
+    monkeypatch.setattr(disk.system, "write", full)
     assert "no space left" in hook("install", "claude", "--yes", fails=3).output.lower()
     assert settings.read_text() == "{}"
     assert [each.name for each in settings.parent.iterdir()] == ["settings.json"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.store.beside import beside, originals_of, owners
+from sessioncompress.store.layout import beside, originals_of, owners
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, Unsupported
-from sessioncompress.store import durable
-from sessioncompress.store.beside import Lengths, beside
+from sessioncompress.store import disk as durable
 from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.layout import Lengths, beside
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import recover
 from tests.store.tools import (

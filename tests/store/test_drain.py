@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import InUse, SessionCompressError
-from sessioncompress.store import drain, durable, holders
+from sessioncompress.store import disk as durable
+from sessioncompress.store import holders, late_writes
 from sessioncompress.store.holders import Held
 from tests.store.test_holders import linux
 from tests.store.tools import (
@@ -158,7 +159,7 @@ def test_half_a_line_before_the_swap(tmp_path: Path) -> None:
 @linux
 def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets its file back, with what reached the new one; the error names it, and the next run is as good as ever."""
-    monkeypatch.setattr(drain, "HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(late_writes, "HOLD_SECONDS", 0.05)
     path = make_session(tmp_path)
     held: list[int] = []
     inode = path.stat().st_ino
@@ -329,7 +330,7 @@ def test_live_appenders(tmp_path: Path, scripts: list[str], seen: bool, monkeypa
     if not seen:
         monkeypatch.setattr(holders, "held", lambda fd: Held.UNKNOWN)
         monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
-    monkeypatch.setattr(drain, "HOLD_SECONDS", 0.02)
+    monkeypatch.setattr(late_writes, "HOLD_SECONDS", 0.02)
     path = make_session(tmp_path)
     rounds = 0
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk as durable
 from tests.store.tools import CALLS, disk, failing_at
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink, Refused
-from sessioncompress.store import durable
-from sessioncompress.store.beside import FOLDER
+from sessioncompress.store import disk as durable
 from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.layout import FOLDER
 from tests.store.tools import CALLS, disk
 
 

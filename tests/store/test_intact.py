@@ -13,7 +13,7 @@ from sessioncompress.errors import Damaged
 from sessioncompress.forget import forget_session
 from sessioncompress.restore import restore_session
 from sessioncompress.store import zstd
-from sessioncompress.store.beside import beside
+from sessioncompress.store.layout import beside
 from tests.faults.scenes import SIZES, built
 from tests.runs import append, compress, write
 from tests.store.tools import everything

@@ -11,8 +11,8 @@ import pytest
 
 from sessioncompress.core.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.errors import Damaged, SessionCompressError
-from sessioncompress.store.beside import Lengths
 from sessioncompress.store.journal import Journal, load, read
+from sessioncompress.store.layout import Lengths
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 from sessioncompress.store.put import put
 
 
@@ -34,13 +34,13 @@ def test_its_bytes_are_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: 
     """A power cut leaves the old file or the new one, and after it the new one for good."""
     done: list[str] = []
     for call in ("write", "fsync", "replace"):
-        was = getattr(durable.system, call)
+        was = getattr(disk.system, call)
 
         def noted(*given: object, call: str = call, was: Callable[..., object] = was) -> object:
             done.append(call)
             return was(*given)
 
-        monkeypatch.setattr(durable.system, call, noted)
+        monkeypatch.setattr(disk.system, call, noted)
     put(tmp_path / "x", b"new")
     assert done == ["write", "fsync", "replace", "fsync"]
 
@@ -52,7 +52,7 @@ def test_a_failure_leaves_the_old_one_alone(call: str, tmp_path: Path, monkeypat
     def fails(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(durable.system, call, fails)
+    monkeypatch.setattr(disk.system, call, fails)
     with pytest.raises(OSError, match="Input"):
         put(tmp_path / "x", b"new")
     assert os.listdir(tmp_path) == ["x"]

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
 from sessioncompress.store import zstd
-from sessioncompress.store.beside import Lengths, beside
+from sessioncompress.store.layout import Lengths, beside
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import FRAME_BYTES
 from sessioncompress.store.records import LineRecord

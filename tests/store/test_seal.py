@@ -10,8 +10,8 @@ import pytest
 
 from sessioncompress.audit import verify_session
 from sessioncompress.errors import Damaged, Met
-from sessioncompress.store.beside import beside
 from sessioncompress.store.journal import read
+from sessioncompress.store.layout import beside
 from sessioncompress.store.records import LineRecord, RunRecord
 from sessioncompress.store.seal import sealed
 from tests.faults.scenes import SCENES, SIZES

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside, Lengths, beside
+from sessioncompress.store import disk as durable
 from sessioncompress.store.commit import Committed, Rewrite
 from sessioncompress.store.late import NO_DRAFT, Late, prefix_of
+from sessioncompress.store.layout import Beside, Lengths, beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.recover import recover

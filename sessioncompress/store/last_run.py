@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from sessioncompress.errors import failing
-from sessioncompress.store.beside import Beside, size_of
 from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.reading import BUFFER
 from sessioncompress.store.records import RunRecord, decode, raw_records

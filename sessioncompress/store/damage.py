@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import reading
-from sessioncompress.store.beside import Beside
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_MAGIC
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sessioncompress.store import durable
+from sessioncompress.store import disk
 from sessioncompress.store.draft import Draft
 from sessioncompress.store.holders import Held, wait_until_free
 from sessioncompress.store.late import NO_DRAFT, Late, current, late_links, now
@@ -113,9 +113,9 @@ def put_back(session: OpenSession, work: Path, old: int, *, rewritten: bool = Fa
     # If another program has put its own file there, that one stays, and the old file keeps its link.
     name_links(session, work, states, before)
     exchange(session, links[0].path(work, session.path), (found.st_ino, inode))
-    durable.flush_folder(session.path.parent)
+    disk.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
-    durable.remove(links[0].path(work, session.path))
+    disk.remove(links[0].path(work, session.path))
     forget_links(session, work, found.st_ino)
     forget_other_links(session, work, states, before)
     _bring_back(session, work, new, back)
@@ -167,16 +167,16 @@ def _bring_back(session: OpenSession, work: Path, new: int, back: Late) -> None:
     tail = missing(session, back, new, whole_lines=holding is not Held.NO)
     if tail and ends_line(session):
         data = os.pread(tail.fd, tail.end - tail.start, tail.start)
-        fd = durable.open_existing(session.path, append=True)
+        fd = disk.open_existing(session.path, append=True)
         try:
-            durable.write_all(fd, data)
-            durable.flush(fd)
+            disk.write_all(fd, data)
+            disk.flush(fd)
             behind = os.lseek(fd, 0, os.SEEK_CUR)
         finally:
             os.close(fd)
         done = back.moved(new, tail.end, behind)
         link(back.path(work, session.path), done.path(work, session.path))
-        durable.remove(back.path(work, session.path))
+        disk.remove(back.path(work, session.path))
     elif tail:
         return
     if holding is Held.NO:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy.model import Policy
-from sessioncompress.store.beside import Beside, beside
+from sessioncompress.store.layout import Beside, beside
 
 _NO_FOLDER = '{"session": {"backupDir": null}}'
 """A policy file that takes back the folder of a user's configuration."""

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from sessioncompress.errors import Refused, failing
-from sessioncompress.store import durable
-from sessioncompress.store.beside import Beside
+from sessioncompress.store import disk
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import foreign_links, has_none, late_links
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS, note_left, unfinished
 
@@ -26,10 +26,10 @@ def forget_gone(session: Path, files: Beside) -> None:
         needed = needed_links(session, files)
         going = (path for path in remains(session, files) if path not in needed)
         for path in (*going, files.originals, files.journal):
-            durable.remove(path)
+            disk.remove(path)
         for folder in {files.folder, files.work}:
             if folder.is_dir():
-                durable.flush_folder(folder)
+                disk.flush_folder(folder)
         tidy(files.work)
 
 
@@ -85,7 +85,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
 def remove_drafts(drafts: list[Path], files: Beside) -> None:
     """Remove such temp files."""
     for path in drafts:
-        durable.remove(path)
+        disk.remove(path)
     tidy(files.work)
 
 
