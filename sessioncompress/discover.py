@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
+from sessioncompress.formats.locations import holds_opencode
+from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
 from sessioncompress.globs import EVERYTHING, Globs
-from sessioncompress.homes import holds_opencode
-from sessioncompress.signs import FIRST_BYTES, may_be_session
 from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessioncompress import signs
 from sessioncompress.core.version import VERSION
 from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
+from sessioncompress.formats import signs
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Rule
 from sessioncompress.store.end import has_leftovers, last_line

@@ -7,10 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files, homes
+from sessioncompress import files
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
+from sessioncompress.formats import locations
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
 from sessioncompress.relatives import relatives_of
@@ -101,8 +102,8 @@ def _around(policy: Policy) -> Iterator[Path]:
         yield here / backup_folder(policy.backup_dir, here)
     for folder in (here, *here.parents):
         yield folder
-        yield from homes.below(folder)
-    yield from homes.agent_folders()
+        yield from locations.below(folder)
+    yield from locations.agent_folders()
 
 
 def working_folder() -> Path:

@@ -11,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from sessioncompress import files, homes
+from sessioncompress import files
 from sessioncompress.discover import handed
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.formats import locations
 from sessioncompress.formats.base import Name
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
@@ -184,9 +185,9 @@ def _is_path(parent: str) -> bool:
 
 def _folders_near(session: Path) -> list[Path]:
     """Return the session's folder, and where it is one of an agent's all folders in which that one keeps sessions."""
-    roots = [Path(os.path.realpath(root)) for root in homes.agent_roots()]
+    roots = [Path(os.path.realpath(root)) for root in locations.agent_roots()]
     around = [root for root in roots if session.is_relative_to(root)]
-    folders = (Path(os.path.realpath(folder)) for folder in homes.agent_folders()) if around else ()
+    folders = (Path(os.path.realpath(folder)) for folder in locations.agent_folders()) if around else ()
     near = (folder for folder in folders if any(map(folder.is_relative_to, around)))
     return list(dict.fromkeys([session.parent, *near]))
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from sessioncompress import files, homes
+from sessioncompress import files
 from sessioncompress.discover import Found, discover, is_folder
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
+from sessioncompress.formats import locations
 from sessioncompress.globs import EVERYTHING, Globs
 
 
@@ -69,11 +70,11 @@ def sessions(selection: Selection) -> Iterator[Found]:
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
     """Yield the folders in which sessions lie, and where it is one the project of which they are."""
-    for root in homes.agent_roots():
+    for root in locations.agent_roots():
         yield root, None
     here = _working_folder()
     for keeper in [project] if project else [*here, *(up for each in here for up in each.parents)]:
-        for folder in homes.below(keeper):
+        for folder in locations.below(keeper):
             yield folder, keeper
 
 

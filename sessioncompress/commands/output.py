@@ -106,9 +106,9 @@ def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str,
 
 def tell_of_opencode(agent: str | None) -> None:
     """Say where sessions lie that only OpenCode can read, where those of all agents or of it were asked for."""
-    from sessioncompress import homes
+    from sessioncompress.formats import locations
 
-    if agent in (None, "opencode") and (store := homes.opencode()):
+    if agent in (None, "opencode") and (store := locations.opencode()):
         what = f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out"
         click.echo(printable(what), err=True)
 

@@ -47,7 +47,7 @@ def start(raw: bytes) -> None:
 def compress(session: Path) -> None:
     """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.homes import subagents
+    from sessioncompress.formats.locations import subagents
     from sessioncompress.policy.sources import Policies
 
     policies = Policies(warn=lambda said: log.note("compress", said))

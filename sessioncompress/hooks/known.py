@@ -8,10 +8,10 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from sessioncompress import homes
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
+from sessioncompress.formats import locations
 from sessioncompress.lookup import mentions
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sources import Policies
@@ -28,7 +28,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     """
     policy = _policy_of(session)
     beside = beside_of(session, policy)
-    own = [beside_of(each, policy).journal for each in (session, *homes.subagents(session))]
+    own = [beside_of(each, policy).journal for each in (session, *locations.subagents(session))]
     neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
     journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
     named = {each: marker.references(each) for each in found}

@@ -16,7 +16,7 @@ from sessioncompress.formats import _TABLE, NAMELESS, NAMES, REVISED, detect, ev
 from sessioncompress.formats.base import HEAD_LINES, Head
 from sessioncompress.formats.family import FamilyFormat
 from sessioncompress.formats.others import Sample, seen
-from sessioncompress.signs import FIRST_BYTES, may_be_session
+from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.chats import GenCodeSession
 from tests.records import GeminiRecords
