@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement, make_line
@@ -17,7 +18,6 @@ from sessioncompress.core.splice import REMOVED, CannotSplice, literal
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, counts
 from sessioncompress.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
 from sessioncompress.store.journal import Journal

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from sessioncompress import files
 from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.measure import turns_of
 from sessioncompress.core.model import Block, Standing
-from sessioncompress.ours import Ours
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.stats import CompressionStats
 from sessioncompress.store import journal as journals

@@ -14,6 +14,7 @@ from sessioncompress import due, verify
 from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.apply import Applied, Applier
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import times
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import NO_PREFIX, Change, Prefix
@@ -23,7 +24,6 @@ from sessioncompress.core.version import VERSION
 from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.gate import KB
-from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, in_question, plan
 from sessioncompress.policy import file as config
 from sessioncompress.policy.model import BALANCED, Policy

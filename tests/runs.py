@@ -20,6 +20,7 @@ from sessioncompress import gate
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.documents import document_of, pieces_of
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Facts, Line, Origin, OurKey
@@ -28,7 +29,6 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
-from sessioncompress.ours import Ours
 from sessioncompress.plan import Plan, plan
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.restore import RestoreStats, restore_session

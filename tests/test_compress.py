@@ -18,11 +18,11 @@ from sessioncompress import plan
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.lookup import show
-from sessioncompress.ours import Ours
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.model import Kind, Origin, OurKey
-from sessioncompress.ours import Ours
 from tests.runs import Held
 
 KEY: OurKey = (b"d" * 16, Kind.RESULT, "c1")

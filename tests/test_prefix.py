@@ -22,6 +22,7 @@ from sessioncompress import compress as module
 from sessioncompress import finished, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
+from sessioncompress.compressors.protect import standings
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Standing
@@ -29,7 +30,6 @@ from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.finished import clashing, digest_of_prefix, nothing
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.prefix import NotFinished, goes_on
-from sessioncompress.protect import standings
 from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
 from sessioncompress.survey import survey

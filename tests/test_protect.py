@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessioncompress.compressors.protect import boundary, latest_thinking, standings
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.protect import boundary, latest_thinking, standings
 from tests.runs import line
 
 

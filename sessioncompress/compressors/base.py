@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from sessioncompress import protect
+from sessioncompress.compressors import protect
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
@@ -15,7 +16,6 @@ from sessioncompress.core.pairs import Asked, asked
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.ours import Ours
 from sessioncompress.policy.model import Policy
 
 _SKILL_FILE = "SKILL.md"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
@@ -18,7 +19,6 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude import ClaudeCode
-from sessioncompress.ours import Ours
 from sessioncompress.plan import plan
 from sessioncompress.rewrite import rewrite
 from sessioncompress.survey import read_line

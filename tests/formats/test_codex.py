@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from sessioncompress.compressors.protect import standings
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.model import Path as ValuePath
@@ -20,7 +21,6 @@ from sessioncompress.formats import head_of
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_outputs import wrapped
 from sessioncompress.policy.model import PRESETS, Policy
-from sessioncompress.protect import standings
 from sessioncompress.restore import restore_session
 from sessioncompress.stats import Status
 from sessioncompress.survey import read_line

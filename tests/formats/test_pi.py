@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from sessioncompress.compressors import View
+from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
@@ -17,7 +18,6 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
-from sessioncompress.ours import Ours
 from sessioncompress.plan import plan
 from sessioncompress.rewrite import rewrite
 from sessioncompress.survey import read_line
