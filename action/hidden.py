@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.discover import discover
 from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
-from sessioncompress.files import whose
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.reading import whose
 from sessioncompress.policy.sources import Policies
 from sessioncompress.staging import altered
 from sessioncompress.store import git

@@ -19,7 +19,7 @@ from summary import summary
 from sessioncompress import report
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
 
 COMMAND = Path(sys.executable).parent / "sessioncompress"

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from sessioncompress.forget import ForgetStats, forget_session
     from sessioncompress.inspect import SessionStats, inspect_session
     from sessioncompress.lookup import Shown, show
+    from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Policy
     from sessioncompress.policy.sections import Budget, Limits, Placeholder, Prune, Rule
     from sessioncompress.policy.sources import policy_for
     from sessioncompress.restore import RestoreStats, restore_session
-    from sessioncompress.stats import BudgetStats, CompressionStats, Status
 
 _HOMES = {
     "PRESETS": "policy.model",
     "Budget": "policy.sections",
-    "BudgetStats": "stats",
-    "CompressionStats": "stats",
+    "BudgetStats": "pipeline.stats",
+    "CompressionStats": "pipeline.stats",
     "ForgetStats": "forget",
     "Limits": "policy.sections",
     "Placeholder": "policy.sections",
@@ -39,7 +39,7 @@ _HOMES = {
     "SessionCompressError": "errors",
     "SessionStats": "inspect",
     "Shown": "lookup",
-    "Status": "stats",
+    "Status": "pipeline.stats",
     "VerifyStats": "audit",
     "budget_session": "budget",
     "compress_session": "compress",

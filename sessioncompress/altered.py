@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from sessioncompress import files
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.jsonl import Piece, is_readable
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
@@ -19,13 +18,14 @@ from sessioncompress.entries import begin_alike, identity
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.lenient import entry_of
-from sessioncompress.rewrite import value_at
-from sessioncompress.rewritten import RewrittenLines, original_in, row_of
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.rewritten import RewrittenLines, original_in, row_of
+from sessioncompress.pipeline.survey import parse
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-from sessioncompress.survey import parse
 
 _STRETCH: Final = 32
 """Bytes. A marker is longer: no line without one is so near to a line with one."""
@@ -57,14 +57,14 @@ def altered(
         return 0
     known = None
     with suppress(NotASession):
-        known = files.format_of(session, form)
+        known = reading.format_of(session, form)
     twins = _Twins(known, session, journal, {bytes.fromhex(digest) for digest in fewer})
     gone = [record for record in missing if record.sha256 not in twins.digests]
     if known is None:
         return len(gone) + sum(
             whole and twins.are_near(raw) for _, raw, whole in pieces_of(session.reader, session.size)
         )
-    name = known.named(files.head_in(session))
+    name = known.named(reading.head_in(session))
     if gone and name.id and journal.session_ids and name.id not in journal.session_ids:
         return len(gone)
     lost = _Lost(known, journal, gone, twins, originals)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from sessioncompress import outcome
 from sessioncompress.core import interrupt
-from sessioncompress.discover import Found
 from sessioncompress.outcome import Outcome
+from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
     from sessioncompress.schedule import Sized

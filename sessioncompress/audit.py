@@ -7,18 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.altered import altered
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.words import as_written
 from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
-from sessioncompress.marked import Stranger, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline.rewritten import RewrittenLines, find
+from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.relatives import Relative, relatives_of
 from sessioncompress.restore import way_out
-from sessioncompress.rewritten import RewrittenLines, find
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_changed
 from sessioncompress.store.folder import is_open_to_others
@@ -29,7 +30,6 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check
-from sessioncompress.survey import parse_any
 
 
 class VerifyStats(NamedTuple):
@@ -91,7 +91,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         refuse_if_changed(beside, journal)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
-            files.refuse_in_merge(session)
+            reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in rewritten.values())
         return VerifyStats(
             str(session.path),
@@ -112,7 +112,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
 
 def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, int]:
     """Return the session's format, how many lines it has, and how many of them are not understood."""
-    known = files.read_session(session, journal, form)
+    known = reading.read_session(session, journal, form)
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 

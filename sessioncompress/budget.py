@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress import due, files, gate
 from sessioncompress.compress import pruning_saves, refuse_in_merge
+from sessioncompress.pipeline import due, reading, triage
+from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.rules import Action
+from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.prefix import Part
-from sessioncompress.rules import Action
-from sessioncompress.stats import BudgetStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.places import store_of
@@ -23,8 +23,8 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     """
     with open_session(Path(path), writing=False) as session:
         journal = journals.load(store_of(session.path, policy).journal)
-        part = Part(session, files.read_session(session, journal, form), journal)
+        part = Part(session, reading.read_session(session, journal, form), journal)
         refuse_in_merge(part)
-        as_left = gate.is_as_left(session.path, policy, os.stat(session.path))
+        as_left = triage.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
-        return stats if policy.enabled else stats._replace(decision=Action.NONE.value, reason=gate.SWITCHED_OFF)
+        return stats if policy.enabled else stats._replace(decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -7,9 +7,9 @@ from typing import Any
 
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
+from sessioncompress.pipeline.rules import Action
+from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.report import json_safe
-from sessioncompress.rules import Action
-from sessioncompress.stats import BudgetStats
 
 SCHEMA = "sessioncompress.budget/1"
 

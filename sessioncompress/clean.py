@@ -12,14 +12,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.core import times
-from sessioncompress.discover import Found
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
-from sessioncompress.relatives import Kin
 from sessioncompress.store import git, orphans
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import size_of
@@ -223,7 +223,7 @@ def _again(decision: Decision) -> Decision:
     """Decide once more what was to be deleted, now that it goes: a run may have come meanwhile."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
-        holding = holding._replace(size=files.size_beside(holding.beside))
+        holding = holding._replace(size=reading.size_beside(holding.beside))
         now = decision._replace(holding=holding, told=told(holding))
     if holding.size and now.told != decision.told:
         reason = "a run has been at work on it since it was looked at"
@@ -251,7 +251,7 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         cut = (size_of(holding.beside.originals) or 0) - lengths.originals
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
         going = removable(session, holding.beside)
-        size = files.size_of_names(going) + cut
+        size = reading.size_of_names(going) + cut
         if not dry_run:
             recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]
@@ -282,7 +282,7 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         needed = orphans.needed_links(holding.session, holding.beside)
         others = not holding.size and set(orphans.remains(holding.session, holding.beside))
         dead = orphans.dead_drafts(holding.session, holding.beside)
-        size = files.size_of_names(dead)
+        size = reading.size_of_names(dead)
         if not dry_run:
             orphans.remove_drafts(dead, holding.beside)
     kept = _stats_of(decision)._replace(left_over=len(dead), left_over_bytes=size, links_kept=len(needed))

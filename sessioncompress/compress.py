@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sessioncompress import due, files, gate
+from sessioncompress.pipeline import due, reading, triage
+from sessioncompress.pipeline.incremental import NotFinished, Part, behind
+from sessioncompress.pipeline.log import logging
+from sessioncompress.pipeline.run import Asked, Run
+from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sections import Budget
-from sessioncompress.prefix import NotFinished, Part, behind
-from sessioncompress.run import Asked, Run
-from sessioncompress.runlog import logging
-from sessioncompress.stats import BudgetStats, CompressionStats, Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last_run import last_run
@@ -39,10 +39,10 @@ def compress_session(
     statistics; raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
-    if (skipped := gate.skip(path, policy, force=force, form=form)) is not None:
-        if named and skipped.status is Status.SKIPPED and not gate.is_plainly_session(path):
+    if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
+        if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
             with open_session(path, writing=False) as session:
-                files.refuse_unless_session(session, form)
+                reading.refuse_unless_session(session, form)
         return skipped
     with (
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
@@ -74,7 +74,7 @@ def pruning_saves(session: OpenSession, policy: Policy, form: str | None = None)
 def refuse_in_merge(part: Part) -> None:
     """Raise Refused where git could not merge the session: a run would make what is to be compared another."""
     if any(facts.conflict for facts in part.known.survey.lines.facts):
-        files.refuse_in_merge(part.session)
+        reading.refuse_in_merge(part.session)
 
 
 class _Session:
@@ -105,7 +105,7 @@ class _Session:
         """Read the session as a whole."""
         journal = journals.load(self._beside.journal)
         self._recover(journal)
-        known = files.read_session(self._session, journal, self._asked.form, named=self._named)
+        known = reading.read_session(self._session, journal, self._asked.form, named=self._named)
         return self._over(Part(self._session, known, journal))
 
     def _recover(self, journal: Journal) -> None:

@@ -10,9 +10,9 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
+from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-from sessioncompress.survey import parse_any
 
 _LONG_ENOUGH = 64
 """Bytes of a head that hold, besides the type, an id or a time."""

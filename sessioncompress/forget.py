@@ -8,12 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
-from sessioncompress.marked import referring, strangers_of, unknown_to
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to
+from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.relatives import Kin
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans, recover
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
@@ -61,7 +61,7 @@ def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = Fa
         journal = _journal(beside)
         done = forget_open(session, beside, policy, kin, dry_run=dry_run)
         if not (done.bytes_deleted or done.links_kept):
-            files.refuse_unless_session(session)
+            reading.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
         unknown = unknown_to(journal, strangers_of(session, journals.Journal())) if journal else []
         return done._replace(markers=len(unknown))
@@ -75,11 +75,11 @@ def forget_open(
     stored = _stored(beside, journal)
     if stored:
         # Which lines will be left of it, and what of the originals they hold, is not decided yet.
-        files.refuse_in_merge(session)
+        reading.refuse_in_merge(session)
     refer = _referring(session.path, beside, journal, policy, kin) if stored else ()
     lost = stored - _standing(session, stored)
     going, kept = recover.leftovers(session, beside)
-    size = files.size_beside(beside) + files.size_of_names(going)
+    size = reading.size_beside(beside) + reading.size_of_names(going)
     if not dry_run:
         kept = recover.forget(session, beside)
     return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
@@ -103,7 +103,7 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     with failing(path, state=""):
         needed = orphans.needed_links(path, beside)
         left = [each for each in orphans.remains(path, beside) if each not in needed]
-        size = files.size_beside(beside) + sum(each.lstat().st_size for each in left)
+        size = reading.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
     journal = _journal(beside)
@@ -133,7 +133,7 @@ def _referring(
     """Return the names of the sessions here whose markers only these originals can expand."""
     ids = set(journal.session_ids) if journal else set()
     with suppress(SessionCompressError):
-        ids.add(files.whose(session)[1].id)
+        ids.add(reading.whose(session)[1].id)
     return tuple(referring(session, ids, beside, journal, policy, kin))
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.core import times
-from sessioncompress.discover import Found, discover, folders, is_folder
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
-from sessioncompress.globs import EVERYTHING, Globs
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import Found, discover, folders, is_folder
+from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans
@@ -212,7 +212,7 @@ def _measured(session: Found, policy: Policy, left_in: Callable[[Path], set[str]
     beside = store_of(place, policy)
     refuse_folders(beside)
     with failing(session.path, state=""):
-        size = files.size_beside(beside)
+        size = reading.size_beside(beside)
         left_over = bool(orphans.remains(place, beside) if place.name in left_in(beside.work) else note_left(beside))
     if size or left_over:
         refuse_unless_there(session.path, gone_too=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.measure import turns_of
 from sessioncompress.core.model import Block, Standing
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.stats import CompressionStats
 from sessioncompress.store import journal as journals
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.places import beside_of
@@ -56,12 +56,12 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
         # First, so that what is known of the lines is never held twice.
         would = rehearse_open(session, policy, form)
         beside = beside_of(session.path, policy)
-        known = files.read_session(session, journals.load(beside.journal), form)
+        known = reading.read_session(session, journals.load(beside.journal), form)
         return SessionStats(
             str(session.path),
             known.form.name,
             session.size,
-            files.size_beside(beside),
+            reading.size_beside(beside),
             len(known.survey.lines),
             turns_of(known.survey),
             _shares(View(known.survey, policy, known.form, Ours())),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sessioncompress import gate
 from sessioncompress.compress import compress_session
+from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import Policy
 from sessioncompress.selection import Session
 from sessioncompress.store import journal as journals
@@ -31,7 +31,7 @@ class ListedSession(NamedTuple):
 
 def listed(session: Session, policy: Policy) -> ListedSession:
     """Return what the list says of a session, by a run that writes nothing. Raises SessionCompressError."""
-    would = gate.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
+    would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
     runs = journals.load(beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
     return ListedSession(

@@ -7,14 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
-from sessioncompress.discover import is_folder
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.formats import locations
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import is_folder
+from sessioncompress.pipeline.relatives import relatives_of
+from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.recorded import recorded
-from sessioncompress.relatives import relatives_of
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.growing import or_from_git, put_back
@@ -25,7 +26,6 @@ from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.places import backup_folder, beside_of, store_of
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader, any_readable
-from sessioncompress.survey import parse_any
 
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")
@@ -82,7 +82,7 @@ def _refuse_unless_it_may_hold(path: Path, policy: Policy) -> None:
     store_of(path.absolute(), policy)
     if path.is_file():
         with open_session(path, writing=False) as session:
-            files.refuse_unless_session(session)
+            reading.refuse_unless_session(session)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:

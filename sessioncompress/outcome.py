@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from sessioncompress.core.version import VERSION
-from sessioncompress.discover import Found
 from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
 from sessioncompress import outcome
-from sessioncompress.discover import Found
 from sessioncompress.outcome import Outcome
+from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")
 

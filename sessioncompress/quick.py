@@ -12,7 +12,7 @@ from pathlib import Path
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import file_line, files_line
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.gate import SKIPPED, is_plainly_session, not_due
+from sessioncompress.pipeline.triage import SKIPPED, is_plainly_session, not_due
 from sessioncompress.policy.sources import Policies
 
 

@@ -13,7 +13,7 @@ from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
-from sessioncompress.rewrite import value_at
+from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.store.records import BlockRecord
 
 _TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}

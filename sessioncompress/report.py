@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sessioncompress.core.text import printable, utf8
 from sessioncompress.core.words import counted, file_line, files_line, not_there, strangers
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.gate import KB
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.triage import KB
 
 if TYPE_CHECKING:
     from sessioncompress.audit import VerifyStats
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sessioncompress.inspect import SessionStats
 
 SCHEMA = "sessioncompress.compress/1"
-VERIFY_SCHEMA = "sessioncompress.verify/1"
-STATS_SCHEMA = "sessioncompress.stats/1"
+VERIFY_SCHEMA = "sessioncompress.pipeline.check/1"
+STATS_SCHEMA = "sessioncompress.pipeline.stats/1"
 _TOOL_WIDTH = 20
 _MOST_NAMES = 10
 _CUT = "..."

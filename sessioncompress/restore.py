@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress import files
 from sessioncompress.altered import altered
 from sessioncompress.core import times
 from sessioncompress.core.documents import pieces_of
@@ -25,12 +24,13 @@ from sessioncompress.errors import (
     Unreadable,
     UsageError,
 )
-from sessioncompress.marked import markers_of, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.markers import markers_of, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline.rewritten import RewrittenLines, find
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.putback import PutBack
-from sessioncompress.relatives import Relative, relatives_of
-from sessioncompress.rewritten import RewrittenLines, find
-from sessioncompress.stats import Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.growing import FORGET, put_back, too_short
@@ -102,12 +102,12 @@ class _Restore(NamedTuple):
 
     def exactly(self) -> RestoreStats:
         if not self.journal.runs:
-            files.refuse_unless_session(self.session, self.form)
+            reading.refuse_unless_session(self.session, self.form)
             refuse_if_marked(self.session, self.beside, self.policy, self.form)
             return self._stats(Status.UNCHANGED, _NOTHING_OF_OURS)
         swaps, missing = find(self.session, self.journal)
         self._refuse_unless_exact(swaps, missing)
-        in_merge = "git's conflict markers stand in it still" if files.line_in_merge(self.session) else ""
+        in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(self.session) else ""
         unknown, older = self._unknown(), _joined(not_there(len(missing)), in_merge)
         if not swaps:
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
@@ -149,7 +149,7 @@ class _Restore(NamedTuple):
 
     def by_markers(self) -> RestoreStats:
         """Put back what the session's own originals hold, and then what those of its relatives hold."""
-        files.refuse_unless_session(self.session, self.form)
+        reading.refuse_unless_session(self.session, self.form)
         has_own = bool(self.journal.runs)
         failed: list[Damaged] = []
         done = _tried([lambda: self.from_markers(self.beside, self.journal)] if has_own else [], failed)
@@ -191,7 +191,7 @@ class _Restore(NamedTuple):
         damaged: set[int] = set()
         # What is wrong with the journal was told before; by now others have changed the session.
         with suppress(Damaged), SalvagingReader(self.beside.originals) as originals:
-            form = files.format_of(self.session, self.form)
+            form = reading.format_of(self.session, self.form)
             damaged = whole_lines(self.session, form, swaps, originals, self.beside.journal).unreadable
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
@@ -202,7 +202,7 @@ class _Restore(NamedTuple):
 
         If not `alone` in that, somebody else says what of the session is not exact.
         """
-        form = files.format_of(self.session, self.form)
+        form = reading.format_of(self.session, self.form)
         if not journal.kept:
             return self._stats(Status.UNCHANGED, _NONE_STORED)
         own = store == self.beside
@@ -308,7 +308,7 @@ def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | 
 
 
 def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> bool:
-    found, known = find(session, journal), files.format_of(session, form)
+    found, known = find(session, journal), reading.format_of(session, form)
     with SalvagingReader(beside.originals) as originals:
         whole = whole_lines(session, known, found[0], originals, beside.journal)
         putback = PutBack(known, journal, originals, beside.journal, whole, found)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from sessioncompress import files
-from sessioncompress.discover import Found, discover, is_folder
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import locations
-from sessioncompress.globs import EVERYTHING, Globs
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import Found, discover, is_folder
+from sessioncompress.pipeline.globs import EVERYTHING, Globs
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
         status = found.path.lstat()
     if selection.older_than is not None and time.time() - status.st_mtime < selection.older_than:
         return None
-    form, name = files.whose(found.path)
+    form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):
         return None
     if selection.project and keeper != selection.project and not _is_of(name.project, selection.project):

@@ -10,10 +10,10 @@ from sessioncompress.core.documents import pieces_of
 from sessioncompress.entries import of_another, original_of
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Format
+from sessioncompress.pipeline.survey import read_line
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-from sessioncompress.survey import read_line
 
 
 class Whole(NamedTuple):

@@ -16,7 +16,6 @@ from unittest import mock
 from click.testing import CliRunner, Result
 
 from sessioncompress import compress as compress_module
-from sessioncompress import gate
 from sessioncompress.cli import main
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
@@ -29,13 +28,14 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
-from sessioncompress.plan import Plan, plan
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.plan import Plan, plan
+from sessioncompress.pipeline.rewrite import Rewritten, rewrite
+from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.survey import parse, survey
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.restore import RestoreStats, restore_session
-from sessioncompress.rewrite import Rewritten, rewrite
-from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
-from sessioncompress.survey import parse, survey
 from tests.session import PiSession
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -264,7 +264,7 @@ def runs_on(path: Path, policy: Policy) -> CompressionStats:
 def reading_again(*, whole: bool = False) -> Iterator[None]:
     """Let a run read a session that is as the last run left it: what follows the finished part, or the `whole`."""
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(gate, "is_as_left", return_value=False))
+        patches.enter_context(mock.patch.object(triage, "is_as_left", return_value=False))
         if whole:
             patches.enter_context(mock.patch.object(compress_module, "last_run", return_value=None))
         yield

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import files
-from sessioncompress.answers import Answers, answers
 from sessioncompress.core.documents import document_of, pieces_of
 from sessioncompress.core.tokens import estimate
 from sessioncompress.core.usage import Usage
 from sessioncompress.formats import format_named
 from sessioncompress.formats.base import Format
-from sessioncompress.models import characters_per_token
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.answers import Answers, answers
+from sessioncompress.pipeline.models import characters_per_token
+from sessioncompress.pipeline.survey import survey
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session
-from sessioncompress.survey import survey
 from tests.chats import GenCodeSession
 from tests.claude import ClaudeSession, thought, use
 from tests.documents import GeminiDocument, OpenCodeExport
@@ -289,6 +289,6 @@ def test_the_answers_of_an_open_session(tmp_path: Path, name: str, data: bytes) 
     path = tmp_path / "session.jsonl"
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
-        known = files.read_session(session, load(beside(path).journal))
-        assert files.read_answers(session, known) == read(data, name)
-        assert files.read_answers(session, known).answers
+        known = reading.read_session(session, load(beside(path).journal))
+        assert reading.read_answers(session, known) == read(data, name)
+        assert reading.read_answers(session, known).answers

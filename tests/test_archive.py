@@ -14,7 +14,7 @@ import pytest
 
 from sessioncompress import archive
 from sessioncompress.archive import Archive, Settled, each, worst
-from sessioncompress.discover import Found
+from sessioncompress.pipeline.discover import Found
 
 FILES = [Found(Path(name), named=True) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
 

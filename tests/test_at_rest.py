@@ -12,7 +12,7 @@ import pytest
 from sessioncompress import PRESETS, Status, compress_session, restore_session, verify_session
 from sessioncompress.core.marker import is_one
 from sessioncompress.core.model import Change, Kind, Treatment
-from sessioncompress.rewrite import MustStay, rewrite
+from sessioncompress.pipeline.rewrite import MustStay, rewrite
 from tests import blocks
 from tests.build import OmpSession, PiSession
 from tests.claude import ClaudeSession

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import budget_report
-from sessioncompress.stats import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice
 from tests.runs import FIXTURES, append, fixture, snapshot, split, turn, write

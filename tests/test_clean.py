@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from sessioncompress.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.cli import main
 from sessioncompress.core import times
-from sessioncompress.relatives import Kin
+from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.report import kb
 from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import FOLDER, beside, note_of

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import plan
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
@@ -23,9 +22,10 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.lookup import show
+from sessioncompress.pipeline import plan
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from tests import texts

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from sessioncompress import files
-from sessioncompress.answers import Answers
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.answers import Answers
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session
@@ -50,8 +50,8 @@ def steps() -> list[Step]:
 def steps_in(path: Path) -> list[Step]:
     """Return the steps of a session."""
     with open_session(path, writing=False) as session:
-        known = files.read_session(session, load(beside(path).journal))
-        return list(_steps(known.form.name, files.read_answers(session, known)))
+        known = reading.read_session(session, load(beside(path).journal))
+        return list(_steps(known.form.name, reading.read_answers(session, known)))
 
 
 def _steps(agent: str, found: Answers) -> Iterator[Step]:

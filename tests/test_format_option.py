@@ -12,8 +12,8 @@ from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.errors import NotASession, UsageError
 from sessioncompress.formats import NAMES
 from sessioncompress.inspect import inspect_session
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from tests.runs import EAGER, GREEDY, fixture, snapshot
 from tests.session import PiSession
 from tests.test_cli import here, run

@@ -22,10 +22,10 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.pairs import callers
 from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.errors import NotASession
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Placeholder, Prune
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from tests import texts
 from tests.blocks import stringify
 from tests.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of

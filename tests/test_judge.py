@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.account import LINES, MESSAGES, TURNS
-from sessioncompress.answers import Answers, answers
 from sessioncompress.core import times
 from sessioncompress.core.usage import Answer, Usage
-from sessioncompress.judge import judged
+from sessioncompress.pipeline.answers import Answers, answers
+from sessioncompress.pipeline.judge import judged
+from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sections import Budget, Limits, Rule
-from sessioncompress.stats import BudgetStats
 from sessioncompress.store.records import RunRecord
 from tests.build import PiSession
 from tests.runs import form_of, survey_of, units

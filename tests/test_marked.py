@@ -14,9 +14,9 @@ from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.core.splice import within
 from sessioncompress.errors import NotASession
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.report import verified
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from tests import texts
 from tests.build import PiSession, image
 from tests.runs import FIXTURES, GREEDY, append, compress, entries, fixture, result_texts, turn, write

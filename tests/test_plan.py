@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from sessioncompress import plan as planning
 from sessioncompress.compressors import View
 from sessioncompress.core.model import Block, Change, Kind, Path, Standing, Treatment
-from sessioncompress.plan import Plan, counts, in_question, plan
+from sessioncompress.pipeline import plan as planning
+from sessioncompress.pipeline.plan import Plan, counts, in_question, plan
 from sessioncompress.policy.model import BALANCED
 from tests.build import PiSession, image
 from tests.runs import EAGER, old, turn, view_of

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress import pool
-from sessioncompress.discover import Found
 from sessioncompress.errors import Damaged
 from sessioncompress.outcome import Outcome
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pool import Task
 
 

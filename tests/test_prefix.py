@@ -19,7 +19,6 @@ import pytest
 from xxhash import xxh3_128
 
 from sessioncompress import compress as module
-from sessioncompress import finished, prefix
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.compressors.protect import standings
@@ -27,12 +26,13 @@ from sessioncompress.core import marker
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Standing
 from sessioncompress.errors import Damaged, NotASession
-from sessioncompress.finished import clashing, digest_of_prefix, nothing
+from sessioncompress.pipeline import finished, incremental
+from sessioncompress.pipeline.finished import clashing, digest_of_prefix, nothing
+from sessioncompress.pipeline.incremental import NotFinished, goes_on
+from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.survey import survey
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.prefix import NotFinished, goes_on
-from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
-from sessioncompress.survey import survey
 from tests import texts
 from tests.build import (
     ClaudeSession,
@@ -289,7 +289,7 @@ def test_a_line_over_the_cap_is_not_parsed_behind_what_is_finished(tmp_path: Pat
     made = work(PiSession(), LONG)
     made.step("read", {"path": "a.txt"}, "x" * LINE_CAP)
     path = write(tmp_path, made)
-    with mock.patch.object(prefix, "read_line", side_effect=AssertionError):
+    with mock.patch.object(incremental, "read_line", side_effect=AssertionError):
         compress(path)
     assert "prefix" not in journal_of(path)[-1]
 

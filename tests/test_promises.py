@@ -19,9 +19,9 @@ import pytest
 from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Standing
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from sessioncompress.store.layout import beside
 from tests import rollout, texts
 from tests.bench.generate import generate

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.cli import main
 from sessioncompress.core.model import Standing
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Placeholder, Prune
-from sessioncompress.stats import Status
 from tests import texts
 from tests.build import OmpSession, PiSession
 from tests.chats import ChatSession, GenCodeSession

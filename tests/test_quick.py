@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import gate, quick
+from sessioncompress import quick
+from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import beside
 from tests import texts
@@ -238,16 +239,16 @@ def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
     """A session as the last run left it has nothing due, but whoever forces a run wants it to look."""
     path = tmp_path / _done(tmp_path)[0]
-    assert gate.not_due(path, BALANCED, force=False) == (gate.UNCHANGED, "it is as the last run left it")
-    assert gate.not_due(path, BALANCED, force=True) is None
-    assert gate.not_due(path, BALANCED, force=False, form="pi") is None
+    assert triage.not_due(path, BALANCED, force=False) == (triage.UNCHANGED, "it is as the last run left it")
+    assert triage.not_due(path, BALANCED, force=True) is None
+    assert triage.not_due(path, BALANCED, force=False, form="pi") is None
 
 
 def test_a_session_that_was_restored_is_due(tmp_path: Path) -> None:
     """The newest run is no run of this command then."""
     path = tmp_path / _done(tmp_path)[0]
     subprocess.run([sys.executable, "-m", "sessioncompress", "restore", path], check=True, stdout=subprocess.DEVNULL)
-    assert gate.not_due(path, BALANCED, force=False) is None
+    assert triage.not_due(path, BALANCED, force=False) is None
 
 
 def test_lines_that_came_while_a_run_was_at_work_are_due(tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def test_lines_that_came_while_a_run_was_at_work_are_due(tmp_path: Path) -> None
     with path.open("ab") as file:
         file.write(turn(made, 4).bytes())
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert gate.not_due(path, BALANCED, force=False) is None
+    assert triage.not_due(path, BALANCED, force=False) is None
 
 
 def test_without_an_output_the_command_line_sees_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from sessioncompress.cli import command, main
 from sessioncompress.formats import NAMES
 from sessioncompress.inspect import SessionStats, Share
 from sessioncompress.listing import ListedSession
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.keys import KEYS
 from sessioncompress.policy.model import BALANCED, PRESETS
-from sessioncompress.stats import CompressionStats, Status
 from tests.runs import HOMES, fixture
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,8 +20,8 @@ from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.lookup import show
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession, ResponsesSession, image

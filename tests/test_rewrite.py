@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.compressors import View
 from sessioncompress.core.model import Block, Change, Kind, Path, Treatment
 from sessioncompress.core.splice import REMOVED, CannotSplice
-from sessioncompress.rewrite import MustStay, rewrite, value_at
+from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
 from tests.build import PiSession
 from tests.runs import old, split, view_of
 

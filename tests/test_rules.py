@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.pipeline.rules import Action, Situation, decide, did_not_fit, usable
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.policy.sections import Budget, Limits, Prune, Rule
-from sessioncompress.rules import Action, Situation, decide, did_not_fit, usable
 
 WINDOW = Limits("m", 200_000, 64_000)
 KB = 1024

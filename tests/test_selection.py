@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import files
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
+from sessioncompress.pipeline import reading
 from sessioncompress.selection import Selection, Session, sessions
 from tests.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
 from tests.documents import GeminiDocument, OpenCodeExport
@@ -220,14 +220,14 @@ def test_what_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch
     """A session, and a folder; the others are found."""
     put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
     put(home / ".pi/agent/sessions/x/b.jsonl", PiSession().opening().bytes())
-    whose = files.whose
+    whose = reading.whose
 
     def denied(path: Path) -> Any:
         if path.name == "a.jsonl":
             raise FileFailed("permission denied", where=path)
         return whose(path)
 
-    monkeypatch.setattr(files, "whose", denied)
+    monkeypatch.setattr(reading, "whose", denied)
     one, other = sessions(ALL)
     assert isinstance(one.error, FileFailed)
     assert isinstance(other, Session)

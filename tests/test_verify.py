@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Block, Call, Kind, Line, Purpose, Role, Standing
 from sessioncompress.errors import Damaged
-from sessioncompress.verify import check
+from sessioncompress.pipeline.check import check
 from tests.runs import line
 
 BEFORE = (

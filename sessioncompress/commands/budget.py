@@ -24,7 +24,7 @@ from sessioncompress.commands.options import (
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
-    from sessioncompress.stats import BudgetStats
+    from sessioncompress.pipeline.stats import BudgetStats
 
 
 @click.command(epilog="Example: sessioncompress budget --rule omp session.jsonl")

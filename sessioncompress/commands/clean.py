@@ -60,8 +60,8 @@ def clean(
 
     from sessioncompress import archive, clean_report
     from sessioncompress.clean import Limits, clean_one, plan_clean
-    from sessioncompress.discover import Found
-    from sessioncompress.relatives import Kin
+    from sessioncompress.pipeline.discover import Found
+    from sessioncompress.pipeline.relatives import Kin
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
     planned = plan_clean(paths, policies.of, Limits(older_than, max_size))

@@ -34,9 +34,9 @@ from sessioncompress.commands.output import cut_short, echo_json, tell_of_openco
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
-    from sessioncompress.discover import Found
-    from sessioncompress.globs import Globs
-    from sessioncompress.stats import CompressionStats
+    from sessioncompress.pipeline.discover import Found
+    from sessioncompress.pipeline.globs import Globs
+    from sessioncompress.pipeline.stats import CompressionStats
 
 
 @click.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
@@ -98,8 +98,9 @@ def compress(
     """Make sessions smaller, in place."""
     from functools import partial
 
-    from sessioncompress import archive, gate, report
-    from sessioncompress.globs import Globs
+    from sessioncompress import archive, report
+    from sessioncompress.pipeline import triage
+    from sessioncompress.pipeline.globs import Globs
 
     selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
@@ -110,8 +111,8 @@ def compress(
         show_originals(found.path, policy, rehearse=rehearse)
         named = found.named
         # What nobody named is not opened; of what somebody did, its format is asked.
-        if (skipped := gate.skip(found.path, policy, force=force)) is not None and (
-            not named or skipped.status == gate.UNCHANGED or gate.is_plainly_session(found.path)
+        if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
+            not named or skipped.status == triage.UNCHANGED or triage.is_plainly_session(found.path)
         ):
             return archive.Settled(skipped)
         from sessioncompress.compress import compress_session
@@ -169,7 +170,7 @@ def _meant(
     if some and everything:
         raise click.UsageError("--all goes with neither --agent nor --project")
     if paths:
-        from sessioncompress.discover import discover
+        from sessioncompress.pipeline.discover import discover
 
         return discover(paths, globs)
     from sessioncompress.selection import Selection, sessions

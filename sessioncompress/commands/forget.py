@@ -36,7 +36,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     from sessioncompress.errors import Refused
     from sessioncompress.forget import forget_one
     from sessioncompress.holdings import compressed
-    from sessioncompress.relatives import Kin
+    from sessioncompress.pipeline.relatives import Kin
     from sessioncompress.report import at_stake, kb, links_kept
     from sessioncompress.store.layout import FOLDER
 

@@ -18,7 +18,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
-    from sessioncompress.discover import Found
+    from sessioncompress.pipeline.discover import Found
     from sessioncompress.policy.model import Policy
 
 P = ParamSpec("P")

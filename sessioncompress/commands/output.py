@@ -14,8 +14,8 @@ from sessioncompress.core.text import printable
 if TYPE_CHECKING:
     from sessioncompress.archive import Archive
     from sessioncompress.audit import VerifyStats
-    from sessioncompress.discover import Found
     from sessioncompress.outcome import Outcome
+    from sessioncompress.pipeline.discover import Found
     from sessioncompress.restore import RestoreStats
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Done(NamedTuple):
 
 def for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> Done:
     """Do the work for every file that the paths mean; print errors."""
-    from sessioncompress.discover import discover
+    from sessioncompress.pipeline.discover import discover
 
     return for_all(discover(paths), lambda found: work(found.path))
 
@@ -97,7 +97,7 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
 def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
     """Print the line that ends a command over a folder or over several paths."""
     from sessioncompress.core.words import counted
-    from sessioncompress.discover import is_folder
+    from sessioncompress.pipeline.discover import is_folder
 
     if len(paths) > 1 or any(map(is_folder, paths)):
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")

@@ -24,10 +24,10 @@ from sessioncompress.core.text import printable
 from sessioncompress.store.places import beside_of, holds
 
 if TYPE_CHECKING:
-    from sessioncompress.discover import Found
     from sessioncompress.outcome import Outcome
+    from sessioncompress.pipeline.discover import Found
+    from sessioncompress.pipeline.stats import CompressionStats
     from sessioncompress.policy.model import Policy
-    from sessioncompress.stats import CompressionStats
 
 
 @click.command(
@@ -43,7 +43,8 @@ def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
-    from sessioncompress import archive, discover, gate, staging
+    from sessioncompress import archive, staging
+    from sessioncompress.pipeline import discover, triage
 
     # All before any: a policy that is wrong ends it with nothing done.
     known = policies_of(config, preset, {"commit_originals": commit_originals}, compresses=True)
@@ -57,8 +58,8 @@ def pre_commit(
         if aside:
             staging.refuse_if_put_aside(beside_of(found.path, policies[found]), aside)
         show_originals(found.path, policies[found], rehearse=check)
-        if (skipped := gate.skip(found.path, policies[found], force=False)) is not None:
-            gate.check_originals(found.path, policies[found])
+        if (skipped := triage.skip(found.path, policies[found], force=False)) is not None:
+            triage.check_originals(found.path, policies[found])
             return skipped
         from sessioncompress.compress import compress_session
 

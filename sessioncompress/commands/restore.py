@@ -27,7 +27,7 @@ from sessioncompress.commands.output import at_once, echo_total
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.discover import Found
+    from sessioncompress.pipeline.discover import Found
     from sessioncompress.restore import RestoreStats
 
 
@@ -58,8 +58,8 @@ def restore(
         raise click.UsageError("--originals goes with --from-markers")
     from functools import partial
 
-    from sessioncompress.globs import Globs
     from sessioncompress.holdings import compressed
+    from sessioncompress.pipeline.globs import Globs
     from sessioncompress.report import kb
     from sessioncompress.restore import restore_session
 

@@ -12,8 +12,8 @@ from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, e
 from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
-    from sessioncompress.discover import Found
     from sessioncompress.listing import ListedSession
+    from sessioncompress.pipeline.discover import Found
 
 
 @click.command(epilog="Example: sessioncompress sessions --project .")

@@ -27,7 +27,7 @@ from sessioncompress.commands.output import at_once, echo_json, echo_total
 
 if TYPE_CHECKING:
     from sessioncompress.audit import VerifyStats
-    from sessioncompress.discover import Found
+    from sessioncompress.pipeline.discover import Found
 
 
 @click.command(epilog="Example: sessioncompress verify session.jsonl")
@@ -55,8 +55,8 @@ def verify(
 
     from sessioncompress import report
     from sessioncompress.audit import verify_session
-    from sessioncompress.globs import Globs
     from sessioncompress.holdings import compressed
+    from sessioncompress.pipeline.globs import Globs
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
 

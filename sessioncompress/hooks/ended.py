@@ -61,16 +61,16 @@ def compress(session: Path) -> None:
 
 def _compressed(session: Path, policies: Policies, deadline: float) -> str:
     """Compress one; return what is to be said of it. Raises SessionCompressError."""
-    from sessioncompress import gate
     from sessioncompress.compress import compress_session
     from sessioncompress.errors import InUse
+    from sessioncompress.pipeline import triage
     from sessioncompress.report import line
 
     while True:
         _until_quiet(session, deadline)
         policy = policies.of(session)
         try:
-            done = gate.skip(session, policy, force=False) or compress_session(session, policy)
+            done = triage.skip(session, policy, force=False) or compress_session(session, policy)
         except InUse:
             if time.monotonic() > deadline:
                 raise

@@ -11,7 +11,7 @@ import step
 from inputs import Inputs, arguments, inputs_of
 
 from sessioncompress import report
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
 
 GIVEN = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from summary import MOST_ROWS, summary
 
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from tests.action.test_step import DONE
 
 KB = 1024

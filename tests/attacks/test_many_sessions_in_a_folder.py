@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import relatives
 from sessioncompress.cli import main
 from sessioncompress.formats.base import Name
-from sessioncompress.relatives import Kin, name_of
+from sessioncompress.pipeline import relatives
+from sessioncompress.pipeline.relatives import Kin, name_of
 from sessioncompress.store.layout import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import compress, write

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import marked
 from sessioncompress.cli import main
 from sessioncompress.core import marker
+from sessioncompress.pipeline import markers
 from tests.claude import ClaudeSession
 from tests.runs import HOMES
 from tests.texts import log_lines
@@ -166,7 +166,7 @@ def test_restoring_depends_on_no_marker(tmp_path: Path, monkeypatch: pytest.Monk
     def fails(*args: object, **options: object) -> bool:
         raise ValueError(broken)
 
-    monkeypatch.setattr(marked, broken, fails)
+    monkeypatch.setattr(markers, broken, fails)
     run("verify", path)
     run("restore", path)
     assert path.read_bytes() == was

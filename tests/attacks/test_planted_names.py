@@ -125,7 +125,7 @@ import os, threading
 import sys; sys.path.insert(0, {str(Path(pool.__file__).parent.parent)!r})
 from pathlib import Path
 from sessioncompress import pool
-from sessioncompress.discover import Found
+from sessioncompress.pipeline.discover import Found
 if __name__ == "__main__":
     os.chdir({str(tmp_path)!r})
     threading.Thread(target=threading.Event().wait, daemon=True).start()

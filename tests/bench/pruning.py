@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from sessioncompress.compressors import View
 from sessioncompress.core.references import References
-from sessioncompress.plan import plan
+from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.rewrite import rewrite
+from sessioncompress.pipeline.survey import parse
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.policy.sections import Prune
-from sessioncompress.rewrite import rewrite
-from sessioncompress.survey import parse
 from tests import texts
 from tests.chats import GenCodeSession
 from tests.runs import units, view_of

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.compress import compress_session
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
-from sessioncompress.stats import Status
 from tests import texts
 from tests.build import (
     GeminiSession,

@@ -18,7 +18,7 @@ from sessioncompress.clean import Limits, clean_one, plan_clean
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
 from sessioncompress.holdings import sessions_of
-from sessioncompress.relatives import Kin
+from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.restore import restore_session
 from sessioncompress.store import originals, packer
 from sessioncompress.store.layout import beside

@@ -14,9 +14,9 @@ from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.forget import forget_session
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.faults.checks import check_restored

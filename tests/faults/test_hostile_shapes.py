@@ -10,8 +10,8 @@ import pytest
 
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
-from sessioncompress.stats import Status
 from tests import blocks, texts
 from tests.blocks import stringify
 from tests.build import PiSession, Use, dice

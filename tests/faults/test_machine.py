@@ -15,9 +15,9 @@ from hypothesis.stateful import invariant, precondition, rule
 from sessioncompress.audit import verify_session
 from sessioncompress.compress import compress_session
 from sessioncompress.forget import forget_session
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from sessioncompress.store.layout import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent

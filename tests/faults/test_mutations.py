@@ -11,8 +11,8 @@ import pytest
 
 from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
 from tests.faults.effort import effort
 from tests.faults.scenes import NAME
 from tests.runs import EAGER, FIXTURES, GREEDY, runs_again, snapshot, split

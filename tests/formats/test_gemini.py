@@ -14,9 +14,9 @@ from sessioncompress.compress import compress_session
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gemini import Gemini
+from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.survey import read_line
 from sessioncompress.restore import restore_session
-from sessioncompress.stats import Status
-from sessioncompress.survey import read_line
 from tests import texts
 from tests.runs import EAGER
 

@@ -43,37 +43,37 @@ _QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_
 
 MUTANTS = (
     # The check of a rewritten session.
-    Mutant("verify compares no lines", "verify.py", "for number in changed:", "for number in ():", _VERIFY),
+    Mutant("verify compares no lines", "pipeline/check.py", "for number in changed:", "for number in ():", _VERIFY),
     Mutant(
         "verify lets a protected line change",
-        "verify.py",
+        "pipeline/check.py",
         "standing[number] is Standing.PROTECTED",
         "False",
         _VERIFY,
     ),
     Mutant(
         "verify lets more than mirrors go from a protected line",
-        "verify.py",
+        "pipeline/check.py",
         "any(map(is_free, before.blocks)) and rest(before) == rest(after)",
         "any(map(is_free, before.blocks))",
         _VERIFY,
     ),
-    Mutant("verify does not count the lines", "verify.py", "len(before) != len(after)", "False", _VERIFY),
+    Mutant("verify does not count the lines", "pipeline/check.py", "len(before) != len(after)", "False", _VERIFY),
     Mutant(
         "verify does not look at calls and results",
-        "verify.py",
+        "pipeline/check.py",
         "callers(before) != callers(after)",
         "False",
         _VERIFY,
     ),
     Mutant(
         "verify lets lines change that the plan does not name",
-        "verify.py",
+        "pipeline/check.py",
         "was is not now and was.digest != now.digest and number not in named",
         "False",
         _VERIFY,
     ),
-    Mutant("verify lets a line grow", "verify.py", "now.size >= was.size", "False", _VERIFY),
+    Mutant("verify lets a line grow", "pipeline/check.py", "now.size >= was.size", "False", _VERIFY),
     Mutant(
         "a spliced line is not compared with what was intended",
         "core/splice.py",
@@ -83,28 +83,28 @@ MUTANTS = (
     ),
     Mutant(
         "what a format forbids is changed",
-        "rewrite.py",
+        "pipeline/rewrite.py",
         "not view.form.may_change(entry, path, value)",
         "False",
         ("tests/test_rewrite.py",),
     ),
     Mutant(
         "a second run is not thought of",
-        "run.py",
+        "pipeline/run.py",
         "if restless := self._verify(attempt, sink):",
         "if restless := self._verify(attempt, sink) and set():",
         ("tests/test_compress.py", "tests/test_hypothesis.py"),
     ),
     Mutant(
         "two originals share a rewritten line",
-        "apply.py",
+        "pipeline/apply.py",
         "        self._leave_doubles()\n",
         "",
         ("tests/test_compress.py",),
     ),
     Mutant(
         "an answer behind what is finished may repeat a result in it",
-        "finished.py",
+        "pipeline/finished.py",
         "if answer is not None and answer.facts.repeats:",
         "if False:",
         ("tests/test_prefix.py",),
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "the digest of what is finished leaves out its end",
-        "finished.py",
+        "pipeline/finished.py",
         "        if position <= size:\n",
         "        if position < size:\n",
         ("tests/test_prefix.py",),
@@ -126,7 +126,7 @@ MUTANTS = (
     # When a run acts, and how much it takes.
     Mutant(
         "a run that prunes too little is written",
-        "account.py",
+        "pipeline/summary.py",
         "if saved >= least else",
         "if True else",
         ("tests/test_pruning.py",),
@@ -140,14 +140,14 @@ MUTANTS = (
     ),
     Mutant(
         "a request from before a run counts",
-        "judge.py",
+        "pipeline/judge.py",
         "answers.behind is None or not _is_since(newest, run)",
         "answers.behind is None",
         ("tests/test_judge.py",),
     ),
     Mutant(
         "a log is added to whatever lies there",
-        "runlog.py",
+        "pipeline/log.py",
         "appending(file, partial(_refuse_other, file, as_it_was))",
         "appending(file, lambda fd: None)",
         ("tests/test_budget.py",),
@@ -276,7 +276,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run that does not pay is committed",
-        "run.py",
+        "pipeline/run.py",
         "if not self._pays(attempt):",
         "if False:",
         ("tests/test_compress.py::test_a_gain_that_is_too_small_writes_nothing",),
@@ -472,7 +472,7 @@ MUTANTS = (
     Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant("a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
-    Mutant("another user's log is written", "runlog.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
+    Mutant("another user's log is written", "pipeline/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
     Mutant("git runs a repository's hooks", "store/git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),
@@ -530,7 +530,7 @@ MUTANTS = (
     ),
     Mutant(
         "a header chooses where originals are read",
-        "relatives.py",
+        "pipeline/relatives.py",
         "path if path.parent in near else",
         "path if near else",
         ("tests/attacks/test_originals_of_the_family.py",),
@@ -545,7 +545,7 @@ MUTANTS = (
     ),
     Mutant(
         "a marker that cannot be read stops a restore",
-        "marked.py",
+        "pipeline/markers.py",
         "RecursionError):\n        return []",
         "RecursionError):\n        raise",
         _QUOTED,
@@ -556,7 +556,7 @@ MUTANTS = (
     ),
     Mutant(
         "a block is written that cannot be read",
-        "apply.py",
+        "pipeline/apply.py",
         "if any(len(block) > LONGEST_RECORD for block in blocks):",
         "if False:",
         _NAMES,

@@ -13,14 +13,14 @@ from sessioncompress.core.lines import Survey
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
-from sessioncompress.rewritten import RewrittenLines
+from sessioncompress.pipeline.rewritten import RewrittenLines
+from sessioncompress.pipeline.survey import CONFLICT, survey
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.survey import CONFLICT, survey
 
 if TYPE_CHECKING:
-    from sessioncompress.answers import Answers
+    from sessioncompress.pipeline.answers import Answers
 
 
 class Known(NamedTuple):
@@ -68,7 +68,7 @@ def _recognised(session: OpenSession, head: Head) -> Format:
     form = detect(head)
     if form is None:
         # Imported here, as below, because most sessions are plainly of one format.
-        from sessioncompress.refusals import refusal
+        from sessioncompress.pipeline.refusals import refusal
 
         raise refusal(session, head)
     return form
@@ -79,7 +79,7 @@ def _meant(session: OpenSession, head: Head, form: str | None) -> Format:
         return _recognised(session, head)
     known = format_named(form)
     if not head.entries and head.document is None:
-        from sessioncompress.refusals import refusal
+        from sessioncompress.pipeline.refusals import refusal
 
         raise refusal(session, head)
     return known
@@ -147,7 +147,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
 def read_answers(session: OpenSession, known: Known) -> Answers:
     """Return the answers that a session records, read once more; see Answers."""
     # Imported here because hardly any policy has a rule that asks for them.
-    from sessioncompress.answers import answers
+    from sessioncompress.pipeline.answers import answers
 
     document = document_of(session.reader, session.size)
     if document is not None:

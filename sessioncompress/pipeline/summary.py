@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sessioncompress.apply import Applied
 from sessioncompress.compressors import View
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.measure import messages_of, tokens_of, turns_of
 from sessioncompress.core.model import Change, Kind, Standing
 from sessioncompress.core.tokens import estimate
-from sessioncompress.gate import KB
-from sessioncompress.plan import Plan, in_question
+from sessioncompress.pipeline.apply import Applied
+from sessioncompress.pipeline.plan import Plan, in_question
+from sessioncompress.pipeline.stats import CompressionStats
+from sessioncompress.pipeline.triage import KB
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.stats import CompressionStats
 from sessioncompress.store.records import RunRecord
 
 _COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})

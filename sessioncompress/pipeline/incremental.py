@@ -12,7 +12,6 @@ from typing import BinaryIO, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_128
 
-from sessioncompress.apply import IN_USE
 from sessioncompress.core.documents import pieces_of, with_updates
 from sessioncompress.core.jsonl import GAP, Piece, among, pieces
 from sessioncompress.core.lines import Lines, Survey
@@ -21,16 +20,17 @@ from sessioncompress.core.model import PLAIN, Line, Prefix, Role
 from sessioncompress.core.pairs import asked
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import NOT_CHANGED, InUse
-from sessioncompress.files import Known
 from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Reader
+from sessioncompress.pipeline.apply import IN_USE
+from sessioncompress.pipeline.reading import Known
+from sessioncompress.pipeline.rewritten import RewrittenLines
+from sessioncompress.pipeline.survey import read_line, unchangeable
 from sessioncompress.policy import file as config
 from sessioncompress.policy.model import Policy
-from sessioncompress.rewritten import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.reading import BUFFER
-from sessioncompress.survey import read_line, unchangeable
 
 _GROWTH: Final = 2
 """A session whose finished part is so many times as large as when it was last read whole is read whole again: what came

@@ -18,13 +18,13 @@ from sessioncompress.core.splice import REMOVED, CannotSplice, literal
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.plan import Plan, counts
-from sessioncompress.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
+from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.plan import Plan, counts
+from sessioncompress.pipeline.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
+from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.pending import PendingRecords
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
-from sessioncompress.survey import parse_any
-from sessioncompress.verify import broken
 
 T = TypeVar("T")
 

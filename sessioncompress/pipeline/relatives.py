@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from sessioncompress import files
-from sessioncompress.discover import handed
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats import locations
 from sessioncompress.formats.base import Name
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import handed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.end import last_line
@@ -54,7 +54,7 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
     is of no format, and what reading a relative's journal raises.
     """
-    name = files.format_of(session, form).named(files.head_in(session))
+    name = reading.format_of(session, form).named(reading.head_in(session))
     stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
     return [each for each in stores if each.journal.runs]
 
@@ -157,7 +157,7 @@ def name_of(path: Path) -> Name:
 def _header(path: Path, state: State) -> Name:
     if state is not None and any(handed([path])):
         with suppress(SessionCompressError):
-            return files.whose(path)[1]
+            return reading.whose(path)[1]
     return Name()
 
 

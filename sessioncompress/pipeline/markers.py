@@ -10,22 +10,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessioncompress import files
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Block, Kind, OurKey
 from sessioncompress.core.words import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
+from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.survey import parse
 from sessioncompress.policy.model import Policy
-from sessioncompress.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
-from sessioncompress.rewrite import value_at
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.places import beside_of
-from sessioncompress.survey import parse
 
 
 class Markers(NamedTuple):
@@ -178,7 +178,7 @@ def _way_out(strangers: Sequence[Stranger], beside: Beside) -> str:
 def _marked(session: OpenSession, form: str | None, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
     """Yield the texts in which a marker stands as we write it, but for lines that a journal knows; with the blocks."""
     try:
-        reader = files.format_of(session, form).reader()
+        reader = reading.format_of(session, form).reader()
     except Refused:
         return
     for raw in (raw for _, raw, whole in pieces_of(session.reader, session.size) if whole and PREFIX_BYTES in raw):

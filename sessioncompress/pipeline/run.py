@@ -10,9 +10,6 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from sessioncompress import due, verify
-from sessioncompress.account import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
-from sessioncompress.apply import Applied, Applier
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import times
@@ -21,15 +18,19 @@ from sessioncompress.core.model import NO_PREFIX, Change, Prefix
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.version import VERSION
-from sessioncompress.finished import clashing, digest_of_prefix, nothing, prefix_of
 from sessioncompress.formats.base import Entry
-from sessioncompress.gate import KB
-from sessioncompress.plan import Plan, in_question, plan
+from sessioncompress.pipeline import check, due
+from sessioncompress.pipeline.apply import Applied, Applier
+from sessioncompress.pipeline.finished import clashing, digest_of_prefix, nothing, prefix_of
+from sessioncompress.pipeline.incremental import NotFinished, Part, can_follow
+from sessioncompress.pipeline.plan import Plan, in_question, plan
+from sessioncompress.pipeline.rewrite import rewrite
+from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.summary import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
+from sessioncompress.pipeline.survey import parse, parse_any
+from sessioncompress.pipeline.triage import KB
 from sessioncompress.policy import file as config
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.prefix import NotFinished, Part, can_follow
-from sessioncompress.rewrite import rewrite
-from sessioncompress.stats import CompressionStats, Status
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.dry_run import DryRun
 from sessioncompress.store.journal import Journal
@@ -38,7 +39,6 @@ from sessioncompress.store.layout import Beside
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
 from sessioncompress.store.seal import sealed
-from sessioncompress.survey import parse, parse_any
 
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""
@@ -104,7 +104,7 @@ class Run:
     def _markers(self) -> tuple[int, int]:
         """Count the texts, and the arguments of calls, with markers that are older than the journal."""
         # Imported here because few sessions hold any.
-        from sessioncompress.marked import markers_of
+        from sessioncompress.pipeline.markers import markers_of
 
         found = markers_of(self._session, self._asked.form)
         return found.texts, found.in_calls
@@ -225,7 +225,7 @@ class Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun) -> set[int]:
         """Check the new session's structure; return the lines that a second run over it would change."""
         applied = attempt.applied
-        verify.check(
+        check.check(
             self._known.survey.lines,
             applied.lines,
             attempt.view.standing,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sessioncompress.account import TURNS, all_messages, known_lines, noted
-from sessioncompress.answers import Answers
 from sessioncompress.core import times
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.measure import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.core.usage import Answer
-from sessioncompress.models import ANY, characters_per_token, limits_of
+from sessioncompress.pipeline.answers import Answers
+from sessioncompress.pipeline.models import ANY, characters_per_token, limits_of
+from sessioncompress.pipeline.rules import Situation, decide, usable
+from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.summary import TURNS, all_messages, known_lines, noted
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Budget, Limits
-from sessioncompress.rules import Situation, decide, usable
-from sessioncompress.stats import BudgetStats
 from sessioncompress.store.records import RunRecord
 
 _MILLISECONDS = 1000

@@ -17,9 +17,9 @@ from sessioncompress.core import times
 from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import FileFailed
+from sessioncompress.pipeline.stats import BudgetStats, CompressionStats
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import Policy
-from sessioncompress.stats import BudgetStats, CompressionStats
 from sessioncompress.store.append import appending
 
 SCHEMA = "sessioncompress.log/1"

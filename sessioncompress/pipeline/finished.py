@@ -8,7 +8,6 @@ from typing import BinaryIO, Final
 
 from xxhash import xxh3_64_intdigest, xxh3_128
 
-from sessioncompress.account import boundary_of
 from sessioncompress.compressors import View
 from sessioncompress.core.jsonl import LINE_CAP, pieces
 from sessioncompress.core.lines import Lines, Survey
@@ -17,9 +16,10 @@ from sessioncompress.core.splice import literal
 from sessioncompress.core.turns import turns_on
 from sessioncompress.formats import REVISED
 from sessioncompress.formats.base import Format
-from sessioncompress.prefix import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
+from sessioncompress.pipeline.incremental import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
+from sessioncompress.pipeline.summary import boundary_of
+from sessioncompress.pipeline.survey import read_line
 from sessioncompress.store.reading import BUFFER
-from sessioncompress.survey import read_line
 
 _NO_DIGEST: Final = "0" * 32
 _BEGINNING: Final = re.compile(rb'"[^"\\]*+')

@@ -15,8 +15,8 @@ from sessioncompress.core.tokens import estimate
 from sessioncompress.core.usage import Answer
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.lenient import entry_of
-from sessioncompress.models import characters_per_token
-from sessioncompress.survey import parse
+from sessioncompress.pipeline.models import characters_per_token
+from sessioncompress.pipeline.survey import parse
 
 _SPEAKING = frozenset({Role.ASSISTANT, Role.CHECKPOINT})
 

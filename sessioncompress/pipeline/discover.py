@@ -10,7 +10,7 @@ from pathlib import Path
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.formats.locations import holds_opencode
 from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
-from sessioncompress.globs import EVERYTHING, Globs
+from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 _SUFFIX = ".jsonl"

@@ -19,7 +19,7 @@ from sessioncompress.store.layout import size_of
 from sessioncompress.store.places import beside_of
 
 if TYPE_CHECKING:
-    from sessioncompress.stats import CompressionStats
+    from sessioncompress.pipeline.stats import CompressionStats
 
 KB = 1024
 SKIPPED = "skipped"
@@ -33,7 +33,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     said = not_due(path, policy, force=force, form=form)
     if said is None:
         return None
-    from sessioncompress.stats import CompressionStats, Status
+    from sessioncompress.pipeline.stats import CompressionStats, Status
 
     status, reason = said
     size = path.lstat().st_size

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessioncompress import files, gate
-from sessioncompress.account import LINES, MESSAGES, TURNS, all_messages, noted
 from sessioncompress.core.measure import turns_of
+from sessioncompress.pipeline import reading, triage
+from sessioncompress.pipeline.incremental import NotFinished, Part
+from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, all_messages, noted
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Rule
-from sessioncompress.prefix import NotFinished, Part
-from sessioncompress.stats import BudgetStats
 
 if TYPE_CHECKING:
-    from sessioncompress.answers import Answers
+    from sessioncompress.pipeline.answers import Answers
 
 
 def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
@@ -24,7 +24,7 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
     Raises NotFinished where that does not show what the session stands against.
     """
     # Imported here, as below, because hardly any policy has a rule.
-    from sessioncompress.judge import judged
+    from sessioncompress.pipeline.judge import judged
 
     read, form, session = part.known.survey, part.known.form, part.session
     return judged(
@@ -43,8 +43,8 @@ def _answers(part: Part) -> Answers:
     """Return the answers that a session records, as far as they count. Raises NotFinished where more may."""
     session, known = part.session, part.known
     if not part.prefix.size:
-        return files.read_answers(session, known)
-    from sessioncompress.answers import answers
+        return reading.read_answers(session, known)
+    from sessioncompress.pipeline.answers import answers
 
     found = answers(part.read(session.reader, session.size), known.survey, known.form)
     if not any(each.usage and each.model for each in found.answers):
@@ -62,12 +62,12 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
     """Say why nothing is due; empty where something is. With `force` something always is."""
     size = part.session.size
     if policy.budget.rule is not Rule.SIZE:
-        from sessioncompress.rules import Action
+        from sessioncompress.pipeline.rules import Action
 
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
-    if gate.is_small(size, policy, force=force) and not _turns_are_due(part, policy):
-        return gate.too_small(size, policy)
+    if triage.is_small(size, policy, force=force) and not _turns_are_due(part, policy):
+        return triage.too_small(size, policy)
     return ""
 
 
@@ -75,7 +75,7 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     """Return the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
     if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE:
         return policy
-    from sessioncompress.rules import Action
+    from sessioncompress.pipeline.rules import Action
 
     if budget.decision not in (Action.PRUNE, Action.COMPACT):
         return policy

@@ -1,0 +1,1 @@
+"""One run over one session: read, protect, plan, rewrite, check."""
