@@ -16,9 +16,9 @@ from hidden import hidden
 from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of
 from summary import summary
 
-from sessioncompress import report
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations import report
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
 

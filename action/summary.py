@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sessioncompress.core.text import printable
+from sessioncompress.operations.report import kb, smaller
 from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.report import kb, smaller
 
 MOST_ROWS = 200
 """A summary of over 1 MiB is not shown at all."""

@@ -11,44 +11,44 @@ from typing import TYPE_CHECKING
 from sessioncompress.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from sessioncompress.audit import VerifyStats, verify_session
-    from sessioncompress.budget import budget_session
-    from sessioncompress.compress import compress_session
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.forget import ForgetStats, forget_session
-    from sessioncompress.inspect import SessionStats, inspect_session
-    from sessioncompress.lookup import Shown, show
+    from sessioncompress.operations.budget import budget_session
+    from sessioncompress.operations.compress import compress_session
+    from sessioncompress.operations.forget import ForgetStats, forget_session
+    from sessioncompress.operations.restore import RestoreStats, restore_session
+    from sessioncompress.operations.show import Shown, show
+    from sessioncompress.operations.stats import SessionStats, inspect_session
+    from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Policy
     from sessioncompress.policy.sections import Budget, Limits, Placeholder, Prune, Rule
     from sessioncompress.policy.sources import policy_for
-    from sessioncompress.restore import RestoreStats, restore_session
 
 _HOMES = {
     "PRESETS": "policy.model",
     "Budget": "policy.sections",
     "BudgetStats": "pipeline.stats",
     "CompressionStats": "pipeline.stats",
-    "ForgetStats": "forget",
+    "ForgetStats": "operations.forget",
     "Limits": "policy.sections",
     "Placeholder": "policy.sections",
     "Policy": "policy.model",
     "Prune": "policy.sections",
-    "RestoreStats": "restore",
+    "RestoreStats": "operations.restore",
     "Rule": "policy.sections",
     "SessionCompressError": "errors",
-    "SessionStats": "inspect",
-    "Shown": "lookup",
+    "SessionStats": "operations.stats",
+    "Shown": "operations.show",
     "Status": "pipeline.stats",
-    "VerifyStats": "audit",
-    "budget_session": "budget",
-    "compress_session": "compress",
-    "forget_session": "forget",
-    "inspect_session": "inspect",
+    "VerifyStats": "operations.verify",
+    "budget_session": "operations.budget",
+    "compress_session": "operations.compress",
+    "forget_session": "operations.forget",
+    "inspect_session": "operations.stats",
     "policy_for": "policy.sources",
-    "restore_session": "restore",
-    "show": "lookup",
-    "verify_session": "audit",
+    "restore_session": "operations.restore",
+    "show": "operations.show",
+    "verify_session": "operations.verify",
 }
 
 __all__ = [

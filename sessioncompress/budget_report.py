@@ -7,11 +7,11 @@ from typing import Any
 
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
+from sessioncompress.operations.report import json_safe
 from sessioncompress.pipeline.rules import Action
 from sessioncompress.pipeline.stats import BudgetStats
-from sessioncompress.report import json_safe
 
-SCHEMA = "sessioncompress.budget/1"
+SCHEMA = "sessioncompress.operations.budget/1"
 
 _BY = {
     "session": "as the session says",

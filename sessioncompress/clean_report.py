@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sessioncompress.clean import Cause, CleanStats
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.forget import ForgetStats
-from sessioncompress.report import at_stake, json_safe, kb, links_kept, status_of
+from sessioncompress.operations.clean import Cause, CleanStats
+from sessioncompress.operations.forget import ForgetStats
+from sessioncompress.operations.report import at_stake, json_safe, kb, links_kept, status_of
 
-SCHEMA = "sessioncompress.clean/1"
+SCHEMA = "sessioncompress.operations.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
 

@@ -9,8 +9,8 @@ from typing import Any
 from sessioncompress.core import times
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
-from sessioncompress.listing import ListedSession
-from sessioncompress.report import json_safe, kb
+from sessioncompress.operations.listing import ListedSession
+from sessioncompress.operations.report import json_safe, kb
 
 SCHEMA = "sessioncompress.sessions/1"
 HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"

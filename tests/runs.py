@@ -15,9 +15,7 @@ from unittest import mock
 
 from click.testing import CliRunner, Result
 
-from sessioncompress import compress as compress_module
 from sessioncompress.cli import main
-from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.documents import document_of, pieces_of
@@ -28,13 +26,15 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
+from sessioncompress.operations import compress as compress_module
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.pipeline.survey import parse, survey
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.restore import RestoreStats, restore_session
 from sessioncompress.store.layout import beside
 from tests.session import PiSession
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import archive
-from sessioncompress.archive import Archive, Settled, each, worst
+from sessioncompress.operations import batch
+from sessioncompress.operations.batch import Archive, Settled, each, worst
 from sessioncompress.pipeline.discover import Found
 
 FILES = [Found(Path(name), named=True) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
@@ -65,7 +65,7 @@ def test_what_ends_it_all() -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let other processes work on files however small they are."""
-    monkeypatch.setattr(archive, "_LITTLE", 0)
+    monkeypatch.setattr(batch, "_LITTLE", 0)
 
 
 def stem(path: Path) -> str:
@@ -135,12 +135,12 @@ def test_what_cannot_be_prepared_is_one_failed_file(tmp_path: Path) -> None:
     assert [outcome.exit_code for outcome in Archive(put(tmp_path, "abc"), prepare, 2)] == [0, 3, 0]
 
 
-@pytest.mark.parametrize(("size", "jobs"), [(10, 8), (archive._LITTLE, 1)], ids=["little", "one job"])
+@pytest.mark.parametrize(("size", "jobs"), [(10, 8), (batch._LITTLE, 1)], ids=["little", "one job"])
 def test_no_process_is_started_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, jobs: int
 ) -> None:
     """Nor where only one is asked for."""
-    monkeypatch.setitem(sys.modules, "sessioncompress.pool", None)
+    monkeypatch.setitem(sys.modules, "sessioncompress.operations.pool", None)
     assert len(list(Archive(put(tmp_path, "abc", size), known_or(stem), jobs))) == 3
 
 

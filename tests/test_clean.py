@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.cli import main
 from sessioncompress.core import times
+from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
+from sessioncompress.operations.report import kb
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.relatives import Kin
-from sessioncompress.report import kb
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import FOLDER, beside, note_of
 from tests.build import PiSession
 from tests.runs import EAGER, HOMES, compress, snapshot, write
@@ -409,7 +409,7 @@ def test_the_document(folder: Path) -> None:
     done = run("--json", "--older-than", "1d", folder)
     assert done.exit_code == 5
     told = json.loads(done.stdout)
-    assert (told["schema"], told["dryRun"]) == ("sessioncompress.clean/1", True)
+    assert (told["schema"], told["dryRun"]) == ("sessioncompress.operations.clean/1", True)
     by_name = {Path(each["path"]).name: each for each in told["files"]}
     assert {name: (each["status"], each["cause"]) for name, each in by_name.items()} == {
         "session.jsonl": ("deleted", "age"),

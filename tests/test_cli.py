@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress import cli
-from sessioncompress import compress as compress_module
 from sessioncompress.cli import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
+from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import beside
 from tests.runs import HOMES, fixture, snapshot, split
@@ -313,7 +313,7 @@ def test_the_json_document(session: Path) -> None:
     assert result.exit_code == 4
     done = json.loads(result.stdout)
     assert set(done) == {"schema", "dryRun", "files", "totals"}
-    assert done["schema"] == "sessioncompress.compress/1"
+    assert done["schema"] == "sessioncompress.operations.compress/1"
     assert [set(each) for each in done["files"]] == [FILE_FIELDS] * 3
     assert [each["status"] for each in done["files"]] == ["compressed", "skipped", "refused"]
     assert [each["path"] for each in done["files"]] == ["session.jsonl", "small.jsonl", "none.jsonl"]

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.compressors import View, results
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused
-from sessioncompress.lookup import show
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import plan
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
-from sessioncompress.restore import restore_session
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from tests import texts

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink, UsageError
-from sessioncompress.forget import forget_session
-from sessioncompress.holdings import compressed
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.stores import compressed
 from sessioncompress.policy.model import Policy
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write

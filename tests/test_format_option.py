@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.errors import NotASession, UsageError
 from sessioncompress.formats import NAMES
-from sessioncompress.inspect import inspect_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.stats import inspect_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.restore import restore_session
 from tests.runs import EAGER, GREEDY, fixture, snapshot
 from tests.session import PiSession
 from tests.test_cli import here, run

@@ -16,16 +16,16 @@ import orjson
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.core.model import Role
 from sessioncompress.core.pairs import callers
 from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice
 from sessioncompress.errors import NotASession
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sections import Placeholder, Prune
-from sessioncompress.restore import restore_session
 from tests import texts
 from tests.blocks import stringify
 from tests.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.core.splice import within
 from sessioncompress.errors import NotASession
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.report import verified
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.report import verified
-from sessioncompress.restore import restore_session
 from tests import texts
 from tests.build import PiSession, image
 from tests.runs import FIXTURES, GREEDY, append, compress, entries, fixture, result_texts, turn, write

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.audit import verify_session
 from sessioncompress.cli import main
 from sessioncompress.errors import Damaged, Met
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import Beside, beside
 from sessioncompress.store.met import refuse_if_another_sides

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import pool
 from sessioncompress.errors import Damaged
-from sessioncompress.outcome import Outcome
+from sessioncompress.operations import pool
+from sessioncompress.operations.outcome import Outcome
+from sessioncompress.operations.pool import Task
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pool import Task
 
 
 def echo(word: str) -> str:

@@ -18,14 +18,14 @@ from unittest import mock
 import pytest
 from xxhash import xxh3_128
 
-from sessioncompress import compress as module
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.compressors.protect import standings
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Standing
 from sessioncompress.errors import Damaged, NotASession
+from sessioncompress.operations import compress as module
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import finished, incremental
 from sessioncompress.pipeline.finished import clashing, digest_of_prefix, nothing
 from sessioncompress.pipeline.incremental import NotFinished, goes_on

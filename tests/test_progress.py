@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from sessioncompress import progress
-from sessioncompress.progress import Progress, said
+from sessioncompress.operations import progress
+from sessioncompress.operations.progress import Progress, said
 
 MB = 1024 * 1024
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Standing
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests import rollout, texts
 from tests.bench.generate import generate
@@ -357,8 +357,8 @@ _PEAK = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from sessioncompress.compress import compress_session
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import BALANCED
 policy = replace(BALANCED, min_saved_kb=0)
 path = Path(sys.argv[1])

@@ -18,11 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress import archive, cli, report, sessions_report
+from sessioncompress import cli, sessions_report
 from sessioncompress.cli import command, main
 from sessioncompress.formats import NAMES
-from sessioncompress.inspect import SessionStats, Share
-from sessioncompress.listing import ListedSession
+from sessioncompress.operations import batch, report
+from sessioncompress.operations.listing import ListedSession
+from sessioncompress.operations.stats import SessionStats, Share
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.keys import KEYS
@@ -213,7 +214,7 @@ def test_every_exit_code_is_there() -> None:
     given = [int(code) for code in order[1].split(", ")]
     assert sorted(given) == sorted(set(EXIT_CODES) - {0})
     while given:
-        assert archive.worst(given) == given.pop(0)
+        assert batch.worst(given) == given.pop(0)
 
 
 def test_every_field_of_the_json_document_is_there() -> None:

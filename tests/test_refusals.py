@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.audit import verify_session
 from sessioncompress.cli import main
-from sessioncompress.compress import compress_session
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NotASession, Refused
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.zstd import compress as packed
 from tests.runs import EAGER, fixture, snapshot
 from tests.session import PiSession

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
-from sessioncompress.lookup import show
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession, ResponsesSession, image

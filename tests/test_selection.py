@@ -13,8 +13,8 @@ import pytest
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
+from sessioncompress.operations.sessions import Selection, Session, sessions
 from sessioncompress.pipeline import reading
-from sessioncompress.selection import Selection, Session, sessions
 from tests.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
 from tests.documents import GeminiDocument, OpenCodeExport
 from tests.rollout import Rollout

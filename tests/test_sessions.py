@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress import sessions_report
 from sessioncompress.formats import NAMES
-from sessioncompress.listing import ListedSession
+from sessioncompress.operations.listing import ListedSession
 from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.documents import GeminiDocument

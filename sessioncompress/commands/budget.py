@@ -46,8 +46,9 @@ def budget(
     as_json: bool,
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
-    from sessioncompress import archive, budget_report
-    from sessioncompress.budget import budget_session
+    from sessioncompress import budget_report
+    from sessioncompress.operations import batch
+    from sessioncompress.operations.budget import budget_session
 
     policies = policies_of(config, preset, {"backup_dir": backup_dir, "rule": rule})
 
@@ -64,4 +65,4 @@ def budget(
             click.echo(budget_report.line(each))
         echo_total(paths, len(done.results), budget_report.total(done.results), done.others)
     due = any(each.decision != "none" for each in done.results)
-    sys.exit(archive.worst({done.exit_code, int(due)}))
+    sys.exit(batch.worst({done.exit_code, int(due)}))

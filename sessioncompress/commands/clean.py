@@ -24,7 +24,7 @@ from sessioncompress.commands.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
-    from sessioncompress.clean import CleanStats
+    from sessioncompress.operations.clean import CleanStats
 
 
 @click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
@@ -58,8 +58,9 @@ def clean(
     """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
     from itertools import chain
 
-    from sessioncompress import archive, clean_report
-    from sessioncompress.clean import Limits, clean_one, plan_clean
+    from sessioncompress import clean_report
+    from sessioncompress.operations import batch
+    from sessioncompress.operations.clean import Limits, clean_one, plan_clean
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.relatives import Kin
 
@@ -74,7 +75,7 @@ def clean(
     codes: set[int] = set()
     kin = Kin()
     said: set[str] = set()
-    for outcome in archive.each(found, lambda found: clean_one(decisions[found.path], kin, dry_run=not yes)):
+    for outcome in batch.each(found, lambda found: clean_one(decisions[found.path], kin, dry_run=not yes)):
         codes.add(outcome.exit_code)
         if outcome.error is not None:
             failed.append((str(outcome.found.path), outcome.error))
@@ -91,4 +92,4 @@ def clean(
     else:
         lying = [each.holding.size for each in planned.decisions if each.holding.size]
         click.echo(clean_report.total_line(done, len(failed), lying, dry_run=not yes))
-    sys.exit(archive.worst(codes))
+    sys.exit(batch.worst(codes))

@@ -98,7 +98,7 @@ def compress(
     """Make sessions smaller, in place."""
     from functools import partial
 
-    from sessioncompress import archive, report
+    from sessioncompress.operations import batch, report
     from sessioncompress.pipeline import triage
     from sessioncompress.pipeline.globs import Globs
 
@@ -106,7 +106,7 @@ def compress(
     rehearse = dry_run or check
     policies = policies_of(config, preset, overrides, compresses=True)
 
-    def prepare(found: Found) -> archive.Settled[CompressionStats] | Callable[[], CompressionStats]:
+    def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
         show_originals(found.path, policy, rehearse=rehearse)
         named = found.named
@@ -114,15 +114,15 @@ def compress(
         if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
             not named or skipped.status == triage.UNCHANGED or triage.is_plainly_session(found.path)
         ):
-            return archive.Settled(skipped)
-        from sessioncompress.compress import compress_session
+            return batch.Settled(skipped)
+        from sessioncompress.operations.compress import compress_session
 
         return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
 
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = archive.Archive(all_governed(selected, policies), prepare, jobs)
+    run = batch.Archive(all_governed(selected, policies), prepare, jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
@@ -146,7 +146,7 @@ def compress(
     codes.add(cut_short(run))
     if check and any(stats.is_smaller for stats in done):
         codes.add(1)
-    sys.exit(archive.worst(codes))
+    sys.exit(batch.worst(codes))
 
 
 def _meant(
@@ -173,6 +173,6 @@ def _meant(
         from sessioncompress.pipeline.discover import discover
 
         return discover(paths, globs)
-    from sessioncompress.selection import Selection, sessions
+    from sessioncompress.operations.sessions import Selection, sessions
 
     return sessions(Selection(agent, project, older_than, globs))

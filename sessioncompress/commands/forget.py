@@ -21,7 +21,7 @@ from sessioncompress.commands.output import confirmed, echo_total, for_all
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.forget import ForgetStats
+    from sessioncompress.operations.forget import ForgetStats
 
 
 @click.command(epilog="Example: sessioncompress forget session.jsonl")
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 @errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
     """Delete what lies beside sessions, after saying what can then not be restored."""
-    from sessioncompress.archive import worst
     from sessioncompress.errors import Refused
-    from sessioncompress.forget import forget_one
-    from sessioncompress.holdings import compressed
+    from sessioncompress.operations.batch import worst
+    from sessioncompress.operations.forget import forget_one
+    from sessioncompress.operations.report import at_stake, kb, links_kept
+    from sessioncompress.operations.stores import compressed
     from sessioncompress.pipeline.relatives import Kin
-    from sessioncompress.report import at_stake, kb, links_kept
     from sessioncompress.store.layout import FOLDER
 
     policies, kin = policies_of(config, None, {"backup_dir": backup_dir}), Kin()
@@ -69,7 +69,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
 
 def _nothing(stats: ForgetStats) -> str:
     """Tell why nothing was deleted."""
-    from sessioncompress.report import links_kept
+    from sessioncompress.operations.report import links_kept
 
     if stats.links_kept:
         return f"kept {links_kept(stats.links_kept)}"

@@ -12,11 +12,11 @@ from sessioncompress.core import interrupt
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.archive import Archive
-    from sessioncompress.audit import VerifyStats
-    from sessioncompress.outcome import Outcome
+    from sessioncompress.operations.batch import Archive
+    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.restore import RestoreStats
+    from sessioncompress.operations.verify import VerifyStats
     from sessioncompress.pipeline.discover import Found
-    from sessioncompress.restore import RestoreStats
 
 T = TypeVar("T")
 S = TypeVar("S", "RestoreStats", "VerifyStats")
@@ -39,24 +39,24 @@ def for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> Done:
 
 def for_all(found: Iterable[Found], work: Callable[[Found], Any]) -> Done:
     """Do the work for every file that was found; print errors."""
-    from sessioncompress import archive
+    from sessioncompress.operations import batch
 
-    return _told(archive.each(found, work))
+    return _told(batch.each(found, work))
 
 
 def at_once(
     found: Iterable[Found], jobs: int | None, prepare: Callable[[Found], Callable[[], S]], say: Callable[[S], None]
 ) -> Done:
     """Do what is prepared for every file, several at once; say each result, print errors, and what was cut short."""
-    from sessioncompress import archive
+    from sessioncompress.operations import batch
 
     def as_typed(outcome: Outcome[S]) -> Outcome[S]:
         result = outcome.result
         return outcome if result is None else outcome._replace(result=result._replace(path=str(outcome.found.path)))
 
-    run = archive.Archive(found, prepare, jobs)
+    run = batch.Archive(found, prepare, jobs)
     done = _told(map(as_typed, run), say)
-    return done._replace(exit_code=archive.worst({done.exit_code, cut_short(run)}))
+    return done._replace(exit_code=batch.worst({done.exit_code, cut_short(run)}))
 
 
 def cut_short(run: Archive[Any]) -> int:
@@ -71,7 +71,7 @@ def cut_short(run: Archive[Any]) -> int:
 
 
 def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None) -> Done:
-    from sessioncompress import archive, report
+    from sessioncompress.operations import batch, report
 
     results: list[T] = []
     codes: set[int] = set()
@@ -91,7 +91,7 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
             # What is wrong with a policy file is the same for all its sessions.
             said.add(text)
             click.echo(text, err=True)
-    return Done(results, others, archive.worst(codes))
+    return Done(results, others, batch.worst(codes))
 
 
 def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:

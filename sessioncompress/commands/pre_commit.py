@@ -24,7 +24,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.store.places import beside_of, holds
 
 if TYPE_CHECKING:
-    from sessioncompress.outcome import Outcome
+    from sessioncompress.operations.outcome import Outcome
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.stats import CompressionStats
     from sessioncompress.policy.model import Policy
@@ -43,7 +43,8 @@ def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
-    from sessioncompress import archive, staging
+    from sessioncompress import staging
+    from sessioncompress.operations import batch
     from sessioncompress.pipeline import discover, triage
 
     # All before any: a policy that is wrong ends it with nothing done.
@@ -61,12 +62,12 @@ def pre_commit(
         if (skipped := triage.skip(found.path, policies[found], force=False)) is not None:
             triage.check_originals(found.path, policies[found])
             return skipped
-        from sessioncompress.compress import compress_session
+        from sessioncompress.operations.compress import compress_session
 
         done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
         return done._replace(path=str(found.path))
 
-    codes = {_code(outcome) for outcome in archive.each(policies, work)}
+    codes = {_code(outcome) for outcome in batch.each(policies, work)}
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
     hidden = _hidden(committed) if check else []
     due = 1 in codes or bool(hidden)
@@ -76,7 +77,7 @@ def pre_commit(
     elif due:
         click.echo(f"They are smaller now: {_ADD}.{_where(policies.values())}")
     codes |= {int(due), int(check and staged)}
-    sys.exit(archive.worst(codes))
+    sys.exit(batch.worst(codes))
 
 
 _ADD = "'git add' them, and commit again"
@@ -105,8 +106,8 @@ def _where(policies: Iterable[Policy]) -> str:
 
 def _code(outcome: Outcome[CompressionStats]) -> int:
     """Say what became of a file, if anything; return the code with which it would end alone."""
-    from sessioncompress import report
     from sessioncompress.errors import InUse
+    from sessioncompress.operations import report
 
     if outcome.passed_over:
         return 0

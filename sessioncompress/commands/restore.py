@@ -27,8 +27,8 @@ from sessioncompress.commands.output import at_once, echo_total
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.restore import RestoreStats
     from sessioncompress.pipeline.discover import Found
-    from sessioncompress.restore import RestoreStats
 
 
 @click.command(epilog="Example: sessioncompress restore session.jsonl")
@@ -58,10 +58,10 @@ def restore(
         raise click.UsageError("--originals goes with --from-markers")
     from functools import partial
 
-    from sessioncompress.holdings import compressed
+    from sessioncompress.operations.report import kb
+    from sessioncompress.operations.restore import restore_session
+    from sessioncompress.operations.stores import compressed
     from sessioncompress.pipeline.globs import Globs
-    from sessioncompress.report import kb
-    from sessioncompress.restore import restore_session
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
 

@@ -12,7 +12,7 @@ from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, e
 from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
-    from sessioncompress.listing import ListedSession
+    from sessioncompress.operations.listing import ListedSession
     from sessioncompress.pipeline.discover import Found
 
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
     """List the sessions of all agents on this machine, and what could be saved; change nothing."""
     from sessioncompress import sessions_report
-    from sessioncompress.listing import listed
-    from sessioncompress.selection import Selection, Session
-    from sessioncompress.selection import sessions as selected
+    from sessioncompress.operations.listing import listed
+    from sessioncompress.operations.sessions import Selection, Session
+    from sessioncompress.operations.sessions import sessions as selected
 
     policies = policies_of(None, None, {})
 

@@ -36,9 +36,9 @@ def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
     """Print the original that a marker's reference names."""
-    from sessioncompress.lookup import show as find
-    from sessioncompress.lookup import working_folder
-    from sessioncompress.report import kb
+    from sessioncompress.operations.report import kb
+    from sessioncompress.operations.show import show as find
+    from sessioncompress.operations.show import working_folder
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
     policy = policies.of(path or working_folder() / "session.jsonl")

@@ -23,7 +23,7 @@ from sessioncompress.commands.options import (
 from sessioncompress.commands.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
-    from sessioncompress.inspect import SessionStats
+    from sessioncompress.operations.stats import SessionStats
 
 
 @click.command(epilog="Example: sessioncompress stats session.jsonl")
@@ -43,8 +43,8 @@ def stats(
     as_json: bool,
 ) -> None:
     """Show where the bytes of sessions are and what would be saved; change nothing."""
-    from sessioncompress import report
-    from sessioncompress.inspect import inspect_session
+    from sessioncompress.operations import report
+    from sessioncompress.operations.stats import inspect_session
 
     policies = policies_of(config, preset, {"backup_dir": backup_dir})
 

@@ -26,7 +26,7 @@ from sessioncompress.commands.options import (
 from sessioncompress.commands.output import at_once, echo_json, echo_total
 
 if TYPE_CHECKING:
-    from sessioncompress.audit import VerifyStats
+    from sessioncompress.operations.verify import VerifyStats
     from sessioncompress.pipeline.discover import Found
 
 
@@ -53,9 +53,9 @@ def verify(
     """Check sessions and that every original is there and right; exit 5 if not."""
     from functools import partial
 
-    from sessioncompress import report
-    from sessioncompress.audit import verify_session
-    from sessioncompress.holdings import compressed
+    from sessioncompress.operations import report
+    from sessioncompress.operations.stores import compressed
+    from sessioncompress.operations.verify import verify_session
     from sessioncompress.pipeline.globs import Globs
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})

@@ -61,10 +61,10 @@ def compress(session: Path) -> None:
 
 def _compressed(session: Path, policies: Policies, deadline: float) -> str:
     """Compress one; return what is to be said of it. Raises SessionCompressError."""
-    from sessioncompress.compress import compress_session
     from sessioncompress.errors import InUse
+    from sessioncompress.operations.compress import compress_session
+    from sessioncompress.operations.report import line
     from sessioncompress.pipeline import triage
-    from sessioncompress.report import line
 
     while True:
         _until_quiet(session, deadline)

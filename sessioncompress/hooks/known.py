@@ -12,7 +12,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
 from sessioncompress.formats import locations
-from sessioncompress.lookup import mentions
+from sessioncompress.operations.show import mentions
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import journal as journals

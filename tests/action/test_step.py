@@ -10,7 +10,7 @@ import pytest
 import step
 from inputs import Inputs, arguments, inputs_of
 
-from sessioncompress import report
+from sessioncompress.operations import report
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import beside
 

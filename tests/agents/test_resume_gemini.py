@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sessioncompress import Policy
-from sessioncompress.audit import verify_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from tests import blocks
 from tests.agents import gemini
 from tests.agents.bodies import Body, Kind, messages

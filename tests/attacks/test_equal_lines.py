@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, Refused
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import Policy
-from sessioncompress.restore import restore_session
 from tests.runs import EAGER, GREEDY, compress, fixture, split, units
 
 PREFIX = marker.PREFIX_BYTES

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli import main
-from sessioncompress.compress import compress_session
-from sessioncompress.forget import forget_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import FOLDER, beside
 from tests.runs import fixture

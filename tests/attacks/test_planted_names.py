@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress import pool
 from sessioncompress.cli import main
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, IsALink
+from sessioncompress.operations import pool
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.restore import restore_session
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Beside, Lengths, beside

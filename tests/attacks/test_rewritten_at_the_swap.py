@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse, Refused
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.restore import restore_session
 from sessioncompress.store import disk as durable
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child, left_over

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core import marker
-from sessioncompress.lookup import show
+from sessioncompress.operations.show import show
 from tests.build import PiSession, blob, image, text
 from tests.runs import after, compress, compress_again, entries, old, restore, turn, write
 

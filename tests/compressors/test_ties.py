@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.core import jsonl
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.policy.model import Policy
 from tests import texts
 from tests.build import OmpSession, PiSession, ResponsesSession, Use

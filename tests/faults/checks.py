@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 
-from sessioncompress.audit import verify_session
 from sessioncompress.core import marker
 from sessioncompress.core.model import Standing
-from sessioncompress.lookup import show
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.policy.model import Policy
-from sessioncompress.restore import restore_session
 from tests.runs import EAGER, MTIME, compress_again, disk, entries, snapshot, split, view_of
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+|\s+', re.DOTALL)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
-from sessioncompress.forget import forget_session
-from sessioncompress.inspect import inspect_session
-from sessioncompress.lookup import show
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.stats import inspect_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.layout import beside
 from tests.runs import EAGER, journal_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.compress import compress_session
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from tests import texts

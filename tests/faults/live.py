@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.store import holders, late_writes, recover
 from sessioncompress.store.holders import Held
 from tests.faults.scenes import SIZES, built

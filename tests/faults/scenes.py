@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sessioncompress.audit import verify_session
-from sessioncompress.clean import Limits, clean_one, plan_clean
-from sessioncompress.compress import compress_session
-from sessioncompress.forget import forget_session
-from sessioncompress.holdings import sessions_of
+from sessioncompress.operations.clean import Limits, clean_one, plan_clean
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.stores import sessions_of
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
-from sessioncompress.restore import restore_session
 from sessioncompress.store import originals, packer
 from sessioncompress.store.layout import beside
 from tests import texts

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-from sessioncompress.audit import verify_session
 from sessioncompress.errors import Damaged, Refused, UsageError
-from sessioncompress.lookup import show
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.restore import restore_session
 from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
 from tests import texts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.lookup import show
+from sessioncompress.operations.show import show
 from sessioncompress.policy.model import Policy
 from tests import blocks, texts
 from tests.build import (

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
-from sessioncompress.forget import forget_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, Policy
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.faults.checks import check_restored

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from tests import blocks, texts

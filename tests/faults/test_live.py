@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import InUse
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from tests.faults.effort import effort
 from tests.faults.live import WRITERS
 from tests.faults.scenes import NAME, SIZES, built

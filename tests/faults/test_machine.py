@@ -12,12 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
-from sessioncompress.forget import forget_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent

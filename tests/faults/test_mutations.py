@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import NotASession
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.restore import restore_session
 from tests.faults.effort import effort
 from tests.faults.scenes import NAME
 from tests.runs import EAGER, FIXTURES, GREEDY, runs_again, snapshot, split

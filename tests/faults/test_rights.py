@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli import main
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody

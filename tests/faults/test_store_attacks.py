@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.errors import Damaged, SessionCompressError
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store import disk
 from sessioncompress.store.layout import beside
 from tests.faults.forging import append_forged, commands, forge

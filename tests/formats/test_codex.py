@@ -20,10 +20,10 @@ from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import head_of
 from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_outputs import wrapped
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.pipeline.survey import read_line
 from sessioncompress.policy.model import PRESETS, Policy
-from sessioncompress.restore import restore_session
 from tests import texts
 from tests.rollout import Rollout, address, parted, picture
 from tests.runs import EAGER, GREEDY, compress, entries, fixture, paths, rewritten, split, survey_of, view_of, write

@@ -13,8 +13,8 @@ from sessioncompress import verify_session
 from sessioncompress.core.model import Path as ValuePath
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex
+from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.restore import restore_session
 from tests.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
 from tests.rollout import Rollout, parted
 from tests.runs import EAGER, compress, entries, fixture, survey_of, write

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.audit import verify_session
-from sessioncompress.compress import compress_session
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gemini import Gemini
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.pipeline.survey import read_line
-from sessioncompress.restore import restore_session
 from tests import texts
 from tests.runs import EAGER
 

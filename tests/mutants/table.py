@@ -176,14 +176,14 @@ MUTANTS = (
     ),
     Mutant(
         "a replaced value is not compared with its record",
-        "recorded.py",
+        "operations/recorded.py",
         "_agrees(content_of(value, block.kind), block)",
         "True",
         ("tests/test_restore.py", "tests/faults/test_store_attacks.py"),
     ),
     Mutant(
         "verify looks at no seal",
-        "audit.py",
+        "operations/verify.py",
         "        refuse_if_changed(beside, journal)\n",
         "",
         ("tests/faults/test_store_attacks.py",),
@@ -396,7 +396,7 @@ MUTANTS = (
     ),
     Mutant(
         "processes import from the working folder",
-        "pool.py",
+        "operations/pool.py",
         '    os.environ[_SAFE_PATH] = "1"\n',
         "",
         _NAMES_BESIDE,
@@ -505,10 +505,10 @@ MUTANTS = (
         "file: error for _ in () for file",
         _GIT,
     ),
-    Mutant("clean does not ask git", "clean.py", "git.known(places).items()", "()", _OTHER_BRANCH),
+    Mutant("clean does not ask git", "operations/clean.py", "git.known(places).items()", "()", _OTHER_BRANCH),
     Mutant(
         "clean takes a session for gone",
-        "clean.py",
+        "operations/clean.py",
         "if not holding.exists and holding.named:",
         "if not holding.exists:",
         _CLEAN,
@@ -516,14 +516,14 @@ MUTANTS = (
     # What tells an older state from damage, and where originals may be read.
     Mutant(
         "a rewritten line may be altered where nothing of ours stands in it",
-        "altered.py",
+        "operations/altered.py",
         "_name(line, entry) in self._entries or",
         "",
         ("tests/attacks/test_older_checkout.py",),
     ),
     Mutant(
         "a rewritten line may be altered where its entry is another",
-        "altered.py",
+        "operations/altered.py",
         " or self._is_replacement(line)",
         "",
         ("tests/test_restore.py",),

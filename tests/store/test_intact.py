@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
 from sessioncompress.errors import Damaged
-from sessioncompress.forget import forget_session
-from sessioncompress.restore import restore_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
 from tests.faults.scenes import SIZES, built

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.audit import verify_session
 from sessioncompress.errors import Damaged, Met
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.journal import read
 from sessioncompress.store.layout import beside
 from sessioncompress.store.records import LineRecord, RunRecord

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from sessioncompress.core import times
 from sessioncompress.errors import SessionCompressError, failing
-from sessioncompress.forget import ForgetStats, forget_gone, forget_open
-from sessioncompress.holdings import NOTHING_TOLD, Holding, Told, holdings, told
+from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
+from sessioncompress.operations.stores import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin

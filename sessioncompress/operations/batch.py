@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from sessioncompress import outcome
 from sessioncompress.core import interrupt
-from sessioncompress.outcome import Outcome
+from sessioncompress.operations import outcome
+from sessioncompress.operations.outcome import Outcome
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
-    from sessioncompress.schedule import Sized
+    from sessioncompress.operations.schedule import Sized
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Archive(Generic[T]):
 
     def _worked_on(self, todo: Sequence[tuple[int, Found, Callable[[], T]]]) -> Iterator[Outcome[T]]:
         # Imported here, and others below, because what needs no work needs none of it.
-        from sessioncompress.progress import Progress
+        from sessioncompress.operations.progress import Progress
 
         sizes = [_sized(found) for _, found, _ in todo]
         progress = Progress(len(todo), sum(each.size for each in sizes), sys.stderr)
@@ -104,7 +104,7 @@ class Archive(Generic[T]):
         self, todo: Sequence[tuple[int, Found, Callable[[], T]]], sizes: Sequence[Sized], asked: Callable[[], bool]
     ) -> Iterator[tuple[int, Outcome[T]] | None]:
         """Yield which of the files is done, and what became of it; None where none was for a while."""
-        from sessioncompress.schedule import Schedule
+        from sessioncompress.operations.schedule import Schedule
 
         processes = min(self._jobs, len(todo)) if sum(each.size for each in sizes) > _LITTLE else 1
         schedule = Schedule(sizes, processes)
@@ -114,7 +114,7 @@ class Archive(Generic[T]):
                 _, found, work = todo[number]
                 yield number, outcome.of(found, work)
             return
-        from sessioncompress import pool
+        from sessioncompress.operations import pool
 
         yield from pool.results([pool.Task(found, work) for _, found, work in todo], order, processes, _IDLE)
 
@@ -127,7 +127,7 @@ def _settled(prepared: Outcome[Settled[T] | Callable[[], T]]) -> Outcome[T]:
 
 def _sized(found: Found) -> Sized:
     """Return what the schedule goes by; of a file that is gone it matters not, since that ends the work on it."""
-    from sessioncompress.schedule import Sized
+    from sessioncompress.operations.schedule import Sized
 
     try:
         status = os.lstat(found.path)

@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.altered import altered
 from sessioncompress.core import times
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.version import VERSION
 from sessioncompress.core.words import as_written, counted, not_there, of_relatives, strangers, unreadable
-from sessioncompress.entries import original_of
 from sessioncompress.errors import (
     NOT_CHANGED,
     Damaged,
@@ -24,13 +22,16 @@ from sessioncompress.errors import (
     Unreadable,
     UsageError,
 )
+from sessioncompress.operations.altered import altered
+from sessioncompress.operations.entries import original_of
+from sessioncompress.operations.partial_restore import PutBack
+from sessioncompress.operations.whole import whole_lines
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import markers_of, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.pipeline.rewritten import RewrittenLines, find
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.putback import PutBack
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.growing import FORGET, put_back, too_short
@@ -43,7 +44,6 @@ from sessioncompress.store.records import LineRecord, RunRecord, readable
 from sessioncompress.store.recover import recover
 from sessioncompress.store.salvage import SalvagingReader
 from sessioncompress.store.seal import sealed
-from sessioncompress.whole import whole_lines
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 _NOTHING_OF_OURS = "no marker of ours stands in it, and nothing lies beside it"

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.formats import locations
+from sessioncompress.operations.recorded import recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import relatives_of
 from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.recorded import recorded
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.growing import or_from_git, put_back

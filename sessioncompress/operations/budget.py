@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessioncompress.compress import pruning_saves, refuse_in_merge
+from sessioncompress.operations.compress import pruning_saves, refuse_in_merge
 from sessioncompress.pipeline import due, reading, triage
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.rules import Action

@@ -7,19 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.altered import altered
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.words import as_written
-from sessioncompress.entries import identity, of_another
 from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.operations.altered import altered
+from sessioncompress.operations.entries import identity, of_another
+from sessioncompress.operations.recorded import recorded
+from sessioncompress.operations.restore import way_out
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.pipeline.rewritten import RewrittenLines, find
 from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.recorded import recorded
-from sessioncompress.restore import way_out
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_changed
 from sessioncompress.store.folder import is_open_to_others

@@ -17,8 +17,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-from sessioncompress import outcome
-from sessioncompress.outcome import Outcome
+from sessioncompress.operations import outcome
+from sessioncompress.operations.outcome import Outcome
 from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress.core.documents import pieces_of
-from sessioncompress.entries import of_another, original_of
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Format
+from sessioncompress.operations.entries import of_another, original_of
 from sessioncompress.pipeline.survey import read_line
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader

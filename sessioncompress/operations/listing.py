@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sessioncompress.compress import compress_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import Policy
-from sessioncompress.selection import Session
 from sessioncompress.store import journal as journals
 from sessioncompress.store.places import beside_of
 

@@ -14,12 +14,12 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.words import counted, unreadable
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
+from sessioncompress.operations.recorded import recorded
+from sessioncompress.operations.whole import Whole
 from sessioncompress.pipeline.survey import parse, parse_any, read_line
-from sessioncompress.recorded import recorded
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
-from sessioncompress.whole import Whole
 
 
 class PutBack:

@@ -14,10 +14,10 @@ from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.jsonl import Piece, is_readable
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
 from sessioncompress.core.model import Line
-from sessioncompress.entries import begin_alike, identity
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.lenient import entry_of
+from sessioncompress.operations.entries import begin_alike, identity
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.pipeline.rewritten import RewrittenLines, original_in, row_of

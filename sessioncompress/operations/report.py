@@ -12,11 +12,11 @@ from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.pipeline.triage import KB
 
 if TYPE_CHECKING:
-    from sessioncompress.audit import VerifyStats
-    from sessioncompress.forget import ForgetStats
-    from sessioncompress.inspect import SessionStats
+    from sessioncompress.operations.forget import ForgetStats
+    from sessioncompress.operations.stats import SessionStats
+    from sessioncompress.operations.verify import VerifyStats
 
-SCHEMA = "sessioncompress.compress/1"
+SCHEMA = "sessioncompress.operations.compress/1"
 VERIFY_SCHEMA = "sessioncompress.pipeline.check/1"
 STATS_SCHEMA = "sessioncompress.pipeline.stats/1"
 _TOOL_WIDTH = 20

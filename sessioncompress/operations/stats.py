@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.compress import rehearse_open
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.measure import turns_of
 from sessioncompress.core.model import Block, Standing
+from sessioncompress.operations.compress import rehearse_open
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy

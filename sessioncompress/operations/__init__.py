@@ -1,0 +1,1 @@
+"""A command end to end, as the library gives it."""
