@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from sessioncompress.cli.git import altered
 from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.reading import whose
 from sessioncompress.policy.sources import Policies
-from sessioncompress.staging import altered
 from sessioncompress.store import git
 from sessioncompress.store.folder import show_to_git
 from sessioncompress.store.places import beside_of

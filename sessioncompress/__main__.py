@@ -18,11 +18,11 @@ def run() -> None:
     interrupt.ends_it()
     streams.outlive_their_readers()
     # Imported here because this takes most of the time that the program needs to start.
-    from sessioncompress import quick
+    from sessioncompress.cli import quick
 
     if quick.nothing_due(sys.argv[1:]):
         return
-    from sessioncompress.cli import main
+    from sessioncompress.cli.main import main
 
     main(prog_name="sessioncompress")
 

@@ -15,7 +15,7 @@ from unittest import mock
 
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.documents import document_of, pieces_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import budget_report
+from sessioncompress.cli import budget_report
 from sessioncompress.pipeline.stats import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice

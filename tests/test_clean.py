@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.core import times
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.operations.report import kb

@@ -17,8 +17,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress import cli
-from sessioncompress.cli import main
+from sessioncompress.cli import main as cli
+from sessioncompress.cli.main import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.operations import compress as compress_module

@@ -42,7 +42,7 @@ def interrupted(folder: Path, module: str, *, ignored: bool = False) -> subproce
     )
 
 
-@pytest.mark.parametrize("module", ["sessioncompress.cli", "click", "sessioncompress.errors"])
+@pytest.mark.parametrize("module", ["sessioncompress.cli.main", "click", "sessioncompress.errors"])
 def test_while_it_starts(tmp_path: Path, module: str) -> None:
     """It goes without a word."""
     done = interrupted(tmp_path, module)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, Met
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session

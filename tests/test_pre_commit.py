@@ -16,7 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
 from tests.repository import Repository
 from tests.runs import MTIME, fixture, snapshot, split

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress import PRESETS, compress_session, show
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.core.model import Standing
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy

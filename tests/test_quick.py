@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import quick
+from sessioncompress.cli import quick
 from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import beside
@@ -19,7 +19,7 @@ from tests import texts
 from tests.build import PiSession, dice
 from tests.runs import MTIME, turn, write
 
-_USUAL = "import sys; from sessioncompress.cli import main; main(sys.argv[1:], prog_name='sessioncompress')"
+_USUAL = "import sys; from sessioncompress.cli.main import main; main(sys.argv[1:], prog_name='sessioncompress')"
 _QUICK = "import sys; from sessioncompress import quick; sys.exit(not quick.nothing_due(sys.argv[1:]))"
 
 

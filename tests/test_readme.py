@@ -18,8 +18,9 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress import cli, sessions_report
-from sessioncompress.cli import command, main
+from sessioncompress.cli import main as cli
+from sessioncompress.cli import sessions_report
+from sessioncompress.cli.main import command, main
 from sessioncompress.formats import NAMES
 from sessioncompress.operations import batch, report
 from sessioncompress.operations.listing import ListedSession

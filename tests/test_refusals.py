@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.operations.compress import compress_session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import sessions_report
+from sessioncompress.cli import sessions_report
 from sessioncompress.formats import NAMES
 from sessioncompress.operations.listing import ListedSession
 from sessioncompress.store.layout import beside

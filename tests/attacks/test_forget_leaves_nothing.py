@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS

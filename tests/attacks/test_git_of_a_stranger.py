@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.repository import Repository
 from tests.runs import fixture
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
 from sessioncompress.pipeline.relatives import Kin, name_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.pipeline import markers
 from tests.claude import ClaudeSession

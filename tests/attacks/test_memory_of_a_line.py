@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.chats import ChatSession
 from tests.claude import ClaudeSession
 from tests.faults.memory import memory_of

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests import texts
 from tests.build import PiSession
 from tests.claude import ClaudeSession

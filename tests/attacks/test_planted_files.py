@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from xxhash import xxh3_128
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.repository import Repository
 from tests.runs import fixture
 from tests.store.tools import everything

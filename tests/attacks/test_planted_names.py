@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, IsALink
 from sessioncompress.operations import pool
 from sessioncompress.operations.compress import compress_session

@@ -13,7 +13,7 @@ from shutil import which
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.store.layout import beside
 from tests import texts

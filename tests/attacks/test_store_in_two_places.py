@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
 from tests.runs import fixture, split
 from tests.store.tools import everything

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.build import PiSession
 from tests.claude import ClaudeSession
 from tests.runs import HOMES, fixture, journal_of, run, turn

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests import blocks
 from tests.blocks import Block
 from tests.chats import ChatSession

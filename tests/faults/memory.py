@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import cli
+from sessioncompress.cli import main as cli
 from tests.faults.nobody import import_everything
 from tests.faults.tools import run
 

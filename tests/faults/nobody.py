@@ -15,7 +15,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.store.tools import in_a_child
 
 NOBODY = 65534

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.errors import Refused, SessionCompressError
 from sessioncompress.store.layout import beside
 from tests.faults.forging import commands, reference

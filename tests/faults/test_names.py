@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.scenes import SIZES, built

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.store.layout import beside
 from tests.faults.forging import reference

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from sessioncompress.errors import FileFailed
 from sessioncompress.hooks import AGENTS, install, record
 from sessioncompress.store import disk

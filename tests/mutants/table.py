@@ -456,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "a filter changes what is committed",
-        "staging.py",
+        "cli/git.py",
         'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
         "False",
         ("tests/test_staging.py",),

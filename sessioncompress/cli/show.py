@@ -11,14 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.commands.options import (
-    CONFIG,
-    EXISTING,
-    THEIR_FOLDER,
-    errors_end_it,
-    policies_of,
-    tell_of_two_stores,
-)
+from sessioncompress.cli.options import CONFIG, EXISTING, THEIR_FOLDER, errors_end_it, policies_of, tell_of_two_stores
 from sessioncompress.core.text import printable
 
 _SHOWN_BYTES = 20 * 1024

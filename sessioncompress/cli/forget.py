@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
-    ANY_PATH,
-    CONFIG,
-    THEIR_FOLDER,
-    all_governed,
-    errors_end_it,
-    policies_of,
-)
-from sessioncompress.commands.output import confirmed, echo_total, for_all
+from sessioncompress.cli.options import ANY_PATH, CONFIG, THEIR_FOLDER, all_governed, errors_end_it, policies_of
+from sessioncompress.cli.output import confirmed, echo_total, for_all
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     ANY_PATH,
     CONFIG,
     DAYS,
@@ -20,7 +20,7 @@ from sessioncompress.commands.options import (
     policies_of,
     tell_of_two_stores,
 )
-from sessioncompress.commands.output import echo_json
+from sessioncompress.cli.output import echo_json
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def clean(
     """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
     from itertools import chain
 
-    from sessioncompress import clean_report
+    from sessioncompress.cli import clean_report
     from sessioncompress.operations import batch
     from sessioncompress.operations.clean import Limits, clean_one, plan_clean
     from sessioncompress.pipeline.discover import Found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     ANY_PATH,
     CONFIG,
     EXCLUDE,
@@ -23,7 +23,7 @@ from sessioncompress.commands.options import (
     policies_of,
     refuse_missing,
 )
-from sessioncompress.commands.output import at_once, echo_total
+from sessioncompress.cli.output import at_once, echo_total
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:

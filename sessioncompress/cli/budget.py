@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     BACKUP_DIR,
     CONFIG,
     FORMAT,
@@ -21,7 +21,7 @@ from sessioncompress.commands.options import (
     policies_of,
     tell_of_two_stores,
 )
-from sessioncompress.commands.output import echo_json, echo_total, for_each
+from sessioncompress.cli.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.stats import BudgetStats
@@ -46,7 +46,7 @@ def budget(
     as_json: bool,
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
-    from sessioncompress import budget_report
+    from sessioncompress.cli import budget_report
     from sessioncompress.operations import batch
     from sessioncompress.operations.budget import budget_session
 

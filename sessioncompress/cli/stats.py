@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     BACKUP_DIR,
     CONFIG,
     FORMAT,
@@ -20,7 +20,7 @@ from sessioncompress.commands.options import (
     policies_of,
     tell_of_two_stores,
 )
-from sessioncompress.commands.output import echo_json, echo_total, for_each
+from sessioncompress.cli.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
     from sessioncompress.operations.stats import SessionStats

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policies_of
-from sessioncompress.commands.output import echo_json, for_all, tell_of_opencode
+from sessioncompress.cli.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policies_of
+from sessioncompress.cli.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
     from sessioncompress.operations.listing import ListedSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @errors_end_it
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
     """List the sessions of all agents on this machine, and what could be saved; change nothing."""
-    from sessioncompress import sessions_report
+    from sessioncompress.cli import sessions_report
     from sessioncompress.operations.listing import listed
     from sessioncompress.operations.sessions import Selection, Session
     from sessioncompress.operations.sessions import sessions as selected

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     AGENT,
     ANY_PATH,
     BACKUP_DIR,
@@ -30,7 +30,7 @@ from sessioncompress.commands.options import (
     policies_of,
     show_originals,
 )
-from sessioncompress.commands.output import cut_short, echo_json, tell_of_opencode
+from sessioncompress.cli.output import cut_short, echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import errors_end_it
-from sessioncompress.commands.output import confirmed
+from sessioncompress.cli.options import errors_end_it
+from sessioncompress.cli.output import confirmed
 from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 

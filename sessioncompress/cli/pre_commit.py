@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.commands.options import (
+from sessioncompress.cli.options import (
     COMMIT_ORIGINALS,
     CONFIG,
     FILES,
@@ -43,7 +43,7 @@ def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
-    from sessioncompress import staging
+    from sessioncompress.cli import git
     from sessioncompress.operations import batch
     from sessioncompress.pipeline import discover, triage
 
@@ -53,11 +53,11 @@ def pre_commit(
     for found, policy in policies.items():
         tell_of_two_stores(found.path, policy)
 
-    aside = staging.put_aside()
+    aside = git.put_aside()
 
     def work(found: Found) -> CompressionStats:
         if aside:
-            staging.refuse_if_put_aside(beside_of(found.path, policies[found]), aside)
+            git.refuse_if_put_aside(beside_of(found.path, policies[found]), aside)
         show_originals(found.path, policies[found], rehearse=check)
         if (skipped := triage.skip(found.path, policies[found], force=False)) is not None:
             triage.check_originals(found.path, policies[found])
@@ -142,9 +142,9 @@ def _stage(policies: Mapping[Path, Policy], *, check: bool) -> bool:
     """
     if not policies:
         return False
-    from sessioncompress import staging
+    from sessioncompress.cli import git
 
-    staged = staging.stage({path: beside_of(path, policy) for path, policy in policies.items()}, dry_run=check)
+    staged = git.stage({path: beside_of(path, policy) for path, policy in policies.items()}, dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
     return bool(staged)

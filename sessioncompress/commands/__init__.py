@@ -1,1 +1,0 @@
-"""One command, one file: parse, call, print, exit code; what takes time is imported when it is needed."""
