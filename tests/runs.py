@@ -24,8 +24,8 @@ from sessioncompress.core.model import Facts, Line, Origin, OurKey
 from sessioncompress.core.model import Path as ValuePath
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.base import Format
+from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import RestoreStats, restore_session

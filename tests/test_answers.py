@@ -13,8 +13,8 @@ import pytest
 from sessioncompress.core.documents import document_of, pieces_of
 from sessioncompress.core.tokens import estimate
 from sessioncompress.core.usage import Usage
-from sessioncompress.formats import format_named
 from sessioncompress.formats.base import Format
+from sessioncompress.formats.table import format_named
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.answers import Answers, answers
 from sessioncompress.pipeline.models import characters_per_token

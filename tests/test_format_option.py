@@ -8,7 +8,7 @@ import pytest
 
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.errors import NotASession, UsageError
-from sessioncompress.formats import NAMES
+from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stats import inspect_session

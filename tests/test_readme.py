@@ -21,7 +21,7 @@ import sessioncompress
 from sessioncompress.cli import main as cli
 from sessioncompress.cli import sessions_report
 from sessioncompress.cli.main import command, main
-from sessioncompress.formats import NAMES
+from sessioncompress.formats.table import NAMES
 from sessioncompress.operations import batch, report
 from sessioncompress.operations.listing import ListedSession
 from sessioncompress.operations.stats import SessionStats, Share

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.cli import sessions_report
-from sessioncompress.formats import NAMES
+from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.listing import ListedSession
 from sessioncompress.store.layout import beside
 from tests.build import PiSession

@@ -45,7 +45,7 @@ def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) 
     """Return the name of a format as it is; the table of them is read only when one is given."""
     if value is None:
         return None
-    from sessioncompress.formats import NAMES
+    from sessioncompress.formats.table import NAMES
 
     if value not in NAMES:
         raise click.BadParameter(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", ctx, param)

@@ -14,8 +14,8 @@ from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import NO_PREFIX, Line, Prefix, Role
 from sessioncompress.core.splice import literal
 from sessioncompress.core.turns import turns_on
-from sessioncompress.formats import REVISED
 from sessioncompress.formats.base import Format
+from sessioncompress.formats.table import REVISED
 from sessioncompress.pipeline.incremental import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
 from sessioncompress.pipeline.summary import boundary_of
 from sessioncompress.pipeline.survey import read_line

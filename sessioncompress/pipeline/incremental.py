@@ -20,8 +20,8 @@ from sessioncompress.core.model import PLAIN, Line, Prefix, Role
 from sessioncompress.core.pairs import asked
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import NOT_CHANGED, InUse
-from sessioncompress.formats import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.formats.base import Reader
+from sessioncompress.formats.table import NAMELESS, NAMES, REVISED, format_named
 from sessioncompress.pipeline.apply import IN_USE
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewritten import RewrittenLines

@@ -11,8 +11,8 @@ from sessioncompress.core.documents import document_of, pieces_of
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.core.lines import Survey
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
-from sessioncompress.formats import NAMELESS, detect, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
+from sessioncompress.formats.table import NAMELESS, detect, format_named, head_of
 from sessioncompress.pipeline.rewritten import RewrittenLines
 from sessioncompress.pipeline.survey import CONFLICT, survey
 from sessioncompress.store.journal import Journal

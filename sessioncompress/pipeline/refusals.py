@@ -7,9 +7,9 @@ from typing import Any
 from sessioncompress.core.documents import begins_document, value_of
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NotASession, Refused
-from sessioncompress.formats import AGENTS, recognising
 from sessioncompress.formats.base import Head
 from sessioncompress.formats.others import FIRST_BYTES, Sample, other, seen
+from sessioncompress.formats.table import AGENTS, recognising
 from sessioncompress.store.lock import OpenSession
 
 _STATE = "The file is not changed."

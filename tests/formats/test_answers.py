@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.usage import Answer, Usage
-from sessioncompress.formats import every, format_named
+from sessioncompress.formats.table import every, format_named
 from tests.test_usage import NONSENSE
 
 Entry = dict[str, Any]

@@ -12,11 +12,11 @@ import pytest
 
 from sessioncompress.core.documents import document_of
 from sessioncompress.errors import UsageError
-from sessioncompress.formats import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
 from sessioncompress.formats.base import HEAD_LINES, Head
 from sessioncompress.formats.family import FamilyFormat
 from sessioncompress.formats.others import Sample, seen
 from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
+from sessioncompress.formats.table import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
 from tests.build import ClaudeSession, OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, PiSession
 from tests.chats import GenCodeSession
 from tests.records import GeminiRecords
@@ -302,7 +302,7 @@ def test_the_table_says_what_the_formats_say() -> None:
 def test_only_the_format_of_a_session_is_imported() -> None:
     """To import all takes longer than a small session."""
     program = (
-        "import sys\nfrom sessioncompress.formats import detect, head_of\n"
+        "import sys\nfrom sessioncompress.formats.table import detect, head_of\n"
         "assert detect(head_of(open(sys.argv[1], 'rb'))).name == 'codex'\n"
         "print(*sorted(name for name in sys.modules if name.startswith('sessioncompress.formats.')))"
     )

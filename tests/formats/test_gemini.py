@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.model import Kind, Line, Role
-from sessioncompress.formats import detect, head_of
 from sessioncompress.formats.gemini import Gemini
+from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.model import Line
-from sessioncompress.formats import format_named
+from sessioncompress.formats.table import format_named
 from sessioncompress.formats.values import CALL, PICTURE, RESULT
 from sessioncompress.pipeline.survey import read_line
 
