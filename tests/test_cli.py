@@ -17,7 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main as cli
+from sessioncompress.cli import main as command_line
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
@@ -146,7 +146,7 @@ def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
 
 def commands() -> list[tuple[str, click.Command]]:
     """Return all commands."""
-    return sorted(cli.commands().items())
+    return sorted(command_line.commands().items())
 
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])

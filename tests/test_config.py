@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy import file as config
+from sessioncompress.policy import file
 from sessioncompress.policy.keys import KEYS, SECTIONS
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy, with_options
 from sessioncompress.policy.sections import Limits, Placeholder, Rule
@@ -219,9 +219,9 @@ def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path)
 def test_where_a_log_is_written_is_not_said_in_the_journal(tmp_path: Path) -> None:
     """It may be committed, and a log elsewhere makes no other policy; any other difference does."""
     log = replace(BALANCED, log_file=str(tmp_path / "log"))
-    assert config.differences(log) == {}
+    assert file.differences(log) == {}
     pruning = replace(BALANCED, prune=replace(BALANCED.prune, enabled=True))
-    assert config.differences(pruning) == {"prune": {"enabled": True}}
+    assert file.differences(pruning) == {"prune": {"enabled": True}}
 
 
 @pytest.mark.parametrize(("key", "value", "must_be"), BAD)
@@ -296,15 +296,15 @@ def test_every_field_but_those_of_the_presets_has_a_key() -> None:
 def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
     """All keys, in the types of JSON."""
     policy = PRESETS[preset]
-    written = config.to_mapping(policy)
+    written = file.to_mapping(policy)
     assert load(policy_file(tmp_path, written), preset) == policy
     assert set(written) == set(KEYS)
 
 
 def test_differences_are_what_is_not_the_default() -> None:
     """The journal says with what policy a run was made."""
-    assert config.differences(BALANCED) == {}
-    assert config.differences(PRESETS["high-quality"]) == {
+    assert file.differences(BALANCED) == {}
+    assert file.differences(PRESETS["high-quality"]) == {
         "protectTokens": None,
         "toolResultMaxBytes": 2000,
         "stripThinking": False,
@@ -363,7 +363,7 @@ def test_limits_never_offer_our_own_markers_again(limit: int) -> None:
 
 def test_the_record_of_a_run_tells_policies_apart() -> None:
     """Also by what presets alone set."""
-    told = [config.differences(policy) for policy in (*PRESETS.values(), replace(BALANCED, at_rest=True))]
+    told = [file.differences(policy) for policy in (*PRESETS.values(), replace(BALANCED, at_rest=True))]
     assert told[0] == {}
     assert all(told.count(each) == 1 for each in told)
-    assert config.differences(replace(BALANCED, protect_tools=("a",))) == {"protectTools": ["a"]}
+    assert file.differences(replace(BALANCED, protect_tools=("a",))) == {"protectTools": ["a"]}

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress.cli import main as cli
+from sessioncompress.cli import main as command_line
 from sessioncompress.cli import sessions_report
 from sessioncompress.cli.main import command, main
 from sessioncompress.formats.table import NAMES
@@ -149,7 +149,7 @@ def test_ci_can_be_run() -> None:
 
 def commands() -> list[tuple[str, click.Command]]:
     """Return all commands."""
-    return sorted(cli.commands().items())
+    return sorted(command_line.commands().items())
 
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])

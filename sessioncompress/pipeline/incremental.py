@@ -26,7 +26,7 @@ from sessioncompress.pipeline.apply import IN_USE
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewritten import RewrittenLines
 from sessioncompress.pipeline.survey import read_line, unchangeable
-from sessioncompress.policy import file as config
+from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
@@ -112,7 +112,7 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     """
     run = journal.runs[-1]
     prefix = run.prefix
-    if run.version != VERSION or run.policy != config.differences(policy):
+    if run.version != VERSION or run.policy != differences(policy):
         return None
     if session.size < prefix.size or not can_follow(prefix) or not _can_be(prefix):
         return None

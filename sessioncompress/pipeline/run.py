@@ -29,7 +29,7 @@ from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.pipeline.summary import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
 from sessioncompress.pipeline.survey import parse, parse_any
 from sessioncompress.pipeline.triage import KB
-from sessioncompress.policy import file as config
+from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.commit import Finished, Rewrite
 from sessioncompress.store.dry_run import DryRun
@@ -279,7 +279,7 @@ class Run:
         run = RunRecord(
             at=times.written(time.time()),
             version=VERSION,
-            policy=config.differences(self._asked.policy),
+            policy=differences(self._asked.policy),
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,

@@ -17,7 +17,7 @@ from sessioncompress.errors import InUse, Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.store import disk as durable
+from sessioncompress.store import disk as real_disk
 from tests.runs import fixture
 from tests.store.tools import disk, in_a_child, left_over
 
@@ -70,7 +70,7 @@ def at_the_swap(save: Callable[[], object], call: str = "exchange") -> Callable[
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         del number, arguments
-        if name == (call if hasattr(durable.System, call) else "replace") and left:
+        if name == (call if hasattr(real_disk.System, call) else "replace") and left:
             left.pop()()
 
     return before
@@ -134,7 +134,7 @@ def test_a_text_saved_in_place_where_files_cannot_be_exchanged(
     def unknown(one: Path, other: Path) -> None:
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(durable.System, "exchange", staticmethod(unknown), raising=False)
+    monkeypatch.setattr(real_disk.System, "exchange", staticmethod(unknown), raising=False)
     path = tmp_path / name
     path.write_bytes(original := fixture(name))
     new = text(original)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.cli import main as cli
+from sessioncompress.cli import main as command_line
 from tests.faults.nobody import import_everything
 from tests.faults.tools import run
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
     start = _status("VmRSS")
     code: object = 0
     try:
-        cli.main(arguments)
+        command_line.main(arguments)
     except SystemExit as ended:
         code = ended.code or 0
     print((_status("VmHWM") - start) / _MIB, code, file=sys.stderr)

@@ -199,42 +199,42 @@ MUTANTS = (
     Mutant(
         "originals and journal are not flushed",
         "store/growing.py",
-        "        durable.flush(self._fd)\n        _forget_cached",
+        "        disk.flush(self._fd)\n        _forget_cached",
         "        _forget_cached",
         _COMMIT,
     ),
     Mutant(
         "the name of a new file beside the session is not flushed",
         "store/growing.py",
-        "        if self._is_new:\n            durable.flush_folder(self._path.parent)\n",
+        "        if self._is_new:\n            disk.flush_folder(self._path.parent)\n",
         "",
         _COMMIT,
     ),
     Mutant(
         "the new file is not flushed",
         "store/swap.py",
-        "        durable.flush(draft.fd)\n",
+        "        disk.flush(draft.fd)\n",
         "",
         _COMMIT,
     ),
     Mutant(
         "the replacement is not flushed",
         "store/swap.py",
-        "    durable.flush_folder(session.path.parent)\n    forget_other_links(session, work, states, before)\n    return old",
+        "    disk.flush_folder(session.path.parent)\n    forget_other_links(session, work, states, before)\n    return old",
         "    forget_other_links(session, work, states, before)\n    return old",
         _COMMIT,
     ),
     Mutant(
         "the link to the old file is not flushed",
         "store/swap.py",
-        "    session.was_linked()\n    durable.flush_folder(work)\n",
+        "    session.was_linked()\n    disk.flush_folder(work)\n",
         "    session.was_linked()\n",
         _COMMIT,
     ),
     Mutant(
         "what is forgotten comes back",
         "store/recover.py",
-        "            durable.flush_folder(files.folder)\n        tidy(files.work)\n",
+        "            disk.flush_folder(files.folder)\n        tidy(files.work)\n",
         "            pass\n        tidy(files.work)\n",
         _RECOVER,
     ),
@@ -376,7 +376,7 @@ MUTANTS = (
     Mutant(
         "a store from a clone stays open to others",
         "store/growing.py",
-        "        durable.make_private(fd)\n",
+        "        disk.make_private(fd)\n",
         "",
         _PLANTED,
     ),
@@ -437,8 +437,8 @@ MUTANTS = (
         _LOCK,
     ),
     # A file that is no session.
-    Mutant("a settings file is not flushed", "store/put.py", "        durable.flush(fd)\n", "", _PUT),
-    Mutant("its name is not flushed", "store/put.py", "    durable.flush_folder(path.parent)\n", "", _PUT),
+    Mutant("a settings file is not flushed", "store/put.py", "        disk.flush(fd)\n", "", _PUT),
+    Mutant("its name is not flushed", "store/put.py", "    disk.flush_folder(path.parent)\n", "", _PUT),
     # Whose policy counts, and what it may say.
     Mutant(
         "a file near a session says anything",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, Unsupported
-from sessioncompress.store import disk as durable
+from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Lengths, beside
 from sessioncompress.store.lock import open_session
@@ -310,7 +310,7 @@ def test_an_interrupt_at_any_call(tmp_path: Path, after: bool) -> None:
         def interrupt(found: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
             if found == number:
                 if after and name in ("link", "unlink", "exchange"):
-                    getattr(durable.System, name)(*arguments)
+                    getattr(real_disk.System, name)(*arguments)
                 raise KeyboardInterrupt
 
         with disk(interrupt), pytest.raises(KeyboardInterrupt):
@@ -354,7 +354,7 @@ def test_a_disk_that_lies_about_what_it_wrote(tmp_path: Path, written: Callable[
     path = make_session(tmp_path)
     before = everything(tmp_path)
 
-    class Lying(durable.System):
+    class Lying(real_disk.System):
         """Says of every write that it wrote all."""
 
         @staticmethod
@@ -362,12 +362,12 @@ def test_a_disk_that_lies_about_what_it_wrote(tmp_path: Path, written: Callable[
             os.write(fd, written(bytes(data)))
             return len(data)
 
-    durable.system = Lying()
+    real_disk.system = Lying()
     try:
         with pytest.raises(FileFailed, match="read back"):
             compress(path)
     finally:
-        durable.system = durable.System()
+        real_disk.system = real_disk.System()
     assert everything(tmp_path) == before
 
 
@@ -375,18 +375,18 @@ def test_short_writes_are_completed(tmp_path: Path) -> None:
     """A write may take a part only; the rest follows."""
     path = make_session(tmp_path)
 
-    class Slow(durable.System):
+    class Slow(real_disk.System):
         """Takes at most seven bytes at once."""
 
         @staticmethod
         def write(fd: int, data: Any, /) -> int:
             return os.write(fd, data[:7])
 
-    durable.system = Slow()
+    real_disk.system = Slow()
     try:
         compress(path)
     finally:
-        durable.system = durable.System()
+        real_disk.system = real_disk.System()
     restore(path)
     assert path.read_bytes() == OLD
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.errors import InUse, SessionCompressError
-from sessioncompress.store import disk as durable
+from sessioncompress.store import disk as real_disk
 from sessioncompress.store import holders, late_writes
 from sessioncompress.store.holders import Held
 from tests.store.test_holders import linux
@@ -49,7 +49,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
 def _swapped_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put files in place by an exchange, and as where a file system knows none."""
     if request.param == "replace":
-        monkeypatch.setattr(durable.System, "exchange", staticmethod(without_exchange))
+        monkeypatch.setattr(real_disk.System, "exchange", staticmethod(without_exchange))
 
 
 def at_swaps(*actions: Callable[[], object]) -> Callable[[int, str, tuple[Any, ...]], None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink, Refused
-from sessioncompress.store import disk as durable
+from sessioncompress.store import disk as real_disk
 from sessioncompress.store.folder import create_in_folder, tidy
 from sessioncompress.store.layout import FOLDER
 from tests.store.tools import CALLS, disk
@@ -219,13 +219,13 @@ def test_tidy_meets_a_new_file(folder: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "other"]
 
 
-def test_only_durable_changes_the_disk() -> None:
-    """No module of the package but durable.py calls anything that changes the disk."""
-    package = Path(durable.__file__).parent.parent
+def test_only_disk_changes_the_disk() -> None:
+    """No module of the package but disk.py calls anything that changes the disk."""
+    package = Path(real_disk.__file__).parent.parent
     changing = [*CALLS, "ftruncate", "makedirs", "symlink", "rename", "remove", "fchmod", "fchown"]
     changing.remove("open")
     for module in package.rglob("*.py"):
-        if module != Path(durable.__file__):
+        if module != Path(real_disk.__file__):
             text = module.read_text()
             assert not [name for name in changing if f" os.{name}(" in text or f"=os.{name}(" in text], module
             assert not any(call in text for call in (".write_bytes(", ".write_text(", ".touch(", "shutil.")), module
@@ -233,7 +233,7 @@ def test_only_durable_changes_the_disk() -> None:
 
 def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It found the folder empty just then, at work on another session: this one makes it again."""
-    make, made = durable.make_folder, []
+    make, made = real_disk.make_folder, []
 
     def make_folder(folder: Path) -> None:
         make(folder)
@@ -242,7 +242,7 @@ def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch
         if made == [folder]:
             folder.rmdir()
 
-    monkeypatch.setattr(durable, "make_folder", make_folder)
+    monkeypatch.setattr(real_disk, "make_folder", make_folder)
     path = tmp_path / FOLDER / "s.jsonl.zst"
     os.close(create_in_folder(path, exclusive=False))
     assert path.exists()

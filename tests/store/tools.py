@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.store import disk as durable
+from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Committed, Rewrite
 from sessioncompress.store.late import NO_DRAFT, Late, prefix_of
 from sessioncompress.store.layout import Beside, Lengths, beside
@@ -153,7 +153,7 @@ def without_exchange(one: object, other: object) -> None:
 
 def swap() -> str:
     """Return the call that puts a new file in a session's place."""
-    return "replace" if durable.System.exchange is without_exchange else "exchange"
+    return "replace" if real_disk.System.exchange is without_exchange else "exchange"
 
 
 @contextmanager
@@ -228,11 +228,11 @@ def left_over(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if ".temp-" in path.name or ".late-" in path.name]
 
 
-CALLS = [name for name, value in vars(durable.System).items() if isinstance(value, staticmethod)]
+CALLS = [name for name, value in vars(real_disk.System).items() if isinstance(value, staticmethod)]
 
 
 @dataclass
-class Seam(durable.System):
+class Seam(real_disk.System):
     """A disk that calls `before(number, name, arguments)` before each change and records the names."""
 
     before: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
@@ -240,7 +240,7 @@ class Seam(durable.System):
 
     def __post_init__(self) -> None:
         for name in CALLS:
-            setattr(self, name, self._watched(name, getattr(durable.System, name)))
+            setattr(self, name, self._watched(name, getattr(real_disk.System, name)))
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any, **options: Any) -> Any:
@@ -255,11 +255,11 @@ class Seam(durable.System):
 def disk(before: Callable[[int, str, tuple[Any, ...]], None] | None = None) -> Iterator[Seam]:
     """Put a watched disk under the package for a block."""
     seam = Seam(before) if before else Seam()
-    system, durable.system = durable.system, seam
+    system, real_disk.system = real_disk.system, seam
     try:
         yield seam
     finally:
-        durable.system = system
+        real_disk.system = system
 
 
 def failing_at(number: int, code: int, *, ever_after: bool = False) -> Callable[[int, str, tuple[Any, ...]], None]:
