@@ -126,7 +126,7 @@ def test_a_document_for_others_to_build_on(tmp_path: Path) -> None:
     found = run("budget", "--json", tmp_path / "session.jsonl", tmp_path / "no.jsonl")
     told = json.loads(found.stdout)
     assert found.exit_code == 4
-    assert told["schema"] == "sessioncompress.operations.budget/1"
+    assert told["schema"] == "sessioncompress.budget/1"
     assert [set(each) for each in told["files"]] == [FIELDS]
     assert "refused: " in found.stderr
 

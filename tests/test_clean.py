@@ -409,7 +409,7 @@ def test_the_document(folder: Path) -> None:
     done = run("--json", "--older-than", "1d", folder)
     assert done.exit_code == 5
     told = json.loads(done.stdout)
-    assert (told["schema"], told["dryRun"]) == ("sessioncompress.operations.clean/1", True)
+    assert (told["schema"], told["dryRun"]) == ("sessioncompress.clean/1", True)
     by_name = {Path(each["path"]).name: each for each in told["files"]}
     assert {name: (each["status"], each["cause"]) for name, each in by_name.items()} == {
         "session.jsonl": ("deleted", "age"),

@@ -313,7 +313,7 @@ def test_the_json_document(session: Path) -> None:
     assert result.exit_code == 4
     done = json.loads(result.stdout)
     assert set(done) == {"schema", "dryRun", "files", "totals"}
-    assert done["schema"] == "sessioncompress.operations.compress/1"
+    assert done["schema"] == "sessioncompress.compress/1"
     assert [set(each) for each in done["files"]] == [FILE_FIELDS] * 3
     assert [each["status"] for each in done["files"]] == ["compressed", "skipped", "refused"]
     assert [each["path"] for each in done["files"]] == ["session.jsonl", "small.jsonl", "none.jsonl"]
@@ -1165,7 +1165,7 @@ def test_stats_as_json(session: Path) -> None:
     """Schema, fields, and the same figures as compress --dry-run."""
     done = document("stats", "session.jsonl")
     assert set(done) == {"schema", "files", "totals"}
-    assert done["schema"] == "sessioncompress.pipeline.stats/1"
+    assert done["schema"] == "sessioncompress.stats/1"
     file = done["files"][0]
     assert set(done["totals"]) == {"size", "backupSize", "lines", "turns", "would"}
     assert set(done["totals"]["would"]) == TOTAL_FIELDS
@@ -1552,7 +1552,7 @@ def test_verify_says_which_lines_have_no_original(session: Path) -> None:
 def test_verify_as_json(compressed: Path) -> None:
     """All that the line says."""
     found = document("verify", "session.jsonl")
-    assert found["schema"] == "sessioncompress.pipeline.check/1"
+    assert found["schema"] == "sessioncompress.verify/1"
     (file,) = found["files"]
     assert (file.pop("path"), file.pop("format"), file["linesWithoutOriginal"]) == ("session.jsonl", "pi", 0)
     assert file["originals"] == file["linesRewritten"] > 0

@@ -20,7 +20,7 @@ from tests.build import PiSession, dice
 from tests.runs import MTIME, turn, write
 
 _USUAL = "import sys; from sessioncompress.cli.main import main; main(sys.argv[1:], prog_name='sessioncompress')"
-_QUICK = "import sys; from sessioncompress import quick; sys.exit(not quick.nothing_due(sys.argv[1:]))"
+_QUICK = "import sys; from sessioncompress.cli import quick; sys.exit(not quick.nothing_due(sys.argv[1:]))"
 
 
 def large(folder: Path, name: str = "session.jsonl") -> Path:

@@ -11,7 +11,7 @@ from sessioncompress.operations.report import json_safe
 from sessioncompress.pipeline.rules import Action
 from sessioncompress.pipeline.stats import BudgetStats
 
-SCHEMA = "sessioncompress.operations.budget/1"
+SCHEMA = "sessioncompress.budget/1"
 
 _BY = {
     "session": "as the session says",

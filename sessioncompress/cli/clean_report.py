@@ -12,7 +12,7 @@ from sessioncompress.operations.clean import Cause, CleanStats
 from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, json_safe, kb, links_kept, status_of
 
-SCHEMA = "sessioncompress.operations.clean/1"
+SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
 

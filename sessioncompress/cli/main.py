@@ -31,7 +31,7 @@ _COMMANDS = {
 def command(name: str) -> click.Command:
     """Return a command. Raises KeyError where none has that name."""
     module = _COMMANDS[name]
-    found: click.Command = getattr(import_module(f"sessioncompress.commands.{module}"), module)
+    found: click.Command = getattr(import_module(f"sessioncompress.cli.{module}"), module)
     return found
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sessioncompress.operations.stats import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
-SCHEMA = "sessioncompress.operations.compress/1"
-VERIFY_SCHEMA = "sessioncompress.pipeline.check/1"
-STATS_SCHEMA = "sessioncompress.pipeline.stats/1"
+SCHEMA = "sessioncompress.compress/1"
+VERIFY_SCHEMA = "sessioncompress.verify/1"
+STATS_SCHEMA = "sessioncompress.stats/1"
 _TOOL_WIDTH = 20
 _MOST_NAMES = 10
 _CUT = "..."

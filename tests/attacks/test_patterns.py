@@ -21,7 +21,7 @@ _SIZES = ((16 * _KB, 0.5), (_MB, 2.0))
 """Bytes, and the seconds that they may take; the first ones, so that a pattern that is not linear ends soon."""
 
 _WORST: dict[str, tuple[str, ...]] = {
-    "altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
+    "operations.altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
     "compressors.failures._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),
     "compressors.failures._EXIT_STATUS": ("exit 1", "exit 1 ", "exit code 1!", "exit 9"),
     "compressors.failures._FAILURE": ("not ", "no such", "errorerror", "tracebac "),
@@ -33,9 +33,9 @@ _WORST: dict[str, tuple[str, ...]] = {
         *("a.py::" * 50 + "\n", "x > " + "y " * 100 + "\n", "not ok 1 " + "# TOD " * 50 + "\n", "(fail) ", "FAIL "),
     ),
     "compressors.preview._HEADING": ("--- a", "--- a\n+++ ", "*** Add File: ", "--- \n"),
-    "documents._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
-    "documents._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
-    "finished._BEGINNING": ('"', '"a\\', "a"),
+    "core.documents._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
+    "core.documents._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
+    "pipeline.finished._BEGINNING": ('"', '"a\\', "a"),
     "formats.chat.CLEARED": ("[Tool: a returned 1 chars", " returned ", " returned 1", ", exit code 1"),
     "formats.chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
     "formats.claude.ClaudeCode.links": (
@@ -58,9 +58,9 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.values._MEDIA_TYPE": ("data:", "data:a", "a"),
     "hooks.pi._COMMAND": ("const COMMAND = [", "const COMMAND = []", "];\n"),
     "hooks.settings._INDENT": (" ", "\t ", " \n"),
-    "jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
-    "jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
-    "marker": (
+    "core.jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
+    "core.jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
+    "core.marker": (
         *(
             "[[sessioncompress: ",
             "[[sessioncompress: a",
@@ -76,19 +76,24 @@ _WORST: dict[str, tuple[str, ...]] = {
         ),
         *("sessioncompress show 7f3a91c2e05b", "sessioncompress show ", "7f3a91c2e05b", "5 bytes", "1 KB", "\n"),
     ),
-    "nesting._STRINGS": ('"', '"a', '"\\', '\\"', '"\\"'),
-    "nesting._TOKENS": ('"', '"a', '"\\', "[", "[]", '["'),
-    "rules._DID_NOT_FIT": ("context ", "exceeds the limit of ", "exceeds the limit of 1,", "prompt is too lon"),
-    "rules._QUOTA": ("quot", "q"),
-    "rules._SLOWED_DOWN": ("rate limi", "rate", "too many request"),
-    "rules._TOO_MANY": ("429", "429a", "42 "),
-    "splice._SCALAR": ("1", "1 ", "]"),
-    "splice._SPACE": (" ", "\n\t", " a"),
-    "splice._STRING": ('"a', '"\\"', '"\\', '\\"'),
-    "splice._TOKEN": ('"', '"a', '\\"', '"\\', "[", "[]"),
-    "staging._ADDED": ("add ", "add\n", "\n"),
-    "staging._PATCH": ("patch1-", "patch1", "1", "-1"),
-    "survey.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
+    "core.nesting._STRINGS": ('"', '"a', '"\\', '\\"', '"\\"'),
+    "core.nesting._TOKENS": ('"', '"a', '"\\', "[", "[]", '["'),
+    "pipeline.rules._DID_NOT_FIT": (
+        "context ",
+        "exceeds the limit of ",
+        "exceeds the limit of 1,",
+        "prompt is too lon",
+    ),
+    "pipeline.rules._QUOTA": ("quot", "q"),
+    "pipeline.rules._SLOWED_DOWN": ("rate limi", "rate", "too many request"),
+    "pipeline.rules._TOO_MANY": ("429", "429a", "42 "),
+    "core.splice._SCALAR": ("1", "1 ", "]"),
+    "core.splice._SPACE": (" ", "\n\t", " a"),
+    "core.splice._STRING": ('"a', '"\\"', '"\\', '\\"'),
+    "core.splice._TOKEN": ('"', '"a', '\\"', '"\\', "[", "[]"),
+    "cli.git._ADDED": ("add ", "add\n", "\n"),
+    "cli.git._PATCH": ("patch1-", "patch1", "1", "-1"),
+    "pipeline.survey.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
     "store.journal._RUN": ('"type":', '"type": ', '"type":"run'),
@@ -96,7 +101,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late._LATE": ("0", "-", "g"),
     "store.late._DRAFT": ("0", "01234567"),
     "store.late._LEFT_OVER": (".late-", ".temp-0123456", "."),
-    "store.last._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
+    "store.last_run._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
@@ -107,23 +112,23 @@ _USED: dict[str, str] = {
     "formats.requests._SECONDS": "fullmatch",
     "formats.values._MEDIA_TYPE": "match",
     "hooks.settings._INDENT": "match",
-    "jsonl._MAY_HOLD_JSON": "match",
+    "core.jsonl._MAY_HOLD_JSON": "match",
     "store.folder._OURS": "fullmatch",
     "store.late._SEALED": "fullmatch",
     "store.late._LATE": "fullmatch",
     "store.late._DRAFT": "fullmatch",
     "store.late._LEFT_OVER": "fullmatch",
-    "splice._SCALAR": "match",
-    "splice._SPACE": "match",
-    "splice._STRING": "match",
-    "staging._PATCH": "fullmatch",
-    "survey.CONFLICT": "match",
+    "core.splice._SCALAR": "match",
+    "core.splice._SPACE": "match",
+    "core.splice._STRING": "match",
+    "cli.git._PATCH": "fullmatch",
+    "pipeline.survey.CONFLICT": "match",
 }
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 
 _BUILT: dict[str, str] = {
-    "commands.options.amount.read": "a word of the command line",
-    "commands.show._lines": "a word of the command line",
+    "cli.options.amount.read": "a word of the command line",
+    "cli.show._lines": "a word of the command line",
     "hooks.pi._extension": "a file of this package",
     "compressors.failures.reports": "the forms of this module, once",
 }

@@ -124,7 +124,7 @@ def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch:
 import os, threading
 import sys; sys.path.insert(0, {str(Path(pool.__file__).parent.parent)!r})
 from pathlib import Path
-from sessioncompress import pool
+from sessioncompress.operations import pool
 from sessioncompress.pipeline.discover import Found
 if __name__ == "__main__":
     os.chdir({str(tmp_path)!r})
