@@ -1,0 +1,199 @@
+"""Writes the generated parts of the reference pages; with --check, says which pages are out of date.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. All other text of a page is written by
+hand and stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import click  # noqa: E402
+
+from sessioncompress import PRESETS  # noqa: E402
+from sessioncompress.cli import main as command_line  # noqa: E402
+from sessioncompress.config import to_mapping  # noqa: E402
+from sessioncompress.keys import KEYS, Near  # noqa: E402
+
+COMMANDS = HERE / "reference" / "commands.md"
+CONFIGURATION = HERE / "reference" / "configuration.md"
+_PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
+
+MEANINGS: Mapping[str, str] = {
+    "enabled": "`false`: skip these sessions.",
+    "sizeThresholdKB": "Skip smaller sessions.",
+    "everyTurns": "A number: also compress a session under the threshold after this many new turns. `null`: never.",
+    "turnThresholdBeforeCompress": "The number of newest user turns that are protected.",
+    "protectTokens": "The cap on protected tool I/O: the newest whole steps of those turns, up to this many tokens, "
+    "and always the newest step. `null`: no cap. More turns or more tokens never protect less.",
+    "protectTools": "Calls and results of these tools are protected.",
+    "toolCallMaxBytes": "Keep the arguments of a call up to this size. Values under 256 count as 256.",
+    "toolResultMaxBytes": "Keep tool results up to this size. Values under 256 count as 256.",
+    "minSavedKB": "Write nothing if the run would save less in total, with the store counted.",
+    "stripThinking": "Remove thinking.",
+    "eliminateRedundancy": "Replace what the session repeats later by a reference without a preview.",
+    "keepBackup": "`false`: keep no originals. Markers then name no way back and `restore` refuses. "
+    "A journal is still written, because it tells our markers from others.",
+    "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
+    "`null`: `.sessioncompress` beside the session.",
+    "commitOriginals": "`true`: let git see the originals.",
+    "quietSeconds": "Refuse a session that changed within this many seconds.",
+    "idleSeconds": "Skip a session that changed within this many seconds: its provider may still hold it in its "
+    "prompt cache, and a rewritten history would void that cache.",
+    "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
+    "The file's folder must exist.",
+    "prune.enabled": "Prune: clear whole old results.",
+    "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
+    "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
+    "prune.protectTools": "Prune results of these tools only where the session repeats them later.",
+    "prune.preserveRecentMessages": "Do not prune this many of the newest messages.",
+    "prune.placeholder": '`"marker"`: leave our marker. `"native"`: leave the words that the agent itself writes.',
+    "budget.rule": 'What decides whether a session is due: `"size"`, `"gencode"`, `"omp"`, `"eunice"` or '
+    '`"deliberate"`.',
+    "budget.reservedOutputTokens": "`gencode`: the most tokens of the window that are kept free for the answer.",
+    "budget.reservePercent": "`omp`: the percentage of the window that is kept free.",
+    "budget.reserveTokens": "`omp`: the fewest tokens that are kept free.",
+    "budget.thresholdPercent": "`omp`: a percentage of the window, in place of the reserve.",
+    "budget.thresholdTokens": "`omp`: a number of tokens, in place of the reserve.",
+    "budget.targetTokens": "`eunice`: pruning is enough if it leaves fewer tokens than this.",
+    "budget.actTokens": "`deliberate`: act from this many tokens on,",
+    "budget.actMessages": "`deliberate`: with at least this many new messages,",
+    "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
+    "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
+    "budget.models": "Your models. They are looked up before the models that we know.",
+}
+"""What each key of the policy does."""
+
+
+def flat(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a policy file by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in policy.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        found |= {f"{key}.{name}".rstrip("."): each for name, each in inner.items()}
+    return found
+
+
+def commands() -> dict[str, click.Command]:
+    """Return all commands by their names."""
+    context = click.Context(command_line)
+    found = {name: command_line.get_command(context, name) for name in command_line.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
+def signature(option: click.Option) -> str:
+    """Return an option as it is typed, with a word for its value."""
+    if option.is_flag:
+        return option.opts[0]
+    return f"{option.opts[0]} {option.metavar or _word(option.type)}"
+
+
+def _word(kind: click.ParamType) -> str:
+    if isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        return "N"
+    return "NAME" if isinstance(kind, click.Choice) else kind.name.upper()
+
+
+def _meaning(option: click.Option) -> str:
+    said = [option.help or ""]
+    if isinstance(option.type, click.Choice):
+        said.append(f"One of {', '.join(f'`{each}`' for each in option.type.choices)}.")
+    if option.multiple:
+        said.append("May be given several times.")
+    return " ".join(said).replace("|", "\\|")
+
+
+def _arguments(command: click.Command) -> str:
+    def shown(each: click.Argument) -> str:
+        choices = each.type.choices if isinstance(each.type, click.Choice) else ()
+        name = "|".join(choices) or (each.name or "").upper()
+        name += "..." if each.nargs == -1 else ""
+        return name if each.required else f"[{name}]"
+
+    return " ".join(shown(each) for each in command.params if isinstance(each, click.Argument))
+
+
+def command_part(name: str) -> str:
+    """Return the usage, the help and the options of a command."""
+    command = commands()[name]
+    usage = f"sessioncompress {name} [OPTIONS] {_arguments(command)}".rstrip()
+    lines = ["", "```text", usage, "```", "", " ".join((command.help or "").split()), ""]
+    lines += ["| option | meaning |", "|---|---|"]
+    options = [each for each in command.params if isinstance(each, click.Option) and "--help" not in each.opts]
+    lines += [f"| `{signature(each)}` | {_meaning(each)} |" for each in options]
+    return "\n".join([*lines, "", ""])
+
+
+def keys_part() -> str:
+    """Return the table of the policy's keys, with their defaults."""
+    lines = ["", "| key | default | in a nearby file | meaning |", "|---|---|---|---|"]
+    defaults = flat(to_mapping(PRESETS["balanced"]))
+    if unknown := defaults.keys() ^ MEANINGS.keys():
+        raise SystemExit(f"MEANINGS in {__file__} must have exactly the policy's keys; see {', '.join(unknown)}")
+    for key, value in defaults.items():
+        near = "yes" if KEYS[key.partition(".")[0]].near is Near.FREE else "no"
+        lines.append(f"| `{key}` | `{json.dumps(value)}` | {near} | {MEANINGS[key]} |")
+    return "\n".join([*lines, "", ""])
+
+
+def presets_part() -> str:
+    """Return the table of the keys in which presets differ."""
+    values = {name: _with_previews(preset) for name, preset in PRESETS.items()}
+    names = list(values)
+    lines = ["", f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---" * (len(names) + 1) + "|"]
+    for key in values["balanced"]:
+        row = [values[name][key] for name in names]
+        if len(set(map(str, row))) > 1:
+            lines.append(f"| {key} | {' | '.join(f'`{json.dumps(each)}`' for each in row)} |")
+    return "\n".join([*lines, "", ""])
+
+
+def _with_previews(preset: Any) -> dict[str, Any]:
+    keys = {f"`{key}`": value for key, value in flat(to_mapping(preset)).items()}
+    return {**keys, "shortest preview, bytes": preset.preview_min_bytes, "longest preview": preset.preview_max_bytes}
+
+
+def parts(page: Path) -> Mapping[str, Callable[[], str]]:
+    """Return what makes each generated part of a page."""
+    if page == CONFIGURATION:
+        return {"keys": keys_part, "presets": presets_part}
+    return {name: lambda name=name: command_part(name) for name in commands()}  # type: ignore[misc]
+
+
+def made(page: Path) -> str:
+    """Return a page with its generated parts as they should be. Exits where a part is missing, or of nothing."""
+    text = page.read_text(encoding="utf-8")
+    makers = parts(page)
+    found = [match[1] for match in _PART.finditer(text)]
+    if sorted(found) != sorted(makers):
+        raise SystemExit(f"{page.name}: has the parts {', '.join(found)}; it must have {', '.join(makers)}, once each")
+    return _PART.sub(lambda match: f"{match[1]}{match[2]}{makers[match[1]]()}", text)
+
+
+def out_of_date() -> list[Path]:
+    """Return the pages that are not what this makes."""
+    return [page for page in (COMMANDS, CONFIGURATION) if page.read_text(encoding="utf-8") != made(page)]
+
+
+def main() -> int:
+    """Write, or check."""
+    pages = out_of_date()
+    for page in pages:
+        if "--check" in sys.argv[1:]:
+            print(f"{page.name}: out of date; run `python docs/make_reference.py`", file=sys.stderr)
+        else:
+            page.write_text(made(page), encoding="utf-8")
+            print(f"written: {page.name}")
+    return 1 if pages and "--check" in sys.argv[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
