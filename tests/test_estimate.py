@@ -78,14 +78,14 @@ def shown(name: str, found: list[Step]) -> str:
 
 
 def row(name: str, found: list[Step]) -> str:
-    """Return the row of the README's table."""
+    """Return the row of the table in docs/explanation/estimates.md."""
     ratios = sorted(step.estimate / step.growth for step in found if step.growth > 0)
     low, half, high = (ratios[len(ratios) * tenth // 10] for tenth in (1, 5, 9))
     return f"| {name} | {len(ratios):,} | {low:.2f} | {half:.2f} | {high:.2f} |"
 
 
-def test_the_figures_are_those_of_the_readme(steps: list[Step]) -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_figures_are_those_of_the_documents(steps: list[Step]) -> None:
+    text = (ROOT / "docs" / "explanation" / "estimates.md").read_text()
     for name in sorted({step.agent for step in steps}):
         assert row(name, [step for step in steps if step.agent == name]) in text
     assert row("all", steps) in text

@@ -15,13 +15,14 @@ import yaml
 
 from sessioncompress.store.layout import beside
 from tests.action.runner import ROOT, Done, Job, action
+from tests.docs.pages import blocks, page
 from tests.repository import Repository
 from tests.runs import fixture, split
-from tests.test_readme import blocks, rows, section
 
 SESSIONS = ".GITCLAW/state/sessions"
 FIRST, SECOND = f"{SESSIONS}/2026-03-01-first.jsonl", f"{SESSIONS}/2026-03-02-second.jsonl"
 USED = {"paths": SESSIONS}
+GUIDES = ("ci", "gitclaw")
 TAIL = 9
 """Lines that the agent appends to a session in a later turn."""
 
@@ -329,26 +330,17 @@ def test_a_name_commands_nobody(repository: Repository, job: Job) -> None:
     assert not set("<_`[") & set(row.replace("<code>", "").replace("</code>", ""))
 
 
-# What the README shows
-
-
-def test_every_input_is_told_of() -> None:
-    """In the README, with its default."""
-    told = rows(section("In CI, after each turn of the agent"))
-    for name, about in action()["inputs"].items():
-        default = told[f"`{name}`"].split("|")[0].strip()
-        assert default == (f"`{about['default']}`" if about.get("default") else default)
-    assert {name for name in told if name.startswith("`")} == {f"`{name}`" for name in action()["inputs"]}
+# What the how-to guides show
 
 
 def workflows() -> list[Sequence[Mapping[str, Any]]]:
-    """Return the steps of the README's workflows: those of a job, and those that take the place of GitClaw's."""
-    plain, gitclaw = (yaml.safe_load(text) for text in blocks(section("In CI, after each turn of the agent"), "yaml"))
+    """Return the steps of the guides' workflows: those of a job, and those that take the place of GitClaw's."""
+    (plain,), (gitclaw,) = (map(yaml.safe_load, blocks(page(f"docs/how-to/{name}.md"), "yaml")) for name in GUIDES)
     return [plain["jobs"]["turn"]["steps"], gitclaw]
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["plain", "GitClaw"])
-def test_the_workflows_of_the_readme_commit_a_turn(number: int, repository: Repository, tmp_path: Path) -> None:
+def test_the_workflows_of_the_guides_commit_a_turn(number: int, repository: Repository, tmp_path: Path) -> None:
     """With inputs that the action has, and a push; GitClaw's also where the job of another issue was faster."""
     agent, use, commit = workflows()[number][-3:]
     assert (use["name"], use["uses"]) == ("Compress", "OWNER/sessioncompress@REF")

@@ -1,4 +1,4 @@
-"""The benchmarks' table, as the README shows it."""
+"""The benchmarks' table, as docs/explanation/benchmarks.md shows it."""
 
 from __future__ import annotations
 

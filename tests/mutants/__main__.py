@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.mutants.table import MUTANTS, Mutant
 
 _ROOT = Path(__file__).parents[2]
-_COPIED = ("sessioncompress", "action", "tests", "fixtures", "pyproject.toml", "compression.json", "README.md")
+_COPIED = ("sessioncompress", "action", "tests", "fixtures", "docs", "pyproject.toml", "compression.json", "README.md")
 _NOT_COPIED = shutil.ignore_patterns("node_modules", "__pycache__")
 _PASSED, _FAILED, _HANGS = 0, 1, -1
 _LONGEST = 300
