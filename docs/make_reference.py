@@ -19,9 +19,9 @@ sys.path.insert(0, str(HERE.parent))
 import click  # noqa: E402
 
 from sessioncompress import PRESETS  # noqa: E402
-from sessioncompress.cli import main as command_line  # noqa: E402
-from sessioncompress.config import to_mapping  # noqa: E402
-from sessioncompress.keys import KEYS, Near  # noqa: E402
+from sessioncompress.cli.main import main as command_line  # noqa: E402
+from sessioncompress.policy.file import to_mapping  # noqa: E402
+from sessioncompress.policy.keys import KEYS, Near  # noqa: E402
 
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"

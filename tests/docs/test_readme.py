@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress.cli import main
+from sessioncompress.cli.main import main
 from tests.docs.pages import BENCHMARKS, PROMISES, README, ROOT, Place, blocks, code, page, quoted, rows, section
 from tests.runs import fixture
 

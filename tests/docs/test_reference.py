@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
-from sessioncompress.archive import worst
-from sessioncompress.cli import main
-from sessioncompress.config import to_mapping
-from sessioncompress.formats import NAMES
-from sessioncompress.keys import KEYS
-from sessioncompress.policy import BALANCED, PRESETS
-from sessioncompress.stats import CompressionStats, Status
+from sessioncompress.cli.main import main
+from sessioncompress.formats.table import NAMES
+from sessioncompress.operations.batch import worst
+from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.policy.file import to_mapping
+from sessioncompress.policy.keys import KEYS
+from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (
     COMMANDS,
     CONFIGURATION,
