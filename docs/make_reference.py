@@ -20,8 +20,7 @@ import click  # noqa: E402
 
 from sessioncompress import PRESETS  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
-from sessioncompress.policy.file import to_mapping  # noqa: E402
-from sessioncompress.policy.keys import KEYS, Near  # noqa: E402
+from sessioncompress.policy.file import KEYS, to_mapping  # noqa: E402
 
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"
@@ -139,7 +138,7 @@ def keys_part() -> str:
     if unknown := defaults.keys() ^ MEANINGS.keys():
         raise SystemExit(f"MEANINGS in {__file__} must have exactly the policy's keys; see {', '.join(unknown)}")
     for key, value in defaults.items():
-        near = "yes" if KEYS[key.partition(".")[0]].near is Near.FREE else "no"
+        near = "yes" if KEYS[key.partition(".")[0]].only_user is None else "no"
         lines.append(f"| `{key}` | `{json.dumps(value)}` | {near} | {MEANINGS[key]} |")
     return "\n".join([*lines, "", ""])
 

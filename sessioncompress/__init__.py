@@ -20,22 +20,21 @@ if TYPE_CHECKING:
     from sessioncompress.operations.stats import SessionStats, inspect_session
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
-    from sessioncompress.policy.model import PRESETS, Policy
-    from sessioncompress.policy.sections import Budget, Limits, Placeholder, Prune, Rule
+    from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
     from sessioncompress.policy.sources import policy_for
 
 _HOMES = {
     "PRESETS": "policy.model",
-    "Budget": "policy.sections",
+    "Budget": "policy.model",
     "BudgetStats": "pipeline.stats",
     "CompressionStats": "pipeline.stats",
     "ForgetStats": "operations.forget",
-    "Limits": "policy.sections",
-    "Placeholder": "policy.sections",
+    "Limits": "policy.model",
+    "Placeholder": "policy.model",
     "Policy": "policy.model",
-    "Prune": "policy.sections",
+    "Prune": "policy.model",
     "RestoreStats": "operations.restore",
-    "Rule": "policy.sections",
+    "Rule": "policy.model",
     "SessionCompressError": "errors",
     "SessionStats": "operations.stats",
     "Shown": "operations.show",

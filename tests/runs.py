@@ -8,12 +8,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.compressors import View

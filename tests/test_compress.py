@@ -7,12 +7,12 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.compressors import View, results
 from sessioncompress.compressors.ours import Ours

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file
-from sessioncompress.policy.keys import KEYS, SECTIONS
-from sessioncompress.policy.model import BALANCED, PRESETS, Policy, with_options
-from sessioncompress.policy.sections import Limits, Placeholder, Rule
+from sessioncompress.policy.file import KEYS, SECTIONS, keys_of
+from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, with_options
 from sessioncompress.policy.sources import policy_for
 
 GOOD: list[tuple[str, Any, Any]] = [
@@ -72,25 +71,25 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
 ]
 
 BAD: list[tuple[str, Any, str]] = [
-    ("protectTokens", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
-    ("protectTokens", -1, "a whole number, 0 or more, or null"),
-    ("everyTurns", (1 << 53) + 1, "no more than 9,007,199,254,740,992"),
+    ("protectTokens", (1 << 53) + 1, "to 9,007,199,254,740,992"),
+    ("protectTokens", -1, "a whole number from 0 to 9,007,199,254,740,992, or null"),
+    ("everyTurns", (1 << 53) + 1, "to 9,007,199,254,740,992"),
     ("enabled", "yes", "true or false"),
     ("enabled", 1, "true or false"),
-    ("sizeThresholdKB", -1, "0 or more"),
+    ("sizeThresholdKB", -1, "from 0 to 9,0"),
     ("sizeThresholdKB", 1.5, "whole number"),
     ("sizeThresholdKB", "100", "whole number"),
     ("sizeThresholdKB", True, "whole number"),
-    ("everyTurns", 0, "1 or more, or null"),
+    ("everyTurns", 0, "from 1 to 9,007,199,254,740,992, or null"),
     ("turnThresholdBeforeCompress", None, "whole number"),
     ("protectTools", "skill", "list of tool names"),
     ("protectTools", ["skill", 1], "list of tool names"),
     ("backupDir", "", "folder's path or null"),
     ("backupDir", 1, "folder's path or null"),
     ("backupDir", "a\0b", "folder's path or null"),
-    ("quietSeconds", -1, "0 or more"),
+    ("quietSeconds", -1, "from 0 to 9,0"),
     ("quietSeconds", False, "number of seconds"),
-    ("quietSeconds", 1e300, "no more than 9,007,199,254,740,992"),
+    ("quietSeconds", 1e300, "to 9,007,199,254,740,992"),
     ("protectTools", ["x" * 201], "at most 200 of at most 200 characters"),
     ("protectTools", ["x"] * 201, "at most 200 of at most 200 characters"),
     ("idleSeconds", "5", "number of seconds"),
@@ -100,7 +99,7 @@ BAD: list[tuple[str, Any, str]] = [
 _A_MODEL = 'a list of {"pattern": text, "contextWindow": tokens, "outputLimit": tokens}'
 BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("prune", "enabled", 1, "true or false"),
-    ("prune", "pruneMinimum", -1, "0 or more"),
+    ("prune", "pruneMinimum", -1, "from 0 to 9,0"),
     ("prune", "protectTools", "read", "list of tool names"),
     ("prune", "placeholder", "none", '"marker" or "native"'),
     ("budget", "rule", "tokens", '"size" or "gencode" or "omp" or "eunice" or "deliberate"'),
@@ -109,8 +108,8 @@ BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("budget", "reservePercent", 101, "from 1 to 100"),
     ("budget", "reservePercent", None, "from 1 to 100"),
     ("budget", "thresholdPercent", 0, "from 1 to 100, or null"),
-    ("budget", "thresholdTokens", 0, "1 or more, or null"),
-    ("budget", "actSeconds", -1, "0 or more"),
+    ("budget", "thresholdTokens", 0, "from 1 to 9,007,199,254,740,992, or null"),
+    ("budget", "actSeconds", -1, "from 0 to 9,0"),
     ("budget", "safetyPercent", 50.5, "from 1 to 100"),
     ("budget", "models", {}, _A_MODEL),
     ("budget", "models", ["gpt-*"], _A_MODEL),
@@ -121,7 +120,7 @@ BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1}] * 201, _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": True, "outputLimit": 1}], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 1, "outputLimit": 1, "more": 1}], _A_MODEL),
-    ("budget", "models", [{"pattern": "x", "contextWindow": 2**60, "outputLimit": 1}], "and tokens no more than 9,0"),
+    ("budget", "models", [{"pattern": "x", "contextWindow": 2**60, "outputLimit": 1}], "and tokens from 1 to 9,0"),
 ]
 
 TYPOS = [
@@ -138,7 +137,8 @@ NO_POLICY = [
     ("no JSON", b"{", "is no JSON"),
     ("empty", b"", "is no JSON"),
     ("a byte order mark", b'\xef\xbb\xbf{"session":{}}', "is no JSON"),
-    ("a list", b"[]", 'no object "session"'),
+    ("a list", b"[]", r"the policy is \[\], but must be an object"),
+    ("a key twice", b'{"session":{"enabled":true,"enabled":false}}', 'the key "enabled" stands twice'),
     ("no section", b'{"sessions":{}}', 'no object "session"'),
     ("a section that is no object", b'{"session":[]}', 'no object "session"'),
 ]
@@ -162,7 +162,7 @@ def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: An
     policy = load(policy_file(tmp_path, {key: value}))
     name = KEYS[key].field
     assert getattr(policy, name) == expected
-    assert {each.name for each in fields(Policy) if getattr(policy, each.name) != getattr(BALANCED, each.name)} <= {
+    assert {each for each in Policy.__struct_fields__ if getattr(policy, each) != getattr(BALANCED, each)} <= {
         name
     }
 
@@ -174,7 +174,7 @@ def test_a_key_inside_a_section_sets_its_field_alone(
     """What the section does not say stays as the preset has it."""
     base = PRESETS["low-cost"]
     policy = load(policy_file(tmp_path, {section: {key: value}}), "low-cost")
-    name = SECTIONS[section].fields[key].field
+    name = keys_of(SECTIONS[section])[key].field
     assert policy == replace(base, **{section: replace(getattr(base, section), **{name: expected})})
     assert type(getattr(getattr(policy, section), name)) is type(expected)
 
@@ -189,7 +189,7 @@ def test_a_wrong_value_inside_a_section_is_an_error_that_names_its_place(
     assert f'"session.{section}.{key}"' in str(caught.value)
     assert must_be in str(caught.value)
     with pytest.raises(UsageError, match=re.escape(must_be)):
-        replace(getattr(BALANCED, section), **{SECTIONS[section].fields[key].field: value})
+        replace(getattr(BALANCED, section), **{keys_of(SECTIONS[section])[key].field: value})
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -289,7 +289,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_every_field_but_those_of_the_presets_has_a_key() -> None:
     """What a user may choose, the file may say."""
     of_presets = {"preview_min_bytes", "preview_max_bytes", "at_rest"}
-    assert {key.field for key in KEYS.values()} == {each.name for each in fields(Policy)} - of_presets
+    assert {key.field for key in KEYS.values()} == set(Policy.__struct_fields__) - of_presets
 
 
 @pytest.mark.parametrize("preset", PRESETS)

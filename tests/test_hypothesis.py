@@ -8,13 +8,13 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sessioncompress.core.model import Role
 from sessioncompress.core.pairs import callers
@@ -24,8 +24,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Placeholder, Prune
+from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests import texts
 from tests.blocks import stringify
 from tests.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.core import times
 from sessioncompress.core.usage import Answer, Usage
@@ -14,8 +14,7 @@ from sessioncompress.pipeline.answers import Answers, answers
 from sessioncompress.pipeline.judge import judged
 from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS
-from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.policy.sections import Budget, Limits, Rule
+from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
 from tests.build import PiSession
 from tests.runs import form_of, survey_of, units

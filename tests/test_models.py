@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.pipeline.models import ANY, SHIPPED, characters_per_token, limits_of
-from sessioncompress.policy.sections import Limits
+from sessioncompress.policy.model import Limits
 
 PATTERNS = [row.pattern for row in SHIPPED]
 
@@ -107,7 +107,8 @@ def test_a_model_that_no_row_knows_has_the_last_row(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "window", "output"), KNOWN)
 def test_a_model_is_known_by_its_family(name: str, window: int, output: int) -> None:
-    assert limits_of(name)[1:] == (window, output)
+    found = limits_of(name)
+    assert (found.window, found.output) == (window, output)
 
 
 def test_a_users_rows_come_first_and_the_first_that_matches_counts() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.core.model import Block, Change, Kind, Path, Standing, Treatment

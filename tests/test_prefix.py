@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
@@ -16,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 from xxhash import xxh3_128
 
 from sessioncompress.compressors.protect import standings

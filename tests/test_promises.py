@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Standing
@@ -355,7 +356,7 @@ def _logs() -> PiSession:
 
 _PEAK = """
 import resource, sys
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session

@@ -7,20 +7,19 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Standing
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Placeholder, Prune
+from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests import texts
 from tests.build import OmpSession, PiSession
 from tests.chats import ChatSession, GenCodeSession
@@ -270,7 +269,9 @@ def gencode_of_one_id() -> bytes:
 
 @pytest.mark.parametrize("protected", [0, 2_000])
 @pytest.mark.parametrize(
-    ("data", "name"), [(chat_of_one_id(), "session.jsonl"), (gencode_of_one_id(), "session.json")], ids=["chat", "gencode"]
+    ("data", "name"),
+    [(chat_of_one_id(), "session.jsonl"), (gencode_of_one_id(), "session.json")],
+    ids=["chat", "gencode"],
 )
 def test_our_marker_where_results_go_by_one_id(tmp_path: Path, data: bytes, name: str, protected: int) -> None:
     """An agent's words would make their lines equal: only one could go at a run, and each next run took one more."""

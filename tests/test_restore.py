@@ -8,12 +8,12 @@ import os
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.pipeline.rules import Action, Situation, decide, did_not_fit, usable
-from sessioncompress.policy.model import BALANCED, PRESETS, Policy
-from sessioncompress.policy.sections import Budget, Limits, Prune, Rule
+from sessioncompress.policy.model import BALANCED, PRESETS, Budget, Limits, Policy, Prune, Rule
 
 WINDOW = Limits("m", 200_000, 64_000)
 KB = 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy import checks, keys, sources
-from sessioncompress.policy.keys import Keys, Near
+from sessioncompress.policy import file, model, sources
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.policy.sources import Policies, policy_for
 
@@ -221,12 +221,36 @@ def test_a_link_that_the_user_made_is_followed(clone: Path, tmp_path: Path) -> N
     assert policy_for(clone / "sessions" / "s.jsonl").protect_tokens == 7
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", '{"level": 9}', '{"x": {"session": 1}}', '{"sessions": {}}'])
+@pytest.mark.parametrize("text", ['{"level": 9}', '{"x": {"session": 1}}', '{"sessions": {}}'])
 def test_another_tools_file_is_passed_over(clone: Path, text: str) -> None:
-    """Without a word, whatever JSON it is."""
+    """Without a word, whatever is in it."""
     (clone / "sessions" / "compression.json").write_text(text)
     write(clone / "compression.json", {"protectTokens": 7})
     assert policy_for(clone / "sessions" / "s.jsonl").protect_tokens == 7
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null"])
+def test_what_is_no_object_is_an_error(clone: Path, text: str) -> None:
+    """No tool's configuration is."""
+    (clone / "compression.json").write_text(text)
+    with pytest.raises(UsageError, match=f"the policy is {re.escape(text)}, but must be an object"):
+        policy_for(clone / "s.jsonl")
+
+
+TWICE = [
+    '{"session": {"keepBackup": true, "keepBackup": false}}',
+    '{"session": {"keepBackup": false}, "session": {}}',
+    '{"session": {"prune": {"enabled": true, "enabled": false}}}',
+    '{"session": {"budget": {"models": [{"pattern": "a", "pattern": "b", "contextWindow": 1, "outputLimit": 1}]}}}',
+]
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_a_key_that_stands_twice_is_an_error(clone: Path, text: str) -> None:
+    """Readers differ in which one counts; a reviewer may look at the other."""
+    (clone / "compression.json").write_text(text)
+    with pytest.raises(UsageError, match=r'the key "\w+" stands twice in one object'):
+        policy_for(clone / "s.jsonl")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{", "// mine\n{}", "\xff", '{"session": {}}' + " " * sources.LARGEST])
@@ -272,21 +296,19 @@ def test_each_file_is_read_once(clone: Path, monkeypatch: pytest.MonkeyPatch) ->
 # The keys
 
 
-def every_key(section: Keys) -> Mapping[str, keys.Key]:
+def every_key(section: type[model.Section], name: str) -> Mapping[str, file.Key]:
     """Return the keys of a section and of those inside it, by their dotted names."""
-    inner = [every_key(each) for each in section.inner.values()]
-    own = {f"{section.name}.{name}": key for name, key in section.fields.items()}
+    own = {f"{name}.{each}": key for each, key in file.keys_of(section).items()}
+    inner = [every_key(key.section, each) for each, key in own.items() if key.section]
     return {name: key for each in (own, *inner) for name, key in each.items()}
 
 
 def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     """A new one that is not free says why, and which option says the same; a path is never free."""
-    found = every_key(keys.ALL)
-    bound = {name: key for name, key in found.items() if key.near is not Near.FREE}
+    found = every_key(model.Policy, "session")
+    assert "session.budget.models" in found
+    bound = {name: key.only_user for name, key in found.items() if key.only_user}
     assert set(bound) == {f"session.{key}" for key in DEFAULTS}
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
-    paths = {field for field, check in keys.ALL.checks.items() if check in (checks.file, checks.folder)}
-    assert paths <= {key.field for key in bound.values()}
-    assert not any(
-        check in (checks.file, checks.folder) for each in keys.SECTIONS.values() for check in each.checks.values()
-    )
+    paths = {name for name, key in found.items() if " path " in model.must_be(key.kind)}
+    assert paths == {"session.backupDir", "session.logFile"} <= set(bound)

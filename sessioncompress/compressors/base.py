@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from sessioncompress.compressors import protect
 from sessioncompress.compressors.ours import Ours
@@ -23,8 +24,7 @@ _READ = frozenset({Kind.RESULT, Kind.IMAGE})
 """What a read returns to the model; a mirror of it is for the screen alone."""
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True, dict=True):
     """A session as the compressors see it. `ours` holds what the journal says this tool put there.
 
     `now` is when the run began, in milliseconds since 1970.

@@ -12,7 +12,7 @@ from sessioncompress.compressors.redundancy import Repeats
 from sessioncompress.compressors.results import MARKER_BYTES
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Change, Kind, Treatment
-from sessioncompress.policy.sections import Placeholder
+from sessioncompress.policy.model import Placeholder
 
 
 def propose(view: View) -> Iterator[Change]:

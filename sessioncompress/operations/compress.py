@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from sessioncompress.pipeline import due, reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
 from sessioncompress.pipeline.log import logging
 from sessioncompress.pipeline.run import Asked, Run
 from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
-from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.policy.sections import Budget
+from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last_run import last_run

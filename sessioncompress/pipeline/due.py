@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from sessioncompress.core.measure import turns_of
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part
 from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, all_messages, noted
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Rule
+from sessioncompress.policy.model import Policy, Rule
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.answers import Answers

@@ -15,8 +15,7 @@ from sessioncompress.pipeline.models import ANY, characters_per_token, limits_of
 from sessioncompress.pipeline.rules import Situation, decide, usable
 from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.pipeline.summary import TURNS, all_messages, known_lines, noted
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Budget, Limits
+from sessioncompress.policy.model import Budget, Limits, Policy
 from sessioncompress.store.records import RunRecord
 
 _MILLISECONDS = 1000

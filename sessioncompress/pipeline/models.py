@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 
 from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN
-from sessioncompress.policy.sections import Limits
+from sessioncompress.policy.model import Limits
 
 _LONGEST = 200
 """Characters. No model has a name as long."""

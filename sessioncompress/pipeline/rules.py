@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Budget, Limits, Rule
+from msgspec import Struct
+
+from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 
 KB = 1024
 _ALL = 100
@@ -48,8 +48,7 @@ class Action(StrEnum):
     COMPACT = "compact"
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(Struct, frozen=True, dict=True):
     """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
 
     `since_*` count from the last run, None where there was none. `as_left`: nothing came since that run. `error` is

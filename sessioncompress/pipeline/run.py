@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours

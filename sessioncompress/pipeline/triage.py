@@ -12,8 +12,7 @@ from sessioncompress.core.version import VERSION
 from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
 from sessioncompress.formats import signs
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Rule
+from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.store.end import has_leftovers, last_line
 from sessioncompress.store.layout import size_of
 from sessioncompress.store.places import beside_of

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from sessioncompress.core.text import utf8
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.keys import ALL, GONE, KEYS, OF_PRESETS, SECTION, Key, Keys
-from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.policy.sections import MODEL_KEYS, Budget, Limits, Prune
+from sessioncompress.policy import model
+from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be
 
-Held = TypeVar("Held", Policy, Prune, Budget)
+Held = TypeVar("Held", bound=model.Section)
+
+SECTION = "session"
+OF_PRESETS = ("previewMinBytes", "previewMaxBytes", "atRest")
+"""What presets alone set, as the journal names it."""
+_GONE: Mapping[str, str] = {
+    "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',
+}
+"""Keys of earlier versions, by their dotted names, and what to write instead."""
+
+
+class Key(NamedTuple):
+    """The field that a key sets, its type, and why a file near a session may not set it, None where it may."""
+
+    field: str
+    kind: Any
+    only_user: OnlyUser | None
+
+    @property
+    def section(self) -> type[model.Section] | None:
+        """What the key's object holds, None where its value is no object."""
+        return self.kind if isinstance(self.kind, type) and issubclass(self.kind, model.Section) else None
+
+
+def keys_of(section: type[model.Section]) -> dict[str, Key]:
+    """Return the keys of a section that a file may have."""
+    names = zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True)
+    return {key: _key(name, section.__annotations__[name]) for key, name in names if key not in OF_PRESETS}
+
+
+def _key(name: str, kind: Any) -> Key:
+    rules = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OnlyUser))
+    return Key(name, kind, next(rules, None))
+
+
+KEYS: Mapping[str, Key] = keys_of(Policy)
+SECTIONS: Mapping[str, type[model.Section]] = {key: inner for key, each in KEYS.items() if (inner := each.section)}
 
 Counts = Callable[[str, Key, Any], bool]
 """Says of a key, by its dotted name, whether a value counts; raises UsageError where it must not be there."""
@@ -29,15 +65,27 @@ _NO_PRESET = "; a preset is chosen with --preset"
 def parsed(data: bytes, file: Path) -> Any:
     """Return what a policy file holds. Raises UsageError."""
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        document = orjson.loads(data)
+        json.loads(data, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise _error(f"the policy is no JSON: {error}", file) from error
-
-
-def section_of(document: Any, file: Path) -> Mapping[str, Any] | None:
-    """Return our section of a document, None where it has none. Raises UsageError."""
     if not isinstance(document, dict):
-        return None
+        raise _error(f"the policy is {_written(document)}, but must be an object", file)
+    return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object. Raises ValueError where a key stands in it twice: readers differ in which one counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f'the key "{twice[:_LONGEST_SHOWN]}" stands twice in one object')
+    return found
+
+
+def section_of(document: Mapping[str, Any], file: Path) -> Mapping[str, Any] | None:
+    """Return our section of a document, None where it has none. Raises UsageError."""
     if any(key.lower() == "preset" for key in document):
         raise _error(f'the policy has a key "preset"{_NO_PRESET}', file)
     if SECTION not in document:
@@ -55,72 +103,67 @@ def no_section(file: Path, beside: str = "") -> UsageError:
 
 def from_mapping(section: Mapping[str, Any], base: Policy, file: Path, counts: Counts) -> Policy:
     """Return the base with the section's keys. Raises UsageError, naming the file, the key and the nearest one."""
-    return _with(base, section, ALL, file, counts)
+    return _with(base, section, SECTION, file, counts)
 
 
-def _with(base: Held, section: Any, keys: Keys, file: Path, counts: Counts) -> Held:
+def _with(base: Held, section: Any, where: str, file: Path, counts: Counts) -> Held:
     """Return the policy, or a section of it, with what counts of what a file says."""
     if not isinstance(section, dict):
-        raise _error(f'the policy\'s "{keys.name}" is {_written(section)}, but must be an object', file)
-    changes: dict[str, Any] = {}
-    for key, value in section.items():
-        if key not in keys.fields:
-            shown = key[:_LONGEST_SHOWN]
-            if said := GONE.get(f"{keys.name}.{key}"):
-                raise _error(f'the policy has a key "{keys.name}.{key}"; {said}', file)
-            raise _error(f'the policy has an unknown key "{keys.name}.{shown}"{_hint(shown, keys)}', file)
-        name, field = f"{keys.name}.{key}", keys.fields[key].field
+        raise _error(f'the policy\'s "{where}" is {_written(section)}, but must be an object', file)
+    keys, changes = keys_of(type(base)), dict[str, Any]()
+    for name, value in section.items():
+        dotted = f"{where}.{name[:_LONGEST_SHOWN]}"
+        if name not in keys:
+            if dotted in _GONE:
+                raise _error(f'the policy has a key "{dotted}"; {_GONE[dotted]}', file)
+            raise _error(f'the policy has an unknown key "{dotted}"{_hint(name[:_LONGEST_SHOWN], keys)}', file)
+        key = keys[name]
         try:
-            inner = keys.inner.get(key)
-            held = keys.checks[field](
-                value if inner is None else _with(getattr(base, field), value, inner, file, counts)
-            )
-        except ValueError as error:
-            raise _error(f'the policy\'s "{name}" is {_written(value)}, but must be {error}', file) from None
-        if counts(name, keys.fields[key], held):
-            changes[field] = held
+            if key.section is None:
+                held = convert(value, key.kind)
+            else:
+                held = _with(getattr(base, key.field), value, dotted, file, counts)
+        except ValidationError:
+            what = f'the policy\'s "{dotted}" is {_written(value)}, but must be {must_be(key.kind)}'
+            raise _error(what, file) from None
+        if counts(dotted, key, held):
+            changes[key.field] = held
     return replace(base, **changes)
 
 
-def _hint(key: str, keys: Keys) -> str:
+def _hint(key: str, keys: Mapping[str, Key]) -> str:
     if key.lower() == "preset":
         return _NO_PRESET
-    section, dot, inner = key.partition(".")
-    if dot and section in keys.inner:
-        return f'; write "{section}": {{"{inner}": ...}}'
+    sections = {name: inner for name, each in keys.items() if (inner := each.section)}
+    outer, dot, inner_key = key.partition(".")
+    if dot and outer in sections:
+        return f'; write "{outer}": {{"{inner_key}": ...}}'
     # Imported here: only an error needs it.
     import difflib
 
-    places = {each: each for each in keys.fields} | {
-        each: f"{name}.{each}" for name, those in keys.inner.items() for each in those.fields if each not in keys.fields
-    }
+    places = {each: f"{name}.{each}" for name, those in sections.items() for each in keys_of(those)}
+    places |= {each: each for each in keys}
     near = difflib.get_close_matches(key, places, n=1, cutoff=0.4)
     return f'; did you mean "{places[near[0]]}"?' if near else ""
 
 
-def misplaced(document: Any) -> str:
+def misplaced(document: Mapping[str, Any]) -> str:
     """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
-    keys = [key for key in document if key in KEYS or _is_meant(key)] if isinstance(document, dict) else []
+    keys = [key for key in document if key in KEYS or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
     return (
         f'{named} {"is" if len(keys) == 1 else "are"} not heeded: keys stand in an object "{SECTION}"' if keys else ""
     )
 
 
-def _is_meant(key: str) -> bool:
-    return key != SECTION and key.lower() == SECTION
-
-
 def to_mapping(policy: Policy) -> dict[str, Any]:
     """Return the policy as `compression.json` writes it."""
-    return _mapping(policy, ALL)
+    return {key: value for key, value in _all(policy).items() if key not in OF_PRESETS}
 
 
-def _mapping(held: Any, keys: Keys) -> dict[str, Any]:
-    values = {key: getattr(held, each.field) for key, each in keys.fields.items()}
-    return {
-        key: _mapping(value, keys.inner[key]) if key in keys.inner else _plain(value) for key, value in values.items()
-    }
+def _all(policy: Policy) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(to_builtins(policy))
+    return plain
 
 
 @lru_cache(maxsize=1)
@@ -129,10 +172,8 @@ def differences(policy: Policy) -> Mapping[str, Any]:
 
     Where a log is written changes nothing in a session. One call works by one policy, or by a few.
     """
-    of_preset = {key: _plain(getattr(policy, name)) for key, name in OF_PRESETS.items()}
-    default = {key: _plain(getattr(BALANCED, name)) for key, name in OF_PRESETS.items()}
-    given, shipped = to_mapping(policy) | of_preset, to_mapping(BALANCED) | default
-    return {key: value for key, value in _differing(given, shipped).items() if key != "logFile"}
+    differing = _differing(_all(policy), _all(BALANCED))
+    return {key: value for key, value in differing.items() if key != "logFile"}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,14 +194,12 @@ def _written(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, str):
-        # A folder's name may hold bytes that are no UTF-8, which JSON cannot.
-        return utf8(value)
-    if isinstance(value, Limits):
-        return dict(zip(MODEL_KEYS, value, strict=True))
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
+    """Return a value as JSON can hold it: a folder's name may hold bytes that are no UTF-8."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_plain, value))
+    return utf8(value) if isinstance(value, str) else value
 
 
 def _error(what: str, file: Path) -> UsageError:

@@ -1,16 +1,17 @@
-"""The policy: every choice a user has, with the shipped defaults and presets."""
+"""The policy: every choice a user has, with the rules of its value beside it, the shipped defaults, and presets."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: the types are read when the first value is checked.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from enum import StrEnum
 from reprlib import repr as shortened
-from typing import Any
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
+from msgspec.structs import force_setattr, replace
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy import checks
-from sessioncompress.policy.sections import Budget, Prune
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
@@ -18,36 +19,151 @@ SMALLEST_LIMIT = 256
 LARGEST_LEAF = 400
 """Bytes. A string of this size or less inside a call's arguments stays."""
 
+_MOST = 1 << 53
+"""What all readers of JSON keep exactly: the journal holds these numbers."""
+_MOST_ENTRIES = 200
+"""Of a list: each run's record in the journal holds all of it."""
+_LONGEST_NAME = 200
 
-CHECKS: checks.Checks = {
-    "enabled": checks.flag,
-    "size_threshold_kb": checks.count,
-    "every_turns": checks.positive_or_null,
-    "turn_threshold_before_compress": checks.count,
-    "protect_tokens": checks.count_or_null,
-    "protect_tools": checks.names,
-    "tool_call_max_bytes": checks.count,
-    "tool_result_max_bytes": checks.count,
-    "min_saved_kb": checks.count,
-    "strip_thinking": checks.flag,
-    "eliminate_redundancy": checks.flag,
-    "keep_backup": checks.flag,
-    "backup_dir": checks.folder,
-    "commit_originals": checks.flag,
-    "quiet_seconds": checks.seconds,
-    "idle_seconds": checks.seconds,
-    "log_file": checks.file,
-    "prune": checks.instance_of(Prune),
-    "budget": checks.instance_of(Budget),
-    "preview_min_bytes": checks.count,
-    "preview_max_bytes": checks.count,
-    "at_rest": checks.flag,
-}
-"""Every field of a policy, and what makes of a given value the one that it holds."""
+Flag = Annotated[bool, Meta(description="true or false")]
+Count = Annotated[int, Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST:,}")]
+Positive = Annotated[int, Meta(ge=1, le=_MOST, description=f"a whole number from 1 to {_MOST:,}")]
+Percent = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
+Seconds = Annotated[
+    Annotated[int, Meta(ge=0, le=_MOST)] | Annotated[float, Meta(ge=0, le=_MOST)],
+    Meta(description=f"a number of seconds from 0 to {_MOST:,}"),
+]
+_Path = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")]
+Folder = Annotated[_Path | None, Meta(description="a folder's path or null")]
+File = Annotated[_Path | None, Meta(description="a file's path or null")]
+Tools = Annotated[
+    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME)], ...],
+    Meta(
+        max_length=_MOST_ENTRIES,
+        description=f"a list of tool names, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} characters",
+    ),
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Rule(StrEnum):
+    """What decides whether a session is due; each is named after the design that it comes from."""
+
+    SIZE = "size"
+    GENCODE = "gencode"
+    OMP = "omp"
+    EUNICE = "eunice"
+    DELIBERATE = "deliberate"
+
+
+class Placeholder(StrEnum):
+    """What stands in the place of a pruned result: our marker, or what the agent itself writes where it has a word."""
+
+    MARKER = "marker"
+    NATIVE = "native"
+
+
+class OnlyUser(NamedTuple):
+    """A key that a file found near a session, which is data from whoever made that folder, may not set.
+
+    The option that says the same, what the key would do, and which commands have that option, as an error words it; and
+    whether all commands act on it, not only those that compress. All other keys choose how much is compressed, and
+    write, show, run and throw away nothing.
+    """
+
+    option: str
+    harm: str
+    to: str = " to 'compress'"
+    by_all: bool = False
+
+
+class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What a model holds and writes at most, in tokens; the pattern is a glob that its name matches."""
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=_LONGEST_NAME)]
+    window: Positive = field(name="contextWindow")
+    output: Positive = field(name="outputLimit")
+
+
+Models = Annotated[
+    tuple[Limits, ...],
+    Meta(
+        max_length=_MOST_ENTRIES,
+        description=f'a list of {{"pattern": text, "contextWindow": tokens, "outputLimit": tokens}}, at most '
+        f"{_MOST_ENTRIES}, and tokens from 1 to {_MOST:,}",
+    ),
+]
+
+
+def must_be(kind: Any) -> str:
+    """Say what a value of a field's type must be."""
+    for each in getattr(kind, "__metadata__", ()):
+        if isinstance(each, Meta) and each.description:
+            return each.description
+    kinds = getattr(kind, "__args__", (kind,))
+    if len(kinds) > 1:
+        return f"{must_be(kinds[0])}, or null"
+    if issubclass(kind, StrEnum):
+        return " or ".join(f'"{word}"' for word in kind)
+    return f"a {kind.__name__}"
+
+
+class Section(Struct, frozen=True, gc=False, rename="camel"):
+    """An object of `compression.json`: a field sets its key, and its type says what the value may be.
+
+    Each value is held in the type of its field. Raises UsageError where it is none that the field may have.
+    """
+
+    def __post_init__(self) -> None:
+        """Check what is not the default."""
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            value, kind = getattr(self, name), type(self).__annotations__[name]
+            if value is default:
+                continue
+            try:
+                plain = to_builtins(value, builtin_types=(bytes,), enc_hook=os.fspath)
+                force_setattr(self, name, convert(plain, kind))
+            except (ValidationError, TypeError):
+                what = f"the policy's {name} is {shortened(value)}, but must be {must_be(kind)}"
+                raise UsageError(what, state="No session is changed.", remedy="Correct the policy.") from None
+
+
+class Prune(Section, frozen=True, gc=False):
+    """What pruning takes: whole tool results, oldest first. All numbers but the messages are tokens.
+
+    A run with `enabled` that would not save the model `prune_minimum` in all writes nothing. The newest
+    `prune_protect` of tool output stay, and all of the newest `preserve_recent_messages`. Raises UsageError.
+    """
+
+    enabled: Flag = False
+    prune_minimum: Count = 20_000
+    prune_protect: Count = 40_000
+    protect_tools: Tools = ("skill", "read")
+    preserve_recent_messages: Count = 10
+    placeholder: Placeholder = Placeholder.MARKER
+
+
+class Budget(Section, frozen=True, gc=False):
+    """When a session is due, by one of the rules; `rules.py` says which numbers each of them uses.
+
+    All are tokens but percents of the context window, messages and seconds. `models` come before those shipped.
+    Raises UsageError.
+    """
+
+    rule: Rule = Rule.SIZE
+    reserved_output_tokens: Count = 32_000
+    reserve_percent: Percent = 15
+    reserve_tokens: Count = 16_384
+    threshold_percent: Percent | None = None
+    threshold_tokens: Positive | None = None
+    target_tokens: Count = 8_000
+    act_tokens: Count = 40_000
+    act_messages: Count = 25
+    act_seconds: Seconds = 300
+    safety_percent: Percent = 50
+    models: Models = ()
+
+
+class Policy(Section, frozen=True, gc=False):
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
     The names are those of `compression.json` in snake case; `preview_*` and `at_rest` are set by the presets alone.
@@ -56,32 +172,32 @@ class Policy:
     skills from the others. Raises UsageError where a value is none that its field may have.
     """
 
-    enabled: bool = True
-    size_threshold_kb: int = 100
-    every_turns: int | None = None
-    turn_threshold_before_compress: int = 4
-    protect_tokens: int | None = 20_000
-    protect_tools: tuple[str, ...] = ("skill",)
-    tool_call_max_bytes: int = 500
-    tool_result_max_bytes: int = 1_000
-    min_saved_kb: int = 16
-    strip_thinking: bool = True
-    eliminate_redundancy: bool = True
-    keep_backup: bool = True
-    backup_dir: str | None = None
-    commit_originals: bool = False
-    quiet_seconds: float = 0
-    idle_seconds: float = 0
-    log_file: str | None = None
-    prune: Prune = Prune()  # noqa: RUF009 - it is frozen
-    budget: Budget = Budget()  # noqa: RUF009 - it is frozen
-    preview_min_bytes: int = 160
-    preview_max_bytes: int = 640
-    at_rest: bool = False
-
-    def __post_init__(self) -> None:
-        """Hold each value in the type of its field."""
-        checks.hold(self, CHECKS)
+    enabled: Flag = True
+    size_threshold_kb: Count = field(default=100, name="sizeThresholdKB")
+    every_turns: Positive | None = None
+    turn_threshold_before_compress: Count = 4
+    protect_tokens: Count | None = 20_000
+    protect_tools: Tools = ("skill",)
+    tool_call_max_bytes: Count = 500
+    tool_result_max_bytes: Count = 1_000
+    min_saved_kb: Count = field(default=16, name="minSavedKB")
+    strip_thinking: Flag = True
+    eliminate_redundancy: Flag = True
+    keep_backup: Annotated[Flag, OnlyUser("--no-backup", "throws originals away")] = True
+    backup_dir: Annotated[
+        Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)
+    ] = None
+    commit_originals: Annotated[
+        Flag, OnlyUser("--commit-originals", "lets git see the originals", " to 'compress' or 'pre-commit'")
+    ] = False
+    quiet_seconds: Seconds = 0
+    idle_seconds: Seconds = 0
+    log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
+    prune: Prune = Prune()
+    budget: Budget = Budget()
+    preview_min_bytes: Count = 160
+    preview_max_bytes: Count = 640
+    at_rest: Flag = False
 
     @property
     def call_limit(self) -> int:

@@ -2,7 +2,7 @@
 
 From the weakest to the strongest: the preset, the user's own configuration, the file named with `--config` or else the
 nearest `compression.json`, the options. A file found near a session is data from whoever made that folder. It may
-choose how much is compressed; `keys.Near` says what else it may not.
+choose how much is compressed; `model.OnlyUser` says what else it may not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.keys import Key, Near
-from sessioncompress.policy.model import BALANCED, Policy, preset_of, with_options
+from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, preset_of, with_options
+
+if TYPE_CHECKING:
+    from sessioncompress.policy.file import Key
 
 FILE_NAME = "compression.json"
 _ALSO_IN = ".GITCLAW"
@@ -118,13 +120,13 @@ class Policies:
         # Imported here because most sessions have no such file.
         from sessioncompress.policy.file import from_mapping
 
-        forbidden: dict[str, Key] = {}
+        forbidden: dict[str, OnlyUser] = {}
 
         def counts(name: str, key: Key, value: Any) -> bool:
-            if not near or key.near is Near.FREE:
+            if not near or key.only_user is None:
                 return True
-            if self._is_forbidden(name, key, value):
-                forbidden[name] = key
+            if self._is_forbidden(name, key.only_user, value, getattr(BALANCED, key.field)):
+                forbidden[name] = key.only_user
             return False
 
         policy = from_mapping(section, base, file, counts)
@@ -132,12 +134,12 @@ class Policies:
             raise _forbidden(forbidden, file)
         return policy
 
-    def _is_forbidden(self, name: str, key: Key, value: Any) -> bool:
+    def _is_forbidden(self, name: str, key: OnlyUser, value: Any, default: Any) -> bool:
         """Say whether a value in a file near a session, which never counts, is one that only the user may say."""
         if not (self._compresses or key.by_all):
             return False
         option = key.option.removeprefix("--").replace("-", "_")
-        if value == getattr(BALANCED, key.field) or self._options.get(option) not in (None, False):
+        if value == default or self._options.get(option) not in (None, False):
             return False
         return not _says(self._user_section or {}, name)
 
@@ -211,7 +213,7 @@ def _places(folder: Path) -> Iterator[Path]:
         yield above / _ALSO_IN / FILE_NAME
 
 
-def _forbidden(keys: Mapping[str, Key], file: Path) -> UsageError:
+def _forbidden(keys: Mapping[str, OnlyUser], file: Path) -> UsageError:
     """Make the one error for all keys, by their dotted names, that a file near a session must not have."""
     this, them = ("this key", "it") if len(keys) == 1 else ("these keys", "them")
     told = " and ".join(f'"{name}" {key.harm}' for name, key in keys.items())

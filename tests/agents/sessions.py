@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress import PRESETS, Policy, Status, compress_session
-from sessioncompress.policy.sections import Placeholder, Prune
+from sessioncompress.policy.model import Placeholder, Prune
 from sessioncompress.store.layout import beside
 
 ROOT = Path(__file__).parents[2]

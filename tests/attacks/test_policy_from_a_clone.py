@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.policy.keys import KEYS
+from sessioncompress.policy.file import KEYS
 from tests.faults.tools import need
 from tests.runs import fixture
 
@@ -266,7 +266,9 @@ def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
     value = VALUES[key] if isinstance(VALUES[key], bool) else str(victim.home / "mine")
     options: list[str | Path] = []
     if by == "option":
-        options = [KEYS[key].option, *([] if isinstance(value, bool) else [str(value)])]
+        only_user = KEYS[key].only_user
+        assert only_user
+        options = [only_user.option, *([] if isinstance(value, bool) else [str(value)])]
     elif by == "config":
         options = ["--config", victim.home / "p.json"]
         (victim.home / "p.json").write_text(json.dumps({"session": {key: value}}))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.core.references import References
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.rewrite import rewrite
 from sessioncompress.pipeline.survey import parse
-from sessioncompress.policy.model import BALANCED
-from sessioncompress.policy.sections import Prune
+from sessioncompress.policy.model import BALANCED, Prune
 from tests import texts
 from tests.chats import GenCodeSession
 from tests.runs import units, view_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.policy.sections import Placeholder, Prune
+from sessioncompress.policy.model import Placeholder, Prune
 from tests.bench.floors import Floor, floor_of
 from tests.bench.generate import generate, generate_archive
 from tests.bench.pruning import edits, session

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.core import marker
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sections import Prune
+from sessioncompress.policy.model import Policy, Prune
 from tests import texts
 from tests.build import PiSession, text
 from tests.claude import ClaudeSession, Use

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.build import GeminiSession, PiSession, redacted, sealed_thinking, text, thinking, unsigned
 from tests.runs import EAGER, after, entries, old, turn

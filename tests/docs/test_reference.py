@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.batch import worst
 from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.policy.file import to_mapping
-from sessioncompress.policy.keys import KEYS
+from sessioncompress.policy.file import KEYS, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (
     COMMANDS,
@@ -347,5 +345,5 @@ def test_every_public_name_is_there() -> None:
     for name in sessioncompress.__all__:
         if name != "__version__":
             assert re.search(rf"\b{name}\b", text), name
-    for each in fields(sessioncompress.Policy):
-        assert each.name in {key.field for key in KEYS.values()} or f"`{each.name}`" in text, each.name
+    for each in sessioncompress.Policy.__struct_fields__:
+        assert each in {key.field for key in KEYS.values()} or f"`{each}`" in text, each

@@ -6,10 +6,10 @@ import json
 import random
 import re
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from sessioncompress.errors import Damaged, Refused, UsageError

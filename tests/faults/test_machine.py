@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
+from msgspec.structs import replace
 
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session

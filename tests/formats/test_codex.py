@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.compressors.protect import standings
 from sessioncompress.core import marker

@@ -7,9 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from sessioncompress import Policy, compress_session
 from tests.runs import FIXTURES, fixture

@@ -443,15 +443,15 @@ MUTANTS = (
     Mutant(
         "a file near a session says anything",
         "policy/sources.py",
-        "if not near or key.near is Near.FREE:",
+        "if not near or key.only_user is None:",
         "if True:",
         _SOURCES,
     ),
     Mutant(
         "a clone says where originals go",
-        "policy/keys.py",
-        'Near.NEVER, "--backup-dir"',
-        'Near.FREE, "--backup-dir"',
+        "policy/model.py",
+        'Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)',
+        "Folder, None",
         _SOURCES,
     ),
     Mutant(
