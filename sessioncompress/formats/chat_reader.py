@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
+from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
@@ -30,11 +30,10 @@ _CONTENT: Path = ("content",)
 _SKILL_FILE = "SKILL.md"
 
 
-@dataclass(slots=True)
-class ChatReader:
+class ChatReader(Struct):
     """Reads the messages of one chat."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
@@ -45,14 +45,13 @@ _PROMPT = Facts(prompt=True)
 _TASK = Facts(task=True)
 
 
-@dataclass(slots=True)
-class RolloutReader:
+class RolloutReader(Struct):
     """Reads the lines of one rollout."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls that wait for their results, which do not name their tool."""
 
-    _said: set[int] = field(default_factory=set)
+    _said: set[int] = set()
     """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
 
     _responses: Responses = field(default_factory=Responses)

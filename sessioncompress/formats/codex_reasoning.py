@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core.model import Facts, Kind, Line, Path, Tie
 from sessioncompress.core.splice import REMOVED
@@ -18,8 +19,7 @@ _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
 
 
-@dataclass(slots=True)
-class Responses:
+class Responses(Struct):
     """Tells of each item in its turn to which response it belongs: from one input, or output of a tool, to the next."""
 
     _made: int = 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from sys import intern
 from typing import Any
 
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
@@ -85,13 +85,12 @@ def _is_list(version: Any) -> bool:
     return version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
 
 
-@dataclass(slots=True)
-class FamilyReader:
+class FamilyReader(Struct):
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
     _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
-    _asked: dict[str, Call] = field(default_factory=dict)
+    _asked: dict[str, Call] = {}
     """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

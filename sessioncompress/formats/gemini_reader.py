@@ -5,8 +5,7 @@ A call's result may stand twice: with the call, and in a message of type `user` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
@@ -38,14 +37,13 @@ _COPIED = "_response"
 _THINKS = Facts(thinks=True)
 
 
-@dataclass(slots=True)
-class GeminiReader:
+class GeminiReader(Struct):
     """Reads the messages of one session, and the records between them."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls by their ids: a message that the model gets as their result names no file."""
 
-    _given: set[str] = field(default_factory=set)
+    _given: set[str] = set()
     """The calls whose results stand with them: what repeats those is not counted once more."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

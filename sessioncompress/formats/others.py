@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
@@ -15,8 +16,7 @@ FIRST_BYTES = 4096
 _KEYS_SHOWN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What is looked at of a file: its first bytes, its first objects, and all of it where that is one JSON value."""
 
     first: bytes

@@ -6,10 +6,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import unified_diff
 from importlib import import_module
 from pathlib import Path
+
+from msgspec import Struct
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
 from sessioncompress.hooks import log, record
@@ -22,8 +23,7 @@ _NOT_CHANGED = "It is not changed."
 _OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What is to become of an agent's file; a text is None where there is no file. `file` is no link."""
 
     file: Path

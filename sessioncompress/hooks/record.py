@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk, state
 from sessioncompress.store.put import put
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """The texts that were put in, the last first, and the folders that had to be made, the outermost first."""
 
     pieces: tuple[str, ...] = ()

@@ -12,10 +12,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from sessioncompress.operations import outcome
 from sessioncompress.operations.outcome import Outcome
@@ -26,8 +27,7 @@ T = TypeVar("T")
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-@dataclass(frozen=True, slots=True)
-class Task(Generic[T]):
+class Task(Struct, Generic[T], frozen=True):
     """A file and what is to be done with it: a callable that another process can be sent."""
 
     found: Found
@@ -38,8 +38,7 @@ class Task(Generic[T]):
         return outcome.of(self.found, self.work)
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     """A process, our end of the pipe to it, and the number of the task that it is at."""
 
     process: Any

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import locations
@@ -16,8 +18,7 @@ from sessioncompress.pipeline.discover import Found, discover, is_folder
 from sessioncompress.pipeline.globs import EVERYTHING, Globs
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which sessions are meant: those of an agent, of a project, and unchanged for so many seconds; None: all.
 
     And of the files in the agents' folders those that the patterns take.
@@ -29,8 +30,7 @@ class Selection:
     globs: Globs = EVERYTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Session(Found):
+class Session(Found, frozen=True):
     """A session where its agent keeps it: the agent's name, its own id, bytes, and when it last changed.
 
     `project` is the folder that it was begun in, as Name has it; else the one in which the agent keeps its state.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from sessioncompress.core import times
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing

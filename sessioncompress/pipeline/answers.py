@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines, Survey
@@ -21,8 +22,7 @@ from sessioncompress.pipeline.survey import parse
 _SPEAKING = frozenset({Role.ASSISTANT, Role.CHECKPOINT})
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """The answers on a session's live path in order, and estimates, in tokens, of what stands between them.
 
     `added` holds for each answer what the lines from the answer before it, with that one, up to it hold: by so much

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.formats.locations import holds_opencode
@@ -20,8 +22,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CL
 """Not through a link, and without waiting for the writer of a pipe."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One file: named by the user, or met in a folder (then what is no session there is no error).
 
     With an `error` it is a folder that could not be read, or in which sessions lie that only their agent can read.
