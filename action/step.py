@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import orjson
 from hidden import hidden
 from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of
@@ -49,17 +50,7 @@ def on_disk(paths: Sequence[str]) -> int:
 def stats_of(document: bytes) -> list[CompressionStats]:
     """Return the statistics that a document of `compress --json` holds; none where the command printed none."""
     files = orjson.loads(document)["files"] if document else []
-    return [
-        CompressionStats(
-            **{_snake(key): value for key, value in file.items() if key not in {"ratio", "status"}},
-            status=Status(file["status"]),
-        )
-        for file in files
-    ]
-
-
-def _snake(key: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+    return msgspec.convert(files, list[CompressionStats])
 
 
 @contextmanager

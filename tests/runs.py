@@ -248,7 +248,7 @@ def runs_again(path: Path, policy: Policy) -> CompressionStats:
     with reading_again(whole=True):
         whole = compress_session(path, policy)
     some = {"removable_bytes": 0, "protected_bytes": 0, "reason": ""}
-    assert behind._replace(**some) == whole._replace(**some)  # type: ignore[arg-type]
+    assert replace(behind, **some) == replace(whole, **some)
     return whole
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.cli import budget_report
 from sessioncompress.pipeline.stats import BudgetStats
@@ -60,25 +61,25 @@ LINES = [
         "5 tokens of a window of 10 (m, by our table) in use, 50 %, 9 usable, estimated, none recorded, 1 message",
     ),
     (
-        STATS._replace(tokens_recorded=5, limits_from="session", messages=1200, usable=10),
+        replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
         "5 tokens of a window of 10 (m, as the session says) in use, 50 %, recorded, 4 estimated, 1,200 messages",
     ),
     (
-        STATS._replace(tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
+        replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
         (
             "5 tokens of a window of 10 (m, by the policy) in use, 50 %, 9 usable, "
             "estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run"
         ),
     ),
     (
-        STATS._replace(model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
+        replace(STATS, model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
         (
             "5 tokens of a window of 10 (taken for a model that is not known) in use, 50 %, 9 usable, "
             "estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago"
         ),
     ),
     (
-        STATS._replace(model="m\x1b[31m"),
+        replace(STATS, model="m\x1b[31m"),
         (
             "5 tokens of a window of 10 (m\\x1b[31m, by our table) in use, 50 %, 9 usable, estimated, none recorded, "
             "1 message"

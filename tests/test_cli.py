@@ -998,7 +998,7 @@ def test_an_unknown_key(session: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"session": {"minSavedKB": -1}}', '"session.minSavedKB" is -1, but must be a whole number, 0 or more'),
+        ('{"session": {"minSavedKB": -1}}', '"session.minSavedKB" is -1, but must be a whole number from 0 to '),
         ('{"session": {"enabled": "no"}}', '"session.enabled" is "no", but must be true or false'),
         (
             '{"session": {"protectMode": "turns"}}',
@@ -1058,7 +1058,7 @@ def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', "[]", '{"sessions": {}}', "[1]"])
+@pytest.mark.parametrize("text", ['{"session": {}}', '{"level": 9}', '{"sessions": {}}'])
 def test_a_file_without_misplaced_keys_is_not_warned_of(session: Path, text: str) -> None:
     """Other tools have files of that name."""
     (session.parent / "compression.json").write_text(text)

@@ -342,7 +342,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     said = compress_session(path, policy, dry_run=True)
     assert snapshot(path) == before
     assert said.status is Status.WOULD_COMPRESS
-    assert compress_session(path, policy) == said._replace(status=Status.COMPRESSED)
+    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED)
     assert path.stat().st_size == said.compressed_size
     assert disk(path) - said.compressed_size - said.backup_size in (0, 2), "a .gitignore may lie there"
 

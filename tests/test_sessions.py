@@ -78,7 +78,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def listed(**more: Any) -> ListedSession:
     """Return a session of the list."""
     made = ListedSession("s.jsonl", "pi", "/work", "x", 1024, time.time() - 3 * DAY - 9, compressed=False, could_save=0)
-    return ListedSession(**{name: more.get(name, getattr(made, name)) for name in ListedSession._fields})
+    return ListedSession(**{name: more.get(name, getattr(made, name)) for name in ListedSession.__struct_fields__})
 
 
 # The list

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli.options import (
     BACKUP_DIR,
@@ -55,7 +56,7 @@ def budget(
     def work(path: Path) -> BudgetStats:
         policy = policies.of(path)
         tell_of_two_stores(path, policy)
-        return budget_session(path, policy, form=form)._replace(path=str(path))
+        return replace(budget_session(path, policy, form=form), path=str(path))
 
     done = for_each(paths, work)
     if as_json:

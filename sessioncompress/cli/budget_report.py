@@ -7,9 +7,8 @@ from typing import Any
 
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
-from sessioncompress.operations.report import json_safe
 from sessioncompress.pipeline.rules import Action
-from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats, to_json
 
 SCHEMA = "sessioncompress.budget/1"
 
@@ -64,23 +63,5 @@ def total(all_stats: Sequence[BudgetStats]) -> str:
 
 def document(all_stats: Iterable[BudgetStats]) -> dict[str, Any]:
     """Return the `--json` document of `budget`."""
-    return {"schema": SCHEMA, "files": [_file(stats) for stats in all_stats]}
-
-
-def _file(stats: BudgetStats) -> dict[str, Any]:
-    texts = {"path": stats.path, "format": stats.format, "model": stats.model, "limitsFrom": stats.limits_from}
-    return {
-        **json_safe(texts),
-        **json_safe({"rule": stats.rule, "decision": stats.decision, "reason": stats.reason}),
-        "tokens": stats.tokens,
-        "tokensEstimated": stats.tokens_estimated,
-        "tokensRecorded": stats.tokens_recorded,
-        "recordedIsStale": stats.recorded_is_stale,
-        "contextWindow": stats.context_window,
-        "outputLimit": stats.output_limit,
-        "usable": stats.usable,
-        "utilisation": round(stats.utilisation, 4),
-        "messages": stats.messages,
-        "messagesSince": stats.messages_since,
-        "secondsSince": stats.seconds_since,
-    }
+    files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in all_stats]
+    return {"schema": SCHEMA, "files": files}

@@ -10,20 +10,14 @@ from sessioncompress.core.words import counted
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.clean import Cause, CleanStats
 from sessioncompress.operations.forget import ForgetStats
-from sessioncompress.operations.report import at_stake, json_safe, kb, links_kept, status_of
+from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
+from sessioncompress.pipeline.stats import to_json
 
 SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
 
-_NUMBERS = {
-    "bytesDeleted": "bytes_deleted",
-    "originals": "originals",
-    "originalsLost": "originals_lost",
-    "leftOver": "left_over",
-    "leftOverBytes": "left_over_bytes",
-    "linksKept": "links_kept",
-}
+_NUMBERS = ("bytesDeleted", "originals", "originalsLost", "leftOver", "leftOverBytes", "linksKept")
 
 
 def line(stats: CleanStats, *, dry_run: bool) -> str:
@@ -71,22 +65,15 @@ def document(
     done: Sequence[CleanStats], failed: Sequence[tuple[str, SessionCompressError]], *, dry_run: bool
 ) -> dict[str, Any]:
     """Return the `--json` document."""
-    totals = {name: sum(getattr(each, field) for each in done) for name, field in _NUMBERS.items()}
-    files = [*map(_file, done), *(_failed(path, error) for path, error in failed)]
+    files = [_file(stats, DELETED if stats.deleted or stats.left_over else KEPT) for stats in done]
+    totals = {name: sum(each[name] for each in files) for name in _NUMBERS}
+    for path, error in failed:
+        stats = CleanStats(path, deleted=False, cause=None, reason=str(error))
+        files.append(_file(stats, status_of(error).value))
     return {"schema": SCHEMA, "dryRun": dry_run, "files": files, "totals": totals}
 
 
-def _file(stats: CleanStats) -> dict[str, Any]:
-    status = DELETED if stats.deleted or stats.left_over else KEPT
-    return _fields(stats, status)
-
-
-def _failed(path: str, error: SessionCompressError) -> dict[str, Any]:
-    return _fields(CleanStats(path, deleted=False, cause=None, reason=str(error)), status_of(error).value)
-
-
-def _fields(stats: CleanStats, status: str) -> dict[str, Any]:
-    cause = stats.cause.value if stats.cause else ""
-    texts = {"path": stats.path, "status": status, "cause": cause, "reason": stats.reason}
-    numbers = {name: getattr(stats, field) for name, field in _NUMBERS.items()}
-    return json_safe(texts) | numbers
+def _file(stats: CleanStats, status: str) -> dict[str, Any]:
+    said = to_json(stats)
+    texts = {"path": said["path"], "status": status, "cause": said["cause"] or "", "reason": said["reason"]}
+    return texts | {name: said[name] for name in _NUMBERS}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli.options import (
     AGENT,
@@ -131,7 +132,7 @@ def compress(
         stats = outcome.result or report.failed(
             str(outcome.found.path), outcome.error or SessionCompressError("nothing came of it")
         )
-        stats = stats._replace(path=str(outcome.found.path))
+        stats = replace(stats, path=str(outcome.found.path))
         done.append(stats)
         if not as_json or outcome.error:
             click.echo(report.line(stats), err=outcome.error is not None)

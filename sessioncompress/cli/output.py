@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.core import interrupt
 from sessioncompress.core.text import printable
@@ -52,7 +53,7 @@ def at_once(
 
     def as_typed(outcome: Outcome[S]) -> Outcome[S]:
         result = outcome.result
-        return outcome if result is None else outcome._replace(result=result._replace(path=str(outcome.found.path)))
+        return outcome if result is None else outcome._replace(result=replace(result, path=str(outcome.found.path)))
 
     run = batch.Archive(found, prepare, jobs)
     done = _told(map(as_typed, run), say)

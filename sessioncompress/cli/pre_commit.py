@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli.options import (
     COMMIT_ORIGINALS,
@@ -65,7 +66,7 @@ def pre_commit(
         from sessioncompress.operations.compress import compress_session
 
         done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
-        return done._replace(path=str(found.path))
+        return replace(done, path=str(found.path))
 
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
     committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}

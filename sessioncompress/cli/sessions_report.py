@@ -10,7 +10,8 @@ from sessioncompress.core import times
 from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted
 from sessioncompress.operations.listing import ListedSession
-from sessioncompress.operations.report import json_safe, kb
+from sessioncompress.operations.report import kb
+from sessioncompress.pipeline.stats import to_json
 
 SCHEMA = "sessioncompress.sessions/1"
 HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"
@@ -48,18 +49,8 @@ def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
         "compressed": sum(each.compressed for each in sessions),
         "couldSave": sum(each.could_save for each in sessions),
     }
-    return {"schema": SCHEMA, "sessions": [_fields(each) for each in sessions], "totals": totals}
-
-
-def _fields(session: ListedSession) -> dict[str, Any]:
-    texts = {"path": session.path, "agent": session.agent, "project": session.project, "id": session.id}
-    return json_safe(texts) | {
-        "size": session.size,
-        "modified": times.written(session.modified),
-        "compressed": session.compressed,
-        "couldSave": session.could_save,
-        **json_safe({"reason": session.reason}),
-    }
+    listed = [to_json(each) | {"modified": times.written(each.modified)} for each in sessions]
+    return {"schema": SCHEMA, "sessions": listed, "totals": totals}
 
 
 def _yes(session: ListedSession) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli.options import (
     BACKUP_DIR,
@@ -52,7 +53,7 @@ def stats(
         policy = policies.of(path)
         tell_of_two_stores(path, policy)
         done = inspect_session(path, policy, form=form)
-        return done._replace(path=str(path), would=done.would._replace(path=str(path)))
+        return replace(done, path=str(path), would=replace(done.would, path=str(path)))
 
     done = for_each(paths, work)
     if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 _SMUGGLED_BYTE = range(0xDC80, 0xDD00)
 """What Python makes of the bytes of a file name that are not UTF-8."""
 _ONE_BYTE = range(0x100)
@@ -30,6 +32,15 @@ def printable_json(text: str) -> str:
 def utf8(text: str) -> str:
     """Return text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def json_safe(value: Any) -> Any:
+    """Return a value of lists and objects with all strings in it as utf8() returns them."""
+    if isinstance(value, dict):
+        return {key: json_safe(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(json_safe, value))
+    return utf8(value) if isinstance(value, str) else value
 
 
 def _json_escaped(char: str) -> str:

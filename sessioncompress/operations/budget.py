@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from sessioncompress.operations.compress import pruning_saves, refuse_in_merge
 from sessioncompress.pipeline import due, reading, triage
 from sessioncompress.pipeline.incremental import Part
@@ -27,4 +29,4 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         refuse_in_merge(part)
         as_left = triage.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
-        return stats if policy.enabled else stats._replace(decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
+        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

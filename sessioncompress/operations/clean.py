@@ -12,6 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from sessioncompress.core import times
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
@@ -48,7 +51,7 @@ class Cause(StrEnum):
     CHANGED = "changed"
 
 
-class CleanStats(NamedTuple):
+class CleanStats(Struct, frozen=True, rename="camel"):
     """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
@@ -118,7 +121,7 @@ def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | No
     if decision.deletes:
         return _clean_there(decision, done, kin, dry_run=dry_run)
     if decision.reason:
-        return (done or _stats_of(decision))._replace(cause=decision.cause, reason=decision.reason)
+        return replace(done or _stats_of(decision), cause=decision.cause, reason=decision.reason)
     return done
 
 
@@ -239,7 +242,7 @@ def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_r
         cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run) if now.deletes else None
     stats = _stats_of(now)
     if done is not None:
-        stats = stats._replace(left_over=done.left_over, left_over_bytes=done.left_over_bytes)
+        stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
     return _with_cost(stats, cost) if cost else stats
 
 
@@ -257,14 +260,14 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
             going = [each for each in going if not os.path.lexists(each)]
     if not going:
         return None
-    return _stats_of(Decision(holding, reason=_DEAD_RUN))._replace(left_over=len(going), left_over_bytes=size)
+    return replace(_stats_of(Decision(holding, reason=_DEAD_RUN)), left_over=len(going), left_over_bytes=size)
 
 
 def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
     """Do what was decided of a session that is not at its path, or find out what that would come to."""
     holding = decision.holding
     if os.path.lexists(holding.session):
-        return _stats_of(decision)._replace(deleted=False, cause=Cause.BACK, reason="the session is there again")
+        return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
     if decision.deletes and not dry_run:
         decision = _again(decision)
         if not (decision.holding.size or orphans.remains(holding.session, holding.beside)):
@@ -285,9 +288,9 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         size = reading.size_of_names(dead)
         if not dry_run:
             orphans.remove_drafts(dead, holding.beside)
-    kept = _stats_of(decision)._replace(left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
+    kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
-        return kept._replace(cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
+        return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
     return kept
 
 
@@ -298,7 +301,8 @@ def _stats_of(decision: Decision) -> CleanStats:
 
 def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
     """Add what goes."""
-    return stats._replace(
+    return replace(
+        stats,
         bytes_deleted=cost.bytes_deleted,
         originals=cost.originals,
         originals_lost=cost.originals_lost,

@@ -114,7 +114,7 @@ class _Session:
     def _over(self, part: Part) -> CompressionStats:
         refuse_in_merge(part)
         budget = self._judge(part)
-        stats = self._stats_of(part, budget)._replace(budget=budget)
+        stats = replace(self._stats_of(part, budget), budget=budget)
         if part.prefix.size and (self._asked.dry_run or stats.status is not Status.COMPRESSED):
             part.check()
         return stats

@@ -6,7 +6,9 @@ import os
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
@@ -23,7 +25,7 @@ from sessioncompress.store.places import store_of
 from sessioncompress.store.salvage import readable_lines
 
 
-class ForgetStats(NamedTuple):
+class ForgetStats(Struct, frozen=True, rename="camel"):
     """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
 
     `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
@@ -64,7 +66,7 @@ def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = Fa
             reading.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
         unknown = unknown_to(journal, strangers_of(session, journals.Journal())) if journal else []
-        return done._replace(markers=len(unknown))
+        return replace(done, markers=len(unknown))
 
 
 def forget_open(

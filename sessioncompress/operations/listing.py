@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.sessions import Session
@@ -12,7 +12,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.places import beside_of
 
 
-class ListedSession(NamedTuple):
+class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list of all: `could_save` are the bytes that a run would free in all, 0 where it would not.
 
     `reason` then says why. `compressed`: the last run over it was no restore. `modified` counts from 1970.

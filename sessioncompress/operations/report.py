@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core.text import printable, utf8
+from sessioncompress.core.text import printable
 from sessioncompress.core.words import counted, file_line, files_line, not_there, strangers
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 from sessioncompress.pipeline.triage import KB
 
 if TYPE_CHECKING:
@@ -24,30 +24,9 @@ _MOST_NAMES = 10
 _CUT = "..."
 PASSED_OVER = "passed over (no sessions, or links)"
 
-_FIELDS = (
-    "original_size",
-    "compressed_size",
-    "backup_size",
-    "originals_size",
-    "ratio",
-    "tool_calls_compressed",
-    "tool_results_compressed",
-    "thinking_blocks_removed",
-    "images_replaced",
-    "mirrors_replaced",
-    "redundancies_eliminated",
-    "tokens_before",
-    "tokens_after",
-    "tokens_uncached",
-    "removable_bytes",
-    "removed_bytes",
-    "protected_bytes",
-    "lines",
-    "lines_changed",
-    "lines_not_understood",
-    "imitated_markers",
-    "markers_without_journal",
-)
+_NOT_IN_JSON = frozenset({"backup_added", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
+_TEXTS = ("path", "format", "status", "reason")
+_NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
 _PARTS = (
     ("tool_calls_compressed", "call"),
     ("tool_results_compressed", "result"),
@@ -139,11 +118,8 @@ def warnings(stats: CompressionStats) -> list[str]:
 
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     """Return the sums over all files."""
-    summed = CompressionStats("total", status=Status.COMPRESSED)
-    for name in _FIELDS:
-        if name != "ratio":
-            summed = summed._replace(**{name: sum(getattr(stats, name) for stats in all_stats)})
-    return summed
+    sums = {name: sum(getattr(stats, name) for stats in all_stats) for name in _NUMBERS}
+    return CompressionStats("total", status=Status.COMPRESSED, **sums)
 
 
 def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> str:
@@ -165,27 +141,18 @@ def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -
 
 def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
     """Return the `--json` document of compress."""
-    totals = {_camel(name): value for name, value in _numbers(total(all_stats)).items()}
+    totals = _totals(all_stats)
     return {"schema": SCHEMA, "dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
 
 
 def _file(stats: CompressionStats) -> dict[str, Any]:
-    head = {"path": stats.path, "format": stats.format, "status": stats.status.value, "reason": stats.reason}
-    return json_safe(head) | {_camel(name): value for name, value in _numbers(stats).items()}
+    names = zip(stats.__struct_fields__, to_json(stats).items(), strict=True)
+    said = dict(item for name, item in names if name not in _NOT_IN_JSON)
+    return {**said, "ratio": round(stats.ratio, 4)}
 
 
-def _numbers(stats: CompressionStats) -> dict[str, Any]:
-    return {name: round(stats.ratio, 4) if name == "ratio" else getattr(stats, name) for name in _FIELDS}
-
-
-def json_safe(fields: dict[str, str]) -> dict[str, Any]:
-    """Return strings that JSON can hold."""
-    return {key: utf8(value) for key, value in fields.items()}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in _TEXTS}
 
 
 def session_lines(stats: SessionStats) -> Iterable[str]:
@@ -234,36 +201,10 @@ def sessions_total(all_stats: Sequence[SessionStats]) -> str:
 
 def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
     """Return the `--json` document of `stats`."""
-    totals = {
-        _camel(name): sum(getattr(stats, name) for stats in all_stats)
-        for name in ("size", "backup_size", "lines", "turns")
-    }
-    would = {_camel(name): value for name, value in _numbers(total([stats.would for stats in all_stats])).items()}
-    files = [session_document(stats) for stats in all_stats]
+    files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
+    totals = {key: sum(each[key] for each in files) for key in ("size", "backupSize", "lines", "turns")}
+    would = _totals([stats.would for stats in all_stats])
     return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
-
-
-def session_document(stats: SessionStats) -> dict[str, Any]:
-    """Return the `--json` form of `stats` for one session."""
-    shares = [
-        {
-            **json_safe({"kind": share.kind, "tool": share.tool}),
-            "blocks": share.blocks,
-            "protectedBytes": share.protected,
-            "oldBytes": share.old,
-            "deadBytes": share.dead,
-        }
-        for share in stats.shares
-    ]
-    return {
-        **json_safe({"path": stats.path, "format": stats.format}),
-        "size": stats.size,
-        "backupSize": stats.backup_size,
-        "lines": stats.lines,
-        "turns": stats.turns,
-        "shares": shares,
-        "would": _file(stats.would),
-    }
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
@@ -335,9 +276,4 @@ def _kept(rewritten: int, originals: int, lost: int) -> str:
 
 def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:
     """Return the `--json` document of `verify`."""
-    return {"schema": VERIFY_SCHEMA, "files": [_verified(stats) for stats in all_stats]}
-
-
-def _verified(stats: VerifyStats) -> dict[str, Any]:
-    numbers = {name: value for name, value in stats._asdict().items() if isinstance(value, int)}
-    return json_safe({"path": stats.path, "format": stats.format}) | {_camel(name): numbers[name] for name in numbers}
+    return {"schema": VERIFY_SCHEMA, "files": list(map(to_json, all_stats))}

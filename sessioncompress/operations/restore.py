@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from sessioncompress.core import times
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.version import VERSION
@@ -53,7 +56,7 @@ _NONE_STORED = "no original is stored that could be put back"
 _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the session can bring back the rest."
 
 
-class RestoreStats(NamedTuple):
+class RestoreStats(Struct, frozen=True, rename="camel"):
     """What a restore did to one session; sizes in bytes of the file."""
 
     path: str
@@ -115,7 +118,7 @@ class _Restore(NamedTuple):
             done = self._write(self._exact_lines(swaps, originals), len(swaps))
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return done._replace(reason=_joined(copies, older, unknown))
+        return replace(done, reason=_joined(copies, older, unknown))
 
     def _unknown(self) -> str:
         """Say how many markers the session's own journal does not know, and of how many of them a relative does."""
@@ -166,7 +169,7 @@ class _Restore(NamedTuple):
         notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.beside.originals)]
         if has_own and any(each.lines_restored for each in others):
             # What the own originals left may have come back from others: only now it shows what did not.
-            done = [each._replace(reason="") for each in done]
+            done = [replace(each, reason="") for each in done]
             notes.insert(0, self._now().what_is_left())
         done += others
         notes.append(strangers(len(left)))
@@ -179,7 +182,7 @@ class _Restore(NamedTuple):
     def _from_relative(self, relative: Relative, *, alone: bool) -> RestoreStats:
         done = self._now().from_markers(relative.beside, relative.journal, alone=alone)
         lines = counted(done.lines_restored, "line", "lines")
-        return done._replace(reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
+        return replace(done, reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
 
     def what_is_left(self) -> str:
         """Say what of the session is not as it was, by its own journal; nothing where it is exact."""
@@ -223,7 +226,7 @@ class _Restore(NamedTuple):
                 state=NOT_CHANGED,
                 remedy=_last_resort(store, journal) if own else "Put a copy of this file back from a backup.",
             )
-        return done._replace(reason=_joined(done.reason, not_there(older)))
+        return replace(done, reason=_joined(done.reason, not_there(older)))
 
     def _is_altered(self, found: RewrittenLines, missing: Sequence[LineRecord]) -> bool:
         try:
@@ -249,7 +252,7 @@ class _Restore(NamedTuple):
             left = [*putback.left, putback.inexact if alone else ""] if putback else []
             stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
-            return stats._replace(size_after=committed.size, lines_restored=changed)
+            return replace(stats, size_after=committed.size, lines_restored=changed)
 
     def _record(self, size: int, lines: int) -> RunRecord:
         run = RunRecord(
@@ -338,8 +341,9 @@ def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats:
     restored = [each for each in done if each.lines_restored]
     if not restored:
         reason = done[0].reason
-        return done[0]._replace(reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
-    return restored[-1]._replace(
+        return replace(done[0], reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
+    return replace(
+        restored[-1],
         size_before=restored[0].size_before,
         lines_restored=sum(each.lines_restored for each in restored),
         reason=_joined(*(each.reason for each in restored), unknown),

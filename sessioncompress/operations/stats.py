@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
@@ -18,15 +20,15 @@ from sessioncompress.store.lock import open_session
 from sessioncompress.store.places import beside_of
 
 
-class Share(NamedTuple):
+class Share(Struct, frozen=True, rename="camel"):
     """Blocks of one kind and tool: how many, and their bytes by where they stand."""
 
     kind: str
     tool: str
     blocks: int = 0
-    protected: int = 0
-    old: int = 0
-    dead: int = 0
+    protected: int = field(default=0, name="protectedBytes")
+    old: int = field(default=0, name="oldBytes")
+    dead: int = field(default=0, name="deadBytes")
 
     @property
     def bytes(self) -> int:
@@ -34,7 +36,7 @@ class Share(NamedTuple):
         return self.protected + self.old + self.dead
 
 
-class SessionStats(NamedTuple):
+class SessionStats(Struct, frozen=True, rename="camel"):
     """Where a session's bytes are, and what a run with the same policy would come to."""
 
     path: str
@@ -81,4 +83,4 @@ def _shares(view: View) -> tuple[Share, ...]:
 
 def _with(share: Share, block: Block, standing: Standing) -> Share:
     added = {standing.value: getattr(share, standing.value) + block.size}
-    return share._replace(blocks=share.blocks + 1, **added)
+    return replace(share, blocks=share.blocks + 1, **added)

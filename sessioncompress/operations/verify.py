@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from sessioncompress.core.documents import pieces_of
 from sessioncompress.core.words import as_written
@@ -32,7 +33,7 @@ from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check
 
 
-class VerifyStats(NamedTuple):
+class VerifyStats(Struct, frozen=True, rename="camel"):
     """What `verify` checked in one session: its lines, and the originals that it read and compared.
 
     `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`

@@ -112,7 +112,7 @@ class Run:
 
     def skipped(self, reason: str) -> CompressionStats:
         """Return the statistics of a session that is let alone."""
-        return self._stats(self._view())._replace(status=Status.SKIPPED, reason=reason)
+        return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
 
     def compress(self) -> CompressionStats:
         """Rewrite the session, unless nothing of it pays. Raises NotFinished where more of it has to be read."""
@@ -190,7 +190,8 @@ class Run:
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
         said = self._gain(attempt) < self._session.size * _LITTLE or self._surprises()
         removable, protected = in_question(attempt.view, range(len(attempt.view.lines)))
-        stats = with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied)._replace(
+        stats = replace(
+            with_changes(self._stats(attempt.view), attempt.view, attempt.plan, attempt.applied),
             removable_bytes=removable,
             protected_bytes=protected,
             compressed_size=attempt.finished.size,
@@ -204,7 +205,7 @@ class Run:
             if self._part.prefix.size and clash(self._beside, attempt.journal()):
                 raise NotFinished
             committed = sink.commit(attempt.journal())
-            stats = stats._replace(compressed_size=committed.size)
+            stats = replace(stats, compressed_size=committed.size)
         return stats
 
     def _surprises(self) -> bool:
@@ -302,16 +303,17 @@ class Run:
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         removable, protected = in_question(view, range(len(view.lines)))
-        stats = self._stats(view)._replace(removable_bytes=removable, protected_bytes=protected)
+        stats = replace(self._stats(view), removable_bytes=removable, protected_bytes=protected)
         reason = why(view, protected, gain, reason)
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
-        return stats._replace(reason=reason)
+        return replace(stats, reason=reason)
 
     def _stats(self, view: View) -> CompressionStats:
         """Return the statistics of the session as it is. Markers older than the journal are no imitations of ours."""
         stats = counted(view, self._where, self._journal.size + self._journal.store_size)
-        return stats._replace(
+        return replace(
+            stats,
             originals_size=self._journal.store_size,
             imitated_in_calls=self._newer(stats.imitated_in_calls),
             markers_without_journal=self._strangers,

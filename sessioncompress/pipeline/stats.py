@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from sessioncompress.core.text import json_safe
 
 
 class Status(StrEnum):
@@ -18,7 +22,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class BudgetStats(NamedTuple):
+class BudgetStats(Struct, frozen=True, rename="camel"):
     """How a session stands against its budget, and what its rule decides. All sizes are tokens.
 
     `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, with an estimate of
@@ -52,7 +56,7 @@ class BudgetStats(NamedTuple):
         return self.tokens / self.context_window if self.context_window else 0.0
 
 
-class CompressionStats(NamedTuple):
+class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
     `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
@@ -103,3 +107,9 @@ class CompressionStats(NamedTuple):
     def ratio(self) -> float:
         """Return the compressed size by the original size, 1.0 for an empty file."""
         return self.compressed_size / self.original_size if self.original_size else 1.0
+
+
+def to_json(stats: Struct) -> dict[str, Any]:
+    """Return a record of statistics as `--json` has it: all fields, by their names in camel case."""
+    found: dict[str, Any] = json_safe(to_builtins(stats))
+    return found

@@ -76,7 +76,8 @@ def noted(run: RunRecord, what: str) -> int:
 def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:
     """Return the statistics with what a run changed, or would change."""
     tally = applied.tally
-    return stats._replace(
+    return replace(
+        stats,
         lines_changed=len(applied.changed),
         messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         tool_calls_compressed=tally.calls,

@@ -12,7 +12,7 @@ import orjson
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from sessioncompress.core.text import utf8
+from sessioncompress.core.text import json_safe
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import model
 from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be
@@ -162,7 +162,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 
 def _all(policy: Policy) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(to_builtins(policy))
+    plain: dict[str, Any] = json_safe(to_builtins(policy))
     return plain
 
 
@@ -191,15 +191,6 @@ def _written(value: Any) -> str:
     except orjson.JSONEncodeError:
         return f"a {type(value).__name__} too deep to show"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " (and more)"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: a folder's name may hold bytes that are no UTF-8."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(_plain, value))
-    return utf8(value) if isinstance(value, str) else value
 
 
 def _error(what: str, file: Path) -> UsageError:

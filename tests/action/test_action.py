@@ -142,7 +142,7 @@ def test_a_line_a_table_and_a_document(job: Job) -> None:
         row = next(row for row in done.page.splitlines() if Path(path).stem in row)
         assert f" | {before} | {after} | " in row
     found = document(done)
-    assert found["schema"] == "sessioncompress.operations.compress/1"
+    assert found["schema"] == "sessioncompress.compress/1"
     assert "2 compressed. With all that lies beside them: 502 KB -> " in done.page
 
 

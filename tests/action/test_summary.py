@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from summary import MOST_ROWS, summary
 
 from sessioncompress.pipeline.stats import CompressionStats, Status
@@ -33,7 +34,7 @@ def test_without_sessions_there_is_no_table() -> None:
 
 def test_a_long_table_ends() -> None:
     """A page of over 1 MiB would not be shown at all, with the longest paths that there are."""
-    many = [DONE._replace(path=f"{number:04}" + "*" * 600) for number in range(MOST_ROWS + 7)]
+    many = [replace(DONE, path=f"{number:04}" + "*" * 600) for number in range(MOST_ROWS + 7)]
     page = summary(many, 1, 1)
     assert len(rows(page)) == MOST_ROWS
     assert "207 compressed (7 of them not listed)." in page
