@@ -308,9 +308,25 @@ def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
     content = path.read_bytes()
     late = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
     link = late_link(path, content + late, carried=len(content))
-    clean(folder)
+    assert "would carry 105 bytes that came late over into the session; would delete 1 file" in run(folder).stdout
+    would = clean(folder, dry_run=True)["session.jsonl"]
+    assert would is not None
+    assert (would.left_over, would.late_bytes) == (1, len(late))
+    assert clean(folder)["session.jsonl"] == would
     assert path.read_bytes() == content + late
     assert not link.exists()
+
+
+def test_a_line_that_came_late_is_told_of_where_the_link_stays(folder: Path) -> None:
+    """Its writer may go on."""
+    path = folder / "session.jsonl"
+    content = path.read_bytes()
+    link = late_link(path, content + b'{"type":"custom"}\n', carried=len(content))
+    with link.open("ab"):
+        would = clean(folder, dry_run=True)["session.jsonl"]
+        assert would is not None
+        assert (would.left_over, would.late_bytes) == (0, 18)
+        assert clean(folder)["session.jsonl"] == would
 
 
 def test_a_link_that_a_writer_holds_stays(folder: Path) -> None:

@@ -90,7 +90,9 @@ ANSWERED: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-def test_the_users_configuration_counts_as_for_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_configuration_counts_as_for_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over the preset, under the file near the session; where it is ignored the command line says so."""
     arguments = ["compress", str(large(tmp_path))]
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -172,6 +174,13 @@ def _with_a_late_link(folder: Path) -> list[str]:
     return names
 
 
+def _small_with_a_late_link(folder: Path) -> list[str]:
+    names = _small(folder)
+    (folder / ".sessioncompress").mkdir()
+    (folder / ".sessioncompress" / f"{names[0]}.late-1-2-3-4-5").touch()
+    return names
+
+
 def _with_a_key_in_the_wrong_place(folder: Path) -> list[str]:
     (folder / "compression.json").write_text('{"sizeThresholdKB": 1}')
     return _small(folder)
@@ -202,6 +211,7 @@ LEFT: dict[str, Callable[[Path], list[str]]] = {
     "a torn journal": _with_a_torn_journal,
     "a killed run's draft": _with_a_draft,
     "a late link": _with_a_late_link,
+    "a late link of one that is small": _small_with_a_late_link,
     "a warning to say": _with_a_key_in_the_wrong_place,
     "a policy with an error": _with_a_wrong_policy,
     "a policy with a key of the user's": _with_a_key_of_the_users,

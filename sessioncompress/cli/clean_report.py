@@ -17,7 +17,7 @@ SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
 
-_NUMBERS = ("bytesDeleted", "originals", "originalsLost", "leftOver", "leftOverBytes", "linksKept")
+_NUMBERS = ("bytesDeleted", "originals", "originalsLost", "leftOver", "leftOverBytes", "lateBytes", "linksKept")
 
 
 def line(stats: CleanStats, *, dry_run: bool) -> str:
@@ -28,6 +28,9 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
         numbers = stats.bytes_deleted, stats.originals, stats.originals_lost
         cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept, referring=stats.referring)
         parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
+    if stats.late_bytes:
+        verb_first = "would carry" if dry_run else "carried"
+        parts.append(f"{verb_first} {stats.late_bytes:,} bytes that came late over into the session")
     if stats.left_over:
         parts.append(
             f"{verb} {counted(stats.left_over, 'file', 'files')} that ended runs left, {kb(stats.left_over_bytes)}"

@@ -14,6 +14,7 @@ from sessioncompress.pipeline.rules import Action
 from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store.end import has_leftovers
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.places import store_of
 
@@ -27,6 +28,6 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(store_of(session.path, policy).journal)
         part = Part(session, reading.read_session(session, journal, form), journal)
         refuse_in_merge(part)
-        as_left = triage.is_as_left(session.path, policy, os.stat(session.path))
+        as_left = not has_leftovers(session.path) and triage.is_as_left(session.path, policy, os.stat(session.path))
         stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
         return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

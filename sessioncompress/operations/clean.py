@@ -27,7 +27,7 @@ from sessioncompress.store import git, orphans
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.recover import check, recover, removable
+from sessioncompress.store.recover import check, late_bytes, recover, removable
 
 _DAY = 24 * 3600
 _AS_IT_WAS = "What lies beside it is as it was."
@@ -55,7 +55,8 @@ class CleanStats(Struct, frozen=True, rename="camel"):
     """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
 
     `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
-    late links of dead runs, whose bytes `left_over_bytes` are. `links_kept` and `referring` are those of ForgetStats.
+    late links of dead runs, whose bytes `left_over_bytes` are, and `late_bytes` those that are carried over from such
+    links into the session first. `links_kept` and `referring` are those of ForgetStats.
     """
 
     path: str
@@ -67,6 +68,7 @@ class CleanStats(Struct, frozen=True, rename="camel"):
     originals_lost: int = 0
     left_over: int = 0
     left_over_bytes: int = 0
+    late_bytes: int = 0
     links_kept: int = 0
     referring: tuple[str, ...] = ()
 
@@ -242,7 +244,9 @@ def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_r
         cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run) if now.deletes else None
     stats = _stats_of(now)
     if done is not None:
-        stats = replace(stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes)
+        stats = replace(
+            stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes, late_bytes=done.late_bytes
+        )
     return _with_cost(stats, cost) if cost else stats
 
 
@@ -255,12 +259,14 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
         going = removable(session, holding.beside)
         size = reading.size_of_names(going) + cut
+        late = late_bytes(session, holding.beside)
         if not dry_run:
-            recover(session, holding.beside, lengths)
+            late = recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]
-    if not going:
+    if not going and not late:
         return None
-    return replace(_stats_of(Decision(holding, reason=_DEAD_RUN)), left_over=len(going), left_over_bytes=size)
+    stats = _stats_of(Decision(holding, reason=_DEAD_RUN))
+    return replace(stats, left_over=len(going), left_over_bytes=size if going else 0, late_bytes=late)
 
 
 def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:

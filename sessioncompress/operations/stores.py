@@ -21,8 +21,8 @@ from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans
+from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
-from sessioncompress.store.late import sessions_named
 from sessioncompress.store.layout import FOLDER, Beside, beside, owners
 from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.places import beside_of, holds, store_beside, store_of
@@ -194,7 +194,7 @@ def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
 
 
 def _holding(
-    session: Found, policy_of: Callable[[Path], Policy], left_in: Callable[[Path], set[str]]
+    session: Found, policy_of: Callable[[Path], Policy], left_in: Callable[[Path], frozenset[str]]
 ) -> Iterator[Holding | Found]:
     try:
         found = _measured(session, policy_of(session.path), left_in)
@@ -208,7 +208,7 @@ def _holding(
         raise UsageError(what, where=session.path, state="Nothing was done.")
 
 
-def _measured(session: Found, policy: Policy, left_in: Callable[[Path], set[str]]) -> Holding:
+def _measured(session: Found, policy: Policy, left_in: Callable[[Path], frozenset[str]]) -> Holding:
     place = _place(session.path)
     beside = store_of(place, policy)
     refuse_folders(beside)

@@ -61,6 +61,8 @@ def is_judged(policy: Policy) -> bool:
 def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bool) -> str:
     """Say why nothing is due; empty where something is. With `force` something always is."""
     size = part.session.size
+    if reason := triage.may_be_cached(part.session.stat, policy):
+        return reason
     if policy.budget.rule is not Rule.SIZE:
         from sessioncompress.pipeline.rules import Action
 

@@ -57,11 +57,19 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
         return None
     if not policy.enabled:
         return SKIPPED, SWITCHED_OFF
+    said = _not_due(path, policy, found, force=force, form=form)
+    with failing(path):
+        # A run opens it then, and carries over what came late before it asks the same.
+        return None if said and has_leftovers(path) else said
+
+
+def _not_due(
+    path: Path, policy: Policy, found: os.stat_result, *, force: bool, form: str | None
+) -> tuple[str, str] | None:
     if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
         return SKIPPED, too_small(found.st_size, policy)
-    # A time far in the future says nothing of when the file changed.
-    if abs(age := time.time() - found.st_mtime) < policy.idle_seconds:
-        return SKIPPED, may_be_cached(age, policy)
+    if reason := may_be_cached(found, policy):
+        return SKIPPED, reason
     if not force and form is None and is_as_left(path, policy, found):
         return UNCHANGED, _AS_LEFT
     return None
@@ -74,7 +82,7 @@ def is_plainly_session(path: Path) -> bool:
 
 
 def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
-    """Say whether a file has the size and the time at which the newest run left it, and nothing else is to be done."""
+    """Say whether a file has the size and the time at which the newest run left it, by the same policy and version."""
     # Imported here: a file that is too small needs neither.
     import orjson
 
@@ -88,7 +96,6 @@ def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
             and (run["compressedSize"], run["modifiedNs"]) == (found.st_size, found.st_mtime_ns)
             and (run["version"], run["policy"]) == (VERSION, differences(policy))
             and (size_of(files.originals) or 0) == run["storeSize"]
-            and not has_leftovers(files, path.name)
         )
     except (OSError, ValueError, KeyError, TypeError):
         # No journal, or none that says so: a run will see.
@@ -118,8 +125,11 @@ def is_small(size: int, policy: Policy, *, force: bool) -> bool:
     return size < policy.size_threshold_kb * KB and not force and policy.budget.rule is Rule.SIZE
 
 
-def may_be_cached(age: float, policy: Policy) -> str:
-    """Say that a session changed so few seconds ago that a rewriting would cost its provider's cache."""
+def may_be_cached(found: os.stat_result, policy: Policy) -> str:
+    """Say that a session changed so few seconds ago that a rewriting would cost its provider's cache; empty if not."""
+    # A time far in the future says nothing of when the file changed.
+    if abs(age := time.time() - found.st_mtime) >= policy.idle_seconds:
+        return ""
     seconds = counted(round(max(age, 0)), "second", "seconds")
     return f"it changed {seconds} ago, idleSeconds {policy.idle_seconds:g}: its provider may still have it in its cache"
 

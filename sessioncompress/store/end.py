@@ -1,14 +1,20 @@
-"""The last line of a journal, without the rest of it."""
+"""What is asked of a store before anything is opened: the last line of its journal, and whether a run left anything."""
 
 from __future__ import annotations
 
 import os
+import re
+import time
+from functools import lru_cache
 from pathlib import Path
 
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import named, work_folder
 
+_LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 LONGEST = 1 << 20
 """Bytes. No record that a run writes of itself is longer."""
+_TICK = 2_000_000_000
+"""Nanoseconds. A file system may give two changes that are no further apart the same time."""
 
 
 def last_line(journal: Path) -> bytes:
@@ -28,10 +34,30 @@ def last_line(journal: Path) -> bytes:
         os.close(fd)
 
 
-def has_leftovers(files: Beside, name: str) -> bool:
-    """Say whether something lies beside a session, by its name, that a run looks after before all else."""
+def sessions_named(work: Path) -> frozenset[str]:
+    """Return the names of the sessions whose late links and temp files lie in a folder. Raises OSError."""
     try:
-        names = os.listdir(files.work)
-    except FileNotFoundError:
+        names = os.listdir(work)
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    return frozenset(named(found[1]) for found in map(_LEFT_OVER.fullmatch, names) if found) - {""}
+
+
+def has_leftovers(session: Path) -> bool:
+    """Say whether a run left something of a session that the next one looks after before all else. Raises OSError.
+
+    Asked before the session is locked. The folder of thousands is listed once and not once for each, until its time
+    says that it has changed.
+    """
+    work = work_folder(session)
+    try:
+        changed = work.stat().st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    return any(found.startswith((f"{name}.late-", f"{name}.temp-")) for found in names)
+    is_settled = time.time_ns() - changed > _TICK
+    return session.name in (_listed(work, changed) if is_settled else sessions_named(work))
+
+
+@lru_cache(maxsize=1)
+def _listed(work: Path, _changed: int) -> frozenset[str]:
+    return sessions_named(work)

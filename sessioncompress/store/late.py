@@ -22,14 +22,12 @@ from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk, reading
-from sessioncompress.store.layout import named
 from sessioncompress.store.state import folder as state_folder
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
 _LATE = re.compile(r"[0-9a-f-]+")
 _DRAFT = re.compile(r"[0-9a-f]{8}")
-_LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 NO_DRAFT = "0" * 8
 """Stands in the state of a file that was put aside by another one's return."""
 _KEY = "late-links.key"
@@ -157,21 +155,6 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
     """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
     named = _matching(work, f"{session.name}.temp-", _DRAFT)
     return [path for path, _ in named if stat.S_ISREG(path.lstat().st_mode)]
-
-
-def has_none(work: Path, session: Path) -> bool:
-    """Say whether nothing in a folder is named like a late link or a temp file of a session."""
-    try:
-        names = os.listdir(work)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    begins = f"{session.name}."
-    return not any(name.startswith((f"{begins}late-", f"{begins}temp-")) for name in names if name.startswith(begins))
-
-
-def sessions_named(work: Path) -> set[str]:
-    """Return the names of the sessions whose late links and temp files lie in a folder."""
-    return {named(name[1]) for _, name in _matching(work, "", _LEFT_OVER)} - {""}
 
 
 def draft_path(work: Path, session: Path) -> Path:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sessioncompress.errors import Refused, failing
 from sessioncompress.store import disk
+from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import foreign_links, has_none, late_links
+from sessioncompress.store.late import foreign_links, late_links
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS, note_left, unfinished
@@ -35,7 +36,7 @@ def forget_gone(session: Path, files: Beside) -> None:
 
 def remains(session: Path, files: Beside) -> list[Path]:
     """Return what else runs on a session have left: its temp files and late links, and an earlier version's note."""
-    if has_none(files.work, session):
+    if session.name not in sessions_named(files.work):
         return note_left(files)
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
     return [*unfinished(session, files), *late]
@@ -47,7 +48,7 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     There is no session to carry them over into, nor to tell whether it has them. Of files that are only named like
     late links nothing is known: they stay too.
     """
-    if has_none(files.work, session):
+    if session.name not in sessions_named(files.work):
         return []
     return foreign_links(files.work, session) + [
         state.path(files.work, session)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.store import disk
+from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
 from sessioncompress.store.holders import Held, held
 from sessioncompress.store.late import (
     Late,
     draft_of,
     foreign_links,
-    has_none,
     holding_state,
     late_links,
     own_links,
@@ -28,7 +28,7 @@ from sessioncompress.store.layout import Beside, Lengths, note_of, size_of
 from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
-from sessioncompress.store.tail import Replaced, is_rewritten, missing
+from sessioncompress.store.tail import Replaced, Tail, is_rewritten, missing
 
 LINK_SECONDS = 3600
 """How long a late link stays after the last append, where the system does not tell who has a file open."""
@@ -60,7 +60,7 @@ def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: b
         refuse_linked_folder(files.work)
         refuse_linked(files.originals)
         refuse_if_needed(session, files, lengths, salvaging=salvaging)
-        left_over = not has_none(files.work, session.path)
+        left_over = session.path.name in sessions_named(files.work)
         if left_over:
             _refuse_what_others_wrote(session, files.work)
         return left_over
@@ -115,6 +115,21 @@ def removable(session: OpenSession, files: Beside) -> list[Path]:
     return found
 
 
+def late_bytes(session: OpenSession, files: Beside) -> int:
+    """Return how many bytes recover() would carry over now, for commands that change nothing."""
+    size = 0
+    with failing(session.path):
+        for inode, states in late_links(files.work, session.path).items():
+            late = open_file(states[0].path(files.work, session.path))
+            try:
+                # Of a run that was killed before its swap the file is still the session.
+                came = None if inode == session.stat.st_ino else _came_late(session, files.work, late)
+                size += came[2].end - came[2].start if came else 0
+            finally:
+                os.close(late)
+    return size
+
+
 def _kept_state(session: OpenSession, work: Path, states: list[Late]) -> Late | None:
     """Return the one of a replaced file's links that stays, None where it has done its duty."""
     late = open_file(states[0].path(work, session.path))
@@ -134,7 +149,7 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
     """
     with failing(session.path):
         _refuse_unless_removable(files)
-        left_over = not has_none(files.work, session.path)
+        left_over = session.path.name in sessions_named(files.work)
         _carry_over_all(session, files, left_over=left_over)
         for path in (files.originals, files.journal):
             disk.remove(path)
@@ -147,7 +162,7 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
 
 def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
     """Return what removable() does, and the late links that would stay."""
-    if has_none(files.work, session.path):
+    if session.path.name not in sessions_named(files.work):
         return note_left(files), []
     going = removable(session, files)
     return going, [each for each in kept_links(session, files.work) if each not in going]
@@ -217,12 +232,10 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
         return 0
     late = open_file(links[0].path(work, session.path))
     try:
-        # Asked before the size is looked at: an answer NO means that nothing will come any more.
-        holding = held(late)
-        state = state_of(session, work, late)
-        if is_rewritten(session, state, Replaced(late)):
+        came = _came_late(session, work, late)
+        if came is None:
             return 0
-        tail = missing(session, state, late, whole_lines=holding is not Held.NO)
+        holding, state, tail = came
         if tail:
             drain(session, work, carry(session, work, tail))
         if _is_done(late, holding, state):
@@ -230,6 +243,16 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
         return tail.end - tail.start
     finally:
         os.close(late)
+
+
+def _came_late(session: OpenSession, work: Path, late: int) -> tuple[Held, Late, Tail] | None:
+    """Return what a late link's file has that the session lacks, None where it was rewritten."""
+    # Asked before the size is looked at: an answer NO means that nothing will come any more.
+    holding = held(late)
+    state = state_of(session, work, late)
+    if is_rewritten(session, state, Replaced(late)):
+        return None
+    return holding, state, missing(session, state, late, whole_lines=holding is not Held.NO)
 
 
 def _is_done(late: int, holding: Held, state: Late) -> bool:

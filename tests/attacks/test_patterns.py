@@ -100,7 +100,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late._SEALED": ("1", "1-", "1-2-3-4-5-01234567-", "a"),
     "store.late._LATE": ("0", "-", "g"),
     "store.late._DRAFT": ("0", "01234567"),
-    "store.late._LEFT_OVER": (".late-", ".temp-0123456", "."),
+    "store.end._LEFT_OVER": (".late-", ".temp-0123456", "."),
     "store.last_run._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
@@ -117,7 +117,7 @@ _USED: dict[str, str] = {
     "store.late._SEALED": "fullmatch",
     "store.late._LATE": "fullmatch",
     "store.late._DRAFT": "fullmatch",
-    "store.late._LEFT_OVER": "fullmatch",
+    "store.end._LEFT_OVER": "fullmatch",
     "core.splice._SCALAR": "match",
     "core.splice._SPACE": "match",
     "core.splice._STRING": "match",

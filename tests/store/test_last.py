@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +82,6 @@ NONE: dict[str, Callable[[Beside], object]] = {
     "a run that noted nothing": _without_a_prefix,
     "no originals": lambda files: files.originals.unlink(),
     "originals that went on": _with_more_originals,
-
 }
 
 
@@ -165,11 +165,23 @@ def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
 )
 def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool) -> None:
     """Its own traces; the note of an earlier version harms nothing."""
-    files = beside(tmp_path / "session.jsonl")
-    assert not has_leftovers(files, "session.jsonl")
-    files.folder.mkdir()
-    (files.folder / name).touch()
-    assert has_leftovers(files, "session.jsonl") is expected
+    path = tmp_path / "session.jsonl"
+    folder = beside(path).folder
+    assert not has_leftovers(path)
+    folder.mkdir()
+    (folder / name).touch()
+    assert has_leftovers(path) is expected
+
+
+def test_a_folder_is_listed_again_once_it_changed(tmp_path: Path) -> None:
+    """Also where that was so long ago that its time is believed."""
+    path = tmp_path / "session.jsonl"
+    folder = beside(path).folder
+    folder.mkdir()
+    os.utime(folder, (1, 1))
+    assert not has_leftovers(path)
+    (folder / "session.jsonl.late-1-2-3-4-5").touch()
+    assert has_leftovers(path)
 
 
 def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
