@@ -86,10 +86,6 @@ class Damaged(SessionCompressError):
     exit_code = 5
 
 
-class Met(Damaged):
-    """Git has put together what two sides wrote beside a session: no damage, but nothing that can be read as one."""
-
-
 class Unreadable(Damaged):
     """An original cannot be read back; others may be."""
 

@@ -12,6 +12,7 @@ from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
 from sessioncompress.store import git
+from sessioncompress.store.folder import attributes_of
 from sessioncompress.store.layout import JOURNAL, Beside
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.reading import BUFFER
@@ -94,6 +95,8 @@ def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
     if not files:
         return []
     _refuse_altered([path for path, each in besides.items() if each], files)
+    attributes = {attributes_of(stores[path]) for path, each in besides.items() if each}
+    files += sorted(filter(Path.is_file, attributes))
     options = ["--verbose", *(["--dry-run"] if dry_run else [])]
     added = _added([*options, "--", *files])
     # Git does not look again at a file that it took by a rule that is no more.

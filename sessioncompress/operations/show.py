@@ -22,7 +22,6 @@ from sessioncompress.store.growing import or_from_git, put_back
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import FOLDER, originals_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.places import backup_folder, beside_of, store_of
 from sessioncompress.store.records import BlockRecord, LineRecord
 from sessioncompress.store.salvage import SalvagingReader, any_readable
@@ -127,7 +126,6 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
             return []
         refuse_linked(originals_of(journal))
     loaded = journals.load(journal)
-    refuse_if_another_sides(journal, loaded)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
     rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
     pairs = list(map(loaded.block, rows))

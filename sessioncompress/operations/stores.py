@@ -21,10 +21,10 @@ from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans
+from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, Beside, beside, owners
-from sessioncompress.store.met import refuse_if_another_sides
+from sessioncompress.store.layout import FOLDER, Beside, beside, owners, size_of
 from sessioncompress.store.places import beside_of, holds, store_beside, store_of
 from sessioncompress.store.recover import note_left
 
@@ -83,10 +83,11 @@ def _place(path: Path) -> Path:
 
 
 def told(holding: Holding) -> Told:
-    """Read the journal. Raises Damaged, or Met, where it cannot be read."""
+    """Read the journal. Raises Damaged where it cannot be read, or is not that of the originals."""
     refuse_linked_folder(holding.beside.work)
     journal = journals.load(holding.beside.journal)
-    refuse_if_another_sides(holding.beside.journal, journal)
+    if size_of(holding.beside.originals) not in (None, journal.store_size):
+        refuse_if_of_another(holding.beside, journal)
     last = times.said(journal.runs[-1].at) if journal.runs else None
     return Told(len(journal.runs), last)
 

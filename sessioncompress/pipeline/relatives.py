@@ -23,7 +23,6 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import JOURNAL, Beside, owners
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.met import refuse_if_another_sides
 from sessioncompress.store.places import beside_of
 from sessioncompress.store.records import RunRecord, decode
 
@@ -222,13 +221,11 @@ def _noted_id(journal: Path, state: State) -> str:
 def stored(path: Path, policy: Policy) -> Relative:
     """Return a session with its store. Raises what reading the journal raises."""
     beside = beside_of(path, policy)
-    return Relative(path, beside, _journal(beside.journal, state_of(beside.journal), state_of(beside.originals)))
+    return Relative(path, beside, _journal(beside.journal, state_of(beside.journal)))
 
 
 @lru_cache(maxsize=2 * _MOST)
-def _journal(path: Path, state: State, of_originals: State) -> Journal:
+def _journal(path: Path, state: State) -> Journal:
     """Read a journal: many sessions may have the same relatives."""
-    del state, of_originals
-    journal = journals.load(path)
-    refuse_if_another_sides(path, journal)
-    return journal
+    del state
+    return journals.load(path)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import reading
-from sessioncompress.store.journal import Journal
+from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_MAGIC
@@ -25,7 +26,7 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
         )
     with failing(files.originals):
-        changed = first_changed(files.originals, journal)
+        changed = _first_changed(files.originals, journal)
     if changed is not None:
         start, end = changed
         raise Damaged(
@@ -36,7 +37,7 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
         )
 
 
-def first_changed(originals: Path, journal: Journal) -> tuple[int, int] | None:
+def _first_changed(originals: Path, journal: Journal) -> tuple[int, int] | None:
     """Return where the originals begin and end of the first run whose SHA-256 is not that of what is there."""
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
@@ -48,7 +49,22 @@ def first_changed(originals: Path, journal: Journal) -> tuple[int, int] | None:
         os.close(fd)
 
 
-def ends_where_it_says(files: Beside, journal: Journal) -> bool:
+def refuse_if_of_another(files: Beside, journal: Journal) -> None:
+    """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
+
+    Cutting it off would leave a frame without its end, and no line in it could be read again.
+    """
+    if not _ends_where_it_says(files, journal):
+        raise Damaged(
+            f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
+            where=files.journal,
+            state="The session and its originals are not changed.",
+            remedy="Put the journal that was written with them back, or the originals that belong to this one. "
+            f"{ONE_SIDE} 'zstd -dc {quote(files.originals.name)}' prints all that are there.",
+        )
+
+
+def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
     """Say whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
 
     The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,

@@ -18,13 +18,18 @@ from sessioncompress.store.lock import open_file
 _TRIES = 5
 _IGNORE = ".gitignore"
 _NEW = ".gitignore.new"
-"""The next .gitignore while it is written; a run that is killed may leave it."""
+"""The next .gitignore, or the first .gitattributes, while it is written; a run that is killed may leave it."""
 _IGNORE_ALL = b"*\n"
+_ATTRIBUTES = ".gitattributes"
+_SHOW_ATTRIBUTES = b"!/.gitattributes\n"
+_AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
+_OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
+"""What lies in our folder beside the files of stores."""
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all that lies there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
-_OURS = re.compile(rf"\*\n(?:{_SHOWN})*+".encode())
+_OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*+".encode())
 """All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too.
 
 Nothing in it is tried twice: every session of a run has all lines read.
@@ -57,10 +62,17 @@ def show_to_git(files: Beside) -> None:
 
     Raises FileFailed; Refused where no .gitignore can name it.
     """
-    if files.folder.is_symlink() or not os.path.lexists(files.folder / _IGNORE):
+    if files.folder.is_symlink() or not files.folder.is_dir():
         return
     with failing(files.folder, "What lies in it is complete, but git may not see it."):
-        _ignore(files.folder, names_of(files))
+        _let_be(files.folder)
+        if os.path.lexists(files.folder / _IGNORE):
+            _ignore(files.folder, names_of(files))
+
+
+def attributes_of(files: Beside) -> Path:
+    """Name the .gitattributes of a store's folder, there or not: it is committed with the store."""
+    return files.folder / _ATTRIBUTES
 
 
 def names_of(files: Beside) -> tuple[str, str]:
@@ -71,7 +83,7 @@ def names_of(files: Beside) -> tuple[str, str]:
 def hides_from_git(files: Beside) -> bool:
     """Tell whether a .gitignore of ours hides from git what show_to_git() would let it see. Raises FileFailed."""
     with failing(files.folder):
-        present = None if files.folder.is_symlink() else _read_ignore(files.folder)
+        present = None if files.folder.is_symlink() else _read(files.folder, _IGNORE)
         lines = None if present is None else _lines_in(files.folder, present)
         shown = {_line(name) for name in names_of(files)}
         return lines is not None and not shown <= set(lines) and _is_for_us(files.folder)
@@ -134,24 +146,26 @@ def is_open_to_others(files: Beside) -> bool:
 
 
 def tidy(folder: Path) -> None:
-    """Remove our folder if nothing but our own .gitignore is left in it."""
+    """Remove our folder if nothing but our own .gitignore and .gitattributes is left in it."""
     if not _is_empty(folder):
         return
     with _alone(folder):
-        ignore = _read_ignore(folder)
-        if not _is_empty(folder) or (ignore is not None and _lines_in(folder, ignore) is None):
+        ignore = _read(folder, _IGNORE)
+        if not _is_empty(folder) or (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) != _AS_THEY_ARE:
             return
-        for name in (_IGNORE, _NEW):
+        if ignore is not None and _lines_in(folder, ignore) is None:
+            return
+        for name in _OF_OURS:
             disk.remove(folder / name)
         if not disk.remove_folder(folder) and ignore is not None:
-            _write_ignore(folder, ignore)
+            _write(folder, _IGNORE, ignore)
 
 
 def _is_empty(folder: Path) -> bool:
     try:
         with os.scandir(folder) as entries:
             # Asked after every session: the first file of another one answers it.
-            return all(entry.name in (_IGNORE, _NEW) and not entry.is_dir() for entry in entries)
+            return all(entry.name in _OF_OURS and not entry.is_dir() for entry in entries)
     except FileNotFoundError:
         return False
 
@@ -163,7 +177,25 @@ def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None
     disk.make_folder(folder)
     if ours and not disk.is_private(folder.stat()):
         _make_private(folder)
+    if shown:
+        _let_be(folder)
     _ignore(folder, shown, created)
+
+
+def _let_be(folder: Path) -> None:
+    """Tell git to change no byte of the stores that it sees, and to merge none; what stands there already stays.
+
+    Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
+    """
+    if _lacks_attributes(folder) and in_work_tree(folder) and _is_for_us(folder):
+        with _alone(folder):
+            if _lacks_attributes(folder):
+                _write(folder, _ATTRIBUTES, _AS_THEY_ARE)
+
+
+def _lacks_attributes(folder: Path) -> bool:
+    """Tell whether no .gitattributes is there; an empty one is left of a crash."""
+    return not _read(folder, _ATTRIBUTES)
 
 
 def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> None:
@@ -173,12 +205,12 @@ def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> 
     with _alone(folder):
         # Another of us may have written it.
         if (text := _due(folder, shown, created)) is not None:
-            _write_ignore(folder, text)
+            _write(folder, _IGNORE, text)
 
 
 def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
     """Return what is to be written into the .gitignore, None where nothing is."""
-    present = _read_ignore(folder)
+    present = _read(folder, _IGNORE)
     lines = [] if present is None else _lines_in(folder, present)
     hidden = {_line(name) for name in created if "\n" not in name}
     earlier = [line for line in lines or () if line not in hidden]
@@ -206,16 +238,16 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
         return [_line(name) for name in names]
     if text and not _OURS.fullmatch(text):
         return None
-    return text.split(b"\n")[1:-1]
+    return text.replace(_SHOW_ATTRIBUTES, b"", 1).split(b"\n")[1:-1]
 
 
 def _showing(lines: list[bytes]) -> bytes:
     """Return what our .gitignore says. It hides itself too: two branches would meet in it with a conflict each time.
 
-    What is committed once git sees without it.
+    What is committed once git sees without it. The .gitattributes, which never changes, is committed with the stores.
     """
     # In the order in which they stood, which was this one, they are soon sorted.
-    return _IGNORE_ALL + b"\n".join([*sorted(dict.fromkeys(lines)), b""])
+    return _IGNORE_ALL + (_SHOW_ATTRIBUTES if lines else b"") + b"\n".join([*sorted(dict.fromkeys(lines)), b""])
 
 
 def _line(name: str) -> bytes:
@@ -252,15 +284,13 @@ def _make_private(folder: Path) -> None:
 
 def _is_for_us(folder: Path) -> bool:
     """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
-    return folder.name == FOLDER or all(
-        name in (_IGNORE, _NEW) or name.endswith(ENDINGS) for name in os.listdir(folder)
-    )
+    return folder.name == FOLDER or all(name in _OF_OURS or name.endswith(ENDINGS) for name in os.listdir(folder))
 
 
-def _read_ignore(folder: Path) -> bytes | None:
+def _read(folder: Path, name: str) -> bytes | None:
     """Return what it says, where it may be ours; what is a link, or a pipe that nobody writes to, is not read."""
     try:
-        fd = open_file(folder / _IGNORE)
+        fd = open_file(folder / name)
     except FileNotFoundError:
         return None
     except Refused:
@@ -272,7 +302,7 @@ def _read_ignore(folder: Path) -> bytes | None:
         os.close(fd)
 
 
-def _write_ignore(folder: Path, text: bytes) -> None:
+def _write(folder: Path, name: str, text: bytes) -> None:
     """Put it there in one step: at no moment does git see what it hides."""
     refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
@@ -281,7 +311,7 @@ def _write_ignore(folder: Path, text: bytes) -> None:
         disk.write_all(fd, text)
     finally:
         os.close(fd)
-    disk.replace(folder / _NEW, folder / _IGNORE)
+    disk.replace(folder / _NEW, folder / name)
 
 
 @contextmanager

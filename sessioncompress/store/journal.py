@@ -25,11 +25,15 @@ from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.reading import written
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode, raw_records
 from sessioncompress.store.seal import Seals
-from sessioncompress.store.shared import shares_records
-from sessioncompress.store.sides import is_conflict_marker, met
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
+_CONFLICT = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
+ONE_SIDE = (
+    "If a merge in git put two sides together here, take the session and both files of its store from one side: "
+    "'git checkout COMMIT -- FILE ...'."
+)
+"""What to do where the files of a store do not go together."""
 _NO_FRAME = -1
 _64_BITS = (1 << 64) - 1
 _NOTHING: Mapping[str, Any] = {}
@@ -263,7 +267,6 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     committed = _committed(file, end)
     before = (0, 0)
     seals = Seals()
-    ends: list[int] = []
     file.seek(0)
     for number, raw in enumerate(raw_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -273,25 +276,20 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             record = decode(raw)
             if isinstance(record, RunRecord):
                 seals.run(raw, number, record)
-                if not seals.broken and _goes_on_elsewhere(journal, record, before[0]):
-                    raise _elsewhere(where, number, seals)
-                _end_run(journal, record, before)
+                _end_run(journal, record, before, broken=seals.broken > 0)
                 before = journal.counts
-                ends.append(journal.size)
             else:
                 _add(journal, record, before)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
-            if is_conflict_marker(raw):
-                raise met(where, "a conflict marker stands in the journal", number) from error
-            if shares_records(file, ends):
-                raise met(where, "a run in it began with records that stand before another run", number) from error
+            why = "git left a conflict marker there" if raw.startswith(_CONFLICT) else str(error)[:_MOST_SAID]
             raise Damaged(
-                f"this record of the journal cannot be read ({str(error)[:_MOST_SAID]})",
+                f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
                 state=NOT_CHANGED,
-                remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
+                remedy=f"Put the journal back from a backup. {ONE_SIDE} "
+                "'sessioncompress forget' deletes it with the originals.",
             ) from error
     journal.broken = seals.broken
     return journal
@@ -304,7 +302,9 @@ def _add(journal: Journal, record: LineRecord | BlockRecord, before: tuple[int, 
     journal.add(record)
 
 
-def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
+def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int], *, broken: bool) -> None:
+    if not broken and _goes_on_elsewhere(journal, run, before[0]):
+        raise ValueError("its run does not go on from the run before it")
     now = journal.counts
     added = (now[0] - before[0], now[1] - before[1])
     if run.records is not None and run.records != added:
@@ -320,20 +320,13 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
 def _goes_on_elsewhere(journal: Journal, run: RunRecord, first: int) -> bool:
     """Say whether a run's originals do not begin where those of the run before it end.
 
-    Git has then put behind a run what another one wrote that began where this one did.
+    A merge may have put behind a run what another one wrote that began where this one did.
     """
     grown = run.store_size - journal.store_size
     if grown <= 0:
         return grown < 0 or bool(run.originals_sha256)
     frames = journal.frames(first)
     return bool(frames) and journal.store_size not in frames
-
-
-def _elsewhere(where: str, number: int, seals: Seals) -> Exception:
-    """Make the error for a run that goes on elsewhere: a flipped digit looks so too, unless two seals hold."""
-    if seals.holds and seals.before:
-        return met(where, "a run in it does not go on from the run before it", number)
-    return ValueError("its run does not go on from the run before it")
 
 
 def _committed(file: BinaryIO, end: int | None) -> int:

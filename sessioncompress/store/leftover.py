@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from shlex import quote
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, Met
+from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.store import journal as journals
 from sessioncompress.store.growing import or_from_git, too_short
 from sessioncompress.store.journal import Journal
@@ -38,13 +38,10 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
     if not behind:
         return
     # Imported here, as below, because hardly any run is killed.
-    from sessioncompress.store.damage import ends_where_it_says
-    from sessioncompress.store.met import refuse_if_another_sides
+    from sessioncompress.store.damage import refuse_if_of_another
     from sessioncompress.store.salvage import any_readable
 
     loaded = _loaded(files) if originals != lengths.originals else None
-    if loaded is not None:
-        refuse_if_another_sides(files.journal, loaded)
     for path, size, committed in (
         (files.originals, originals or 0, lengths.originals),
         (files.journal, journal or 0, lengths.journal),
@@ -53,33 +50,17 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
             left = path == files.originals and loaded is not None and any_readable(path, loaded)
             raise too_short(path, size, committed, left=left)
     is_short = (originals or 0) < lengths.originals
-    if not is_short and loaded is not None and not ends_where_it_says(files, loaded):
-        raise _of_another(files)
+    if not is_short and loaded is not None:
+        refuse_if_of_another(files, loaded)
     _refuse_unless_a_trace(session, files, lengths)
 
 
 def _loaded(files: Beside) -> Journal | None:
-    """Return the journal, None where it cannot be read: whoever needs what it says tells that. Raises Met."""
+    """Return the journal, None where it cannot be read: whoever needs what it says tells that."""
     try:
         return journals.load(files.journal)
-    except Met:
-        raise
     except Damaged:
         return None
-
-
-def _of_another(files: Beside) -> Damaged:
-    """Return what is wrong where the journal is not that of these originals: what lies behind its end is no trace then.
-
-    Cutting it off would leave a frame without its end, and no line in it could be read again.
-    """
-    return Damaged(
-        f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
-        where=files.journal,
-        state="The session and its originals are not changed.",
-        remedy=f"Put the journal that was written with them back, or the originals that belong to this one. "
-        f"'zstd -dc {quote(files.originals.name)}' prints all that are there.",
-    )
 
 
 def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:

@@ -39,10 +39,6 @@ class Place(NamedTuple):
     bytes: int
 
 
-class AnotherLine(Unreadable):
-    """What stands at a place is sound, and is another line than the one that is looked for."""
-
-
 class OriginalsReader:
     """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
 
@@ -80,19 +76,14 @@ class OriginalsReader:
             content, following = self._frame(frame, place)
             part = content[offset : offset + left]
             if not part:
-                raise self._unreadable(place, "the line ends too early", AnotherLine)
+                raise self._unreadable(place, "the line ends too early")
             parts.append(part)
             left -= len(part)
             frame, offset = following, 0
         line = b"".join(parts)
         if sha256(line).hexdigest() != sha256_hex:
-            raise self._unreadable(place, "the line has another SHA-256 than its record", AnotherLine)
+            raise self._unreadable(place, "the line has another SHA-256 than its record")
         return line
-
-    def frame(self, start: int) -> tuple[int, int]:
-        """Return how long the content of the frame at that byte is, and where the next one begins."""
-        content, following = self._frame(start, Place(start, 0, 0))
-        return len(content), following
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
         """Return the content of the frame at that byte, and where the next one begins."""
@@ -121,9 +112,9 @@ class OriginalsReader:
                 raise self._unreadable(place, "the frame is larger than any that is written there")
         return bytes(content), position - len(decoder.unused_data)
 
-    def _unreadable(self, place: Place, what: str, kind: type[Unreadable] = Unreadable) -> Unreadable:
+    def _unreadable(self, place: Place, what: str) -> Unreadable:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
-        return kind(
+        return Unreadable(
             f"{what} ({where})",
             where=self._path,
             state=NOT_CHANGED,

@@ -35,14 +35,12 @@ def is_sealed(records: Iterable[bytes], run: bytes) -> bool:
 class Seals:
     """Checks the seals of a journal while it is read. `broken` is the number of the first run's line where one fails.
 
-    A run of version 0.1.0 has no seal at all, which says nothing; `holds` and `before` say of the newest run and of the
-    one before it whether it has one that holds.
+    A run of version 0.1.0 has no seal at all, which says nothing.
     """
 
     def __init__(self) -> None:
         self._seal = sha256()
         self.broken = 0
-        self.holds = self.before = False
 
     def record(self, raw: bytes) -> None:
         """Take the next line or block record."""
@@ -52,7 +50,7 @@ class Seals:
         """Take the record of the run that ends here. One that counts its records was written with a seal."""
         body, field, seal = raw.rpartition(_FIELD)
         self._seal.update(body)
-        self.before, self.holds = self.holds, seal == self._seal.hexdigest().encode() + _END
-        if not self.holds and (field or run.records is not None):
+        holds = seal == self._seal.hexdigest().encode() + _END
+        if not holds and (field or run.records is not None):
             self.broken = self.broken or number
         self._seal = sha256()

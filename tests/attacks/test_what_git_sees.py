@@ -14,7 +14,8 @@ from sessioncompress.cli.main import main
 from tests.repository import Repository
 from tests.runs import fixture
 
-STORE = {"sessions/.sessioncompress/s.jsonl.zst", "sessions/.sessioncompress/s.refs.jsonl"}
+ATTRIBUTES = "sessions/.sessioncompress/.gitattributes"
+STORE = {ATTRIBUTES, "sessions/.sessioncompress/s.jsonl.zst", "sessions/.sessioncompress/s.refs.jsonl"}
 
 
 @pytest.fixture
@@ -87,7 +88,8 @@ def test_a_session_that_was_forgotten_is_hidden_when_it_is_compressed_again(repo
     assert command(repository, "restore", "s.jsonl").exit_code == 0
     assert command(repository, "forget", "--yes", "s.jsonl").exit_code == 0
     assert command(repository, "compress", "s.jsonl").exit_code == 0
-    assert sees(repository) == {f"sessions/.sessioncompress/t{ending}" for ending in (".jsonl.zst", ".refs.jsonl")}
+    store = {f"sessions/.sessioncompress/t{ending}" for ending in (".jsonl.zst", ".refs.jsonl")}
+    assert sees(repository) == {ATTRIBUTES, *store}
 
 
 def test_a_backup_folder_of_a_clone_is_hidden_too(repository: Repository) -> None:
@@ -125,7 +127,7 @@ def test_a_session_is_shown_alone(repository: Repository, name: str) -> None:
     assert command(repository, "restore", "private-1.jsonl").exit_code == 0
     assert sees(repository) == STORE
     assert command(repository, "compress", "--commit-originals", "private-2.jsonl").exit_code == 0
-    assert len(sees(repository)) == 4
+    assert len(sees(repository)) == 5
 
 
 NAMES = ("a b.jsonl", "#.jsonl", "!a.jsonl", "*.jsonl", "?.jsonl", "[s].jsonl", "a\\.jsonl", "\\*.jsonl", " ")
@@ -141,7 +143,7 @@ def test_a_name_shows_no_other(repository: Repository, name: str) -> None:
         assert command(repository, "compress", "--force", "--commit-originals", "--", name).exit_code == 0
         originals = {each for each in sees(repository) if each.endswith(".zst")}
         assert originals == {f"sessions/.sessioncompress/{name}.zst"}
-        assert len(sees(repository)) == 2
+        assert len(sees(repository)) == 3
 
 
 def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
@@ -157,7 +159,7 @@ def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
         assert sees(repository) == set()
 
 
-@pytest.mark.parametrize("rule", ["*.zst filter=up", "*.jsonl text eol=crlf", "*.zst ident"])
+@pytest.mark.parametrize("rule", ["*.zst filter=up", "*.jsonl text eol=crlf", "*.jsonl ident"])
 def test_git_takes_nothing_that_a_rule_of_the_clone_changes(repository: Repository, rule: str) -> None:
     """Such as a filter that the user has for something else: a clone of the commit could not be restored."""
     (repository.folder / ".gitattributes").write_text(f"{rule}\n")

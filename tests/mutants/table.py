@@ -190,9 +190,9 @@ MUTANTS = (
     ),
     Mutant(
         "originals are cut to the length that another journal says",
-        "store/leftover.py",
-        "loaded is not None and not ends_where_it_says(files, loaded)",
-        "False",
+        "store/damage.py",
+        "if not _ends_where_it_says(files, journal):",
+        "if False:",
         ("tests/store/test_intact.py",),
     ),
     # What is flushed.
@@ -460,6 +460,20 @@ MUTANTS = (
         'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
         "False",
         ("tests/test_staging.py",),
+    ),
+    Mutant(
+        "git merges two stores",
+        "store/folder.py",
+        "* -text -ident -merge",
+        "* -text -ident",
+        ("tests/test_merges.py",),
+    ),
+    Mutant(
+        "a small session with a late line is skipped",
+        "pipeline/triage.py",
+        "None if said and has_leftovers(path) else said",
+        "said",
+        ("tests/attacks/test_late_line_of_a_small_session.py",),
     ),
     Mutant(
         "a clone's .gitignore shows originals",

@@ -53,9 +53,9 @@ def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
     create(folder / "file")
     assert ignore.read_bytes() == b"*\n"
     create(folder / "file", "b.zst", "b.refs.jsonl")
-    assert ignore.read_bytes() == b"*\n!/b.refs.jsonl\n!/b.zst\n"
+    assert ignore.read_bytes() == b"*\n!/.gitattributes\n!/b.refs.jsonl\n!/b.zst\n"
     create(folder / "file", "a.zst", "b.zst")
-    shown = b"*\n!/a.zst\n!/b.refs.jsonl\n!/b.zst\n"
+    shown = b"*\n!/.gitattributes\n!/a.zst\n!/b.refs.jsonl\n!/b.zst\n"
     assert ignore.read_bytes() == shown
     create(folder / "file")
     assert ignore.read_bytes() == shown, "sessions in git need them"
@@ -78,7 +78,7 @@ def test_what_an_earlier_version_showed_stays_shown(folder: Path, tmp_path: Path
         (folder / name).touch()
     (folder / ".gitignore").write_bytes(earlier)
     create(folder / "b.zst")
-    assert (folder / ".gitignore").read_bytes() == b"*\n!/a.refs.jsonl\n!/a.zst\n"
+    assert (folder / ".gitignore").read_bytes() == b"*\n!/.gitattributes\n!/a.refs.jsonl\n!/a.zst\n"
 
 
 def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
@@ -112,7 +112,9 @@ def test_what_is_our_gitignore(folder: Path, tmp_path: Path, line: bytes, is_our
     folder.mkdir(parents=True)
     (folder / ".gitignore").write_bytes(b"*\n%b\n" % line)
     create(folder / "b.zst")
-    assert (folder / ".gitignore").read_bytes() == (b"*\n%b\n" % line if is_ours else b"*\n")
+    assert (folder / ".gitignore").read_bytes() == (
+        b"*\n!/.gitattributes\n%b\n" % line if is_ours else b"*\n"
+    )
 
 
 def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: create(folder / name, name), names))
     lines = (folder / ".gitignore").read_text().splitlines()
-    assert lines == ["*", *sorted(f"!/{name}" for name in names)]
+    assert lines == ["*", "!/.gitattributes", *sorted(f"!/{name}" for name in names)]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
@@ -247,3 +249,26 @@ def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch
     os.close(create_in_folder(path, exclusive=False))
     assert path.exists()
     assert len(made) == 2
+
+
+def test_what_git_is_told_of_stores_that_it_sees(folder: Path, tmp_path: Path) -> None:
+    """Only of these; what a user put there stays, what a crash left does not; it goes with the folder."""
+    (tmp_path / ".git").mkdir()
+    attributes = folder / ".gitattributes"
+    create(folder / "a.zst")
+    assert not attributes.exists()
+    create(folder / "a.zst", "a.zst", "a.refs.jsonl")
+    ours = attributes.read_bytes()
+    assert b"\n* -text -ident -merge\n" in ours
+    attributes.write_bytes(b"")
+    create(folder / "a.zst", "a.zst", "a.refs.jsonl")
+    assert attributes.read_bytes() == ours
+    attributes.write_bytes(b"* mine\n")
+    create(folder / "a.zst", "a.zst", "a.refs.jsonl")
+    assert attributes.read_bytes() == b"* mine\n"
+    (folder / "a.zst").unlink()
+    tidy(folder)
+    assert attributes.exists()
+    attributes.write_bytes(ours)
+    tidy(folder)
+    assert not folder.exists()
