@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,8 @@ class SalvagingReader(OriginalsReader):
         try:
             return super()._decode(start, place)
         except Unreadable:
-            content, end = _salvaged(self._fd, start)
+            # Whatever its checksum says: a SHA-256 vouches for each line.
+            content, end = _readable(self._fd, start, (_ALL, 1), checksum=False)
             following = _next_frame(self._fd, end)
             return content, following if following >= 0 else os.fstat(self._fd).st_size
 
@@ -132,31 +133,23 @@ def _next_frame(fd: int, position: int) -> int:
     return -1
 
 
-def _readable(fd: int, start: int) -> tuple[bytes, int]:
-    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole."""
+def _readable(fd: int, start: int, steps: Sequence[int] = (_ALL,), *, checksum: bool = True) -> tuple[bytes, int]:
+    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
+
+    What one call decompressed before it met the damage is lost with it: each step says how many bytes a call takes.
+    """
     from sessioncompress.store import zstd
 
     content = bytearray()
-    with suppress(zstd.ZstdError):
-        end = _decode(fd, start, content, _ALL)
-        return bytes(content), end
-    return bytes(content), start + 1
-
-
-def _salvaged(fd: int, start: int) -> tuple[bytes, int]:
-    """Return the same of a damaged frame, whatever its checksum says: also what only a SHA-256 can vouch for."""
-    from sessioncompress.store import zstd
-
-    # What one call decompressed before it met the damage is lost with it: then a byte at a time.
-    for step in (_ALL, 1):
-        content = bytearray()
+    for step in steps:
+        content.clear()
         with suppress(zstd.ZstdError):
-            end = _decode(fd, start, content, step, checksum=False)
+            end = _decode(fd, start, content, step, checksum=checksum)
             return bytes(content), end
     return bytes(content), start + 1
 
 
-def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool = True) -> int:
+def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool) -> int:
     """Add to `content` what stands in the frame at that byte, `step` bytes a call; return where to look on."""
     decoder = new_decoder()
     position = start
