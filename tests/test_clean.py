@@ -20,7 +20,7 @@ from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_on
 from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.relatives import Kin
-from sessioncompress.store.layout import FOLDER, beside, note_of
+from sessioncompress.store.layout import FOLDER, beside
 from tests.build import PiSession
 from tests.runs import EAGER, HOMES, compress, snapshot, write
 from tests.store.tools import late_link
@@ -171,41 +171,6 @@ def test_in_a_backup_folder(tmp_path: Path) -> None:
 
 
 # The note that earlier versions wrote of a session that was not at its path
-
-
-@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
-@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there"])
-@pytest.mark.parametrize("alone", [True, False], ids=["alone", "with originals"])
-def test_an_old_note_is_what_a_dead_run_left(
-    tmp_path: Path, elsewhere: str | None, is_there: bool, alone: bool
-) -> None:
-    """It goes, and decides nothing."""
-    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
-    (folder := tmp_path / "sessions").mkdir()
-    path = write(folder, session())
-    compress(path, policy)
-    files = beside(path, tmp_path / elsewhere if elsewhere else None)
-    if not is_there:
-        path.unlink()
-    if alone:
-        files.originals.unlink()
-        files.journal.unlink()
-    note = note_of(files)
-    note.write_text('{"missingSince":"2020-01-01T00:00:00Z","sessionId":"x"}')
-    os.utime(note, (1, 1))
-    found = clean(folder, policy=policy)["session.jsonl"]
-    assert found is not None
-    assert (found.deleted, found.left_over) == (False, 1)
-    assert not note.exists()
-    assert files.originals.exists() is not alone
-
-
-def test_a_run_removes_an_old_note(folder: Path) -> None:
-    """With all else that dead runs left."""
-    path = folder / "session.jsonl"
-    note_of(beside(path)).touch()
-    restore_session(path)
-    assert not note_of(beside(path)).exists()
 
 
 # By age and by size

@@ -26,7 +26,6 @@ from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.layout import FOLDER, Beside, beside, owners, size_of
 from sessioncompress.store.places import beside_of, holds, store_beside, store_of
-from sessioncompress.store.recover import note_left
 
 
 class Holding(NamedTuple):
@@ -215,7 +214,7 @@ def _measured(session: Found, policy: Policy, left_in: Callable[[Path], frozense
     refuse_folders(beside)
     with failing(session.path, state=""):
         size = reading.size_beside(beside)
-        left_over = bool(orphans.remains(place, beside) if place.name in left_in(beside.work) else note_left(beside))
+        left_over = place.name in left_in(beside.work) and bool(orphans.remains(place, beside))
     if size or left_over:
         refuse_unless_there(session.path, gone_too=True)
     with failing(session.path, state=""):

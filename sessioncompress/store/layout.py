@@ -12,10 +12,8 @@ _ENDINGS = (".json", ".jsonl")
 JOURNAL = ".refs.jsonl"
 """What ends the name of a journal."""
 _ZST = ".zst"
-_NOTE = ".missing"
-"""What ends the name of a note that earlier versions wrote of a session that was not at its path."""
-ENDINGS = (JOURNAL, _ZST, _NOTE)
-"""What ends the names of a session's files in the store, and of those of earlier versions."""
+ENDINGS = (JOURNAL, _ZST)
+"""What ends the names of a session's files in the store."""
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -51,11 +49,6 @@ def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     return Beside(backup_dir, backup_dir / f"{home}{compressed}", backup_dir / f"{home}{refs}", work)
 
 
-def note_of(files: Beside) -> Path:
-    """Name the note of a session that was not at its path; nothing reads it any more."""
-    return files.originals.with_suffix(_NOTE)
-
-
 def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield which files in the folder of `files` belong to a session of theirs, each with the name of that one.
 
@@ -71,8 +64,6 @@ def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _session_of(files: Beside, name: str, home: str) -> str:
     if name.startswith(home) != files.originals.name.startswith(home):
         return ""
-    if name.endswith(_NOTE):
-        return named(name.removeprefix(home).removesuffix(_NOTE))
     originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
     return named(originals.removeprefix(home).removesuffix(_ZST)) if originals.endswith(_ZST) else ""
 

@@ -11,10 +11,10 @@ from sessioncompress.store import disk
 from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import foreign_links, late_links
+from sessioncompress.store.late import foreign_links, late_links, stale_drafts
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import lock, open_file
-from sessioncompress.store.recover import LINK_SECONDS, note_left, unfinished
+from sessioncompress.store.recover import LINK_SECONDS
 
 
 def forget_gone(session: Path, files: Beside) -> None:
@@ -35,11 +35,11 @@ def forget_gone(session: Path, files: Beside) -> None:
 
 
 def remains(session: Path, files: Beside) -> list[Path]:
-    """Return what else runs on a session have left: its temp files and late links, and an earlier version's note."""
+    """Return what else runs on a session have left: its temp files and late links."""
     if session.name not in sessions_named(files.work):
-        return note_left(files)
+        return []
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
-    return [*unfinished(session, files), *late]
+    return [*stale_drafts(files.work, session), *late]
 
 
 def needed_links(session: Path, files: Beside) -> list[Path]:
@@ -80,7 +80,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
     There is no session whose lock would tell: a file that is locked, open for writing or young counts as in use.
     """
     refuse_linked_folder(files.work)
-    return [path for path in unfinished(session, files) if _is_dead(path)]
+    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
 
 
 def remove_drafts(drafts: list[Path], files: Beside) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from itertools import chain
 from pathlib import Path
@@ -24,7 +23,7 @@ from sessioncompress.store.late import (
     stale_drafts,
 )
 from sessioncompress.store.late_writes import carry, drain, state_of
-from sessioncompress.store.layout import Beside, Lengths, note_of, size_of
+from sessioncompress.store.layout import Beside, Lengths, size_of
 from sessioncompress.store.leftover import refuse_if_needed
 from sessioncompress.store.lock import OpenSession, open_file
 from sessioncompress.store.swap import forget_links
@@ -94,20 +93,9 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
-def unfinished(session: Path, files: Beside) -> list[Path]:
-    """Find the temp files that killed runs on a session left, and the note that an earlier version wrote of it."""
-    return [*stale_drafts(files.work, session), *note_left(files)]
-
-
-def note_left(files: Beside) -> list[Path]:
-    """Find that note alone."""
-    note = note_of(files)
-    return [note] if os.path.lexists(note) and not stat.S_ISDIR(note.lstat().st_mode) else []
-
-
 def removable(session: OpenSession, files: Beside) -> list[Path]:
     """Return the temp files and late links that recover() would remove now, for commands that change nothing."""
-    found = unfinished(session.path, files)
+    found = stale_drafts(files.work, session.path)
     with failing(session.path):
         for inode, states in late_links(files.work, session.path).items():
             keeps = None if inode == session.stat.st_ino else _kept_state(session, files.work, states)
@@ -163,7 +151,7 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
 def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
     """Return what removable() does, and the late links that would stay."""
     if session.path.name not in sessions_named(files.work):
-        return note_left(files), []
+        return [], []
     going = removable(session, files)
     return going, [each for each in kept_links(session, files.work) if each not in going]
 
@@ -216,11 +204,9 @@ def _forget_stale_states(session: OpenSession, work: Path) -> None:
 def _carry_over_all(session: OpenSession, files: Beside, *, left_over: bool) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
     if not left_over:
-        for path in note_left(files):
-            disk.remove(path)
         return 0
     _forget_stale_states(session, files.work)
-    for path in unfinished(session.path, files):
+    for path in stale_drafts(files.work, session.path):
         disk.remove(path)
     return sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
 

@@ -91,15 +91,6 @@ def test_a_store_that_gets_another_name_and_grows(tmp_path: Path, name: str) -> 
     assert notes.read_bytes() == before
 
 
-def test_a_folder_named_like_a_note_of_earlier_versions(tmp_path: Path) -> None:
-    """No command fails for it."""
-    path = compressed(tmp_path)
-    (path.parent / ".sessioncompress" / "s.jsonl.missing").mkdir()
-    for command in (["restore"], ["compress", "--force"], ["verify"], ["forget", "--yes"]):
-        done = CliRunner().invoke(main, [*command, str(path)])
-        assert done.exit_code == 0, done.output
-
-
 def test_a_folder_in_the_place_of_the_next_gitignore(tmp_path: Path) -> None:
     """It is named, and nothing of it is deleted."""
     (tmp_path / ".git").mkdir()

@@ -216,8 +216,6 @@ NO_SESSIONS = [
     "...zst",
     "..session.refs.jsonl",
     "...session.refs.jsonl",
-    "..missing",
-    "...missing",
     "..temp-01234567",
     "...temp-01234567",
 ]

@@ -160,11 +160,10 @@ def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
         ("other.jsonl.temp-0123abcd", False),
         ("session.jsonl.temp-0123abcd", True),
         ("session.jsonl.late-1-2-3-4-5", True),
-        ("session.jsonl.missing", False),
     ],
 )
 def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool) -> None:
-    """Its own traces; the note of an earlier version harms nothing."""
+    """Its own traces."""
     path = tmp_path / "session.jsonl"
     folder = beside(path).folder
     assert not has_leftovers(path)
