@@ -1,19 +1,57 @@
-"""What every test runs with: a folder of its own for what belongs to a user and not to a session."""
+"""The two tiers of tests, and what every test runs with: a folder of its own for what belongs to a user."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+SLOW_FOLDERS = ("agents", "attacks", "faults")
+"""All tests in them are of the slow tier; elsewhere the marker `slow` says it."""
+_LEFT_OUT = pytest.StashKey[int]()
 
 _MADE: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Put it where commands that tests start find it too, and the key of late links in it."""
-    del config
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for both tiers."""
+    parser.addoption("--all", action="store_true", help="run the slow tier of tests, too")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the slow tier, and leave it out without `--all`."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in SLOW_FOLDERS:
+            item.add_marker("slow")
+    if config.getoption("--all"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.stash[_LEFT_OUT] = len(slow)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = len(slow)
+    config.hook.pytest_deselected(items=slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Learn what a process of pytest-xdist left out: each collects all tests."""
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many tests were left out."""
+    if number := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(f"{number} tests of the slow tier left out: pytest --all")
+
+
+def pytest_configure() -> None:
+    """Put the folder where commands that tests start find it too, and the key of late links in it."""
     made = tempfile.TemporaryDirectory(prefix="sessioncompress-state-")
     _MADE.append(made)
     os.environ["XDG_STATE_HOME"] = made.name
@@ -26,7 +64,6 @@ def pytest_configure(config: pytest.Config) -> None:
     key.parent.chmod(0o755)
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
+def pytest_unconfigure() -> None:
     """Remove it."""
-    del config
     _MADE.pop().cleanup()

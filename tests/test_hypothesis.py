@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests import texts
 from tests.blocks import stringify
 from tests.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of
+
+pytestmark = pytest.mark.slow
 
 settings.register_profile("here", max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, database=None)

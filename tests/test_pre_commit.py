@@ -21,6 +21,8 @@ from sessioncompress.store.layout import beside
 from tests.repository import Repository
 from tests.runs import MTIME, fixture, snapshot, split
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = ROOT / ".pre-commit-hooks.yaml"
 NAME = "sessions/a.jsonl"

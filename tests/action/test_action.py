@@ -19,6 +19,8 @@ from tests.docs.pages import blocks, page
 from tests.repository import Repository
 from tests.runs import fixture, split
 
+pytestmark = pytest.mark.slow
+
 SESSIONS = ".GITCLAW/state/sessions"
 FIRST, SECOND = f"{SESSIONS}/2026-03-01-first.jsonl", f"{SESSIONS}/2026-03-02-second.jsonl"
 USED = {"paths": SESSIONS}

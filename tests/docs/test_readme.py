@@ -51,6 +51,7 @@ def setup_commands() -> list[str]:
     return [each.strip() for each in found]
 
 
+@pytest.mark.slow
 def test_the_first_command_sets_up_and_shows_what_it_saves(tmp_path: Path) -> None:
     """In a copy of what is shipped, with nothing but this Python; twice, since users do."""
     copy = tmp_path / "copy"
@@ -86,15 +87,17 @@ def test_the_first_command_sets_up_and_shows_what_it_saves(tmp_path: Path) -> No
 
 
 def test_the_second_command_is_what_ci_runs() -> None:
-    """The same call of pytest; the extra that it installs is the one that has all of it."""
+    """The same call of pytest, and after it the slow tier; the extra that it installs is the one that has all of it."""
     command = setup_commands()[1]
     install, call = command.split(" && ")[1:]
     assert install == ".venv/bin/pip install -q -e '.[dev]'"
     assert call == ".venv/bin/python -m pytest -q -n auto --dist worksteal"
     runs = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'"$python" {call.removeprefix(".venv/bin/python ")}\n' in runs
+    assert f'"$python" {call.removeprefix(".venv/bin/python ").replace("pytest", "pytest --all -m slow")}\n' in runs
     assert '".[dev]"' in runs
     assert command in page("CONTRIBUTING.md")
+    assert call.replace("pytest", "pytest --all") in page("CONTRIBUTING.md")
 
 
 def test_ci_can_be_run() -> None:

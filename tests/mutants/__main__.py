@@ -65,7 +65,7 @@ def _judge(mutant: Mutant, folder: Path) -> str:
 
 def _tests(folder: Path, tests: Iterable[str], options: Sequence[str], seconds: int = _LONGEST) -> int:
     """Run tests in a copy, with as many examples as on an ordinary machine; return pytest's exit code."""
-    line = [sys.executable, "-m", "pytest", "-q", "--no-header", *options, *tests]
+    line = [sys.executable, "-m", "pytest", "--all", "-q", "--no-header", *options, *tests]
     environment = {**environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
     try:
         done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=False, timeout=seconds)
