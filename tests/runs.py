@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from sessioncompress.cli.main import main
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
-from sessioncompress.core.documents import document_of, pieces_of
+from sessioncompress.core.jsonl import document_of, pieces_of
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.marker import References
 from sessioncompress.core.model import Facts, Line, Origin, OurKey
 from sessioncompress.core.model import Path as ValuePath
-from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import detect, head_of

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.documents import document_of, pieces_of
-from sessioncompress.core.tokens import estimate
-from sessioncompress.core.usage import Usage
+from sessioncompress.core.jsonl import document_of, pieces_of
+from sessioncompress.core.model import Usage
+from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import format_named
 from sessioncompress.pipeline import reading

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import restore_session
@@ -194,7 +194,7 @@ def _date(path: Path, days: int) -> None:
     for record in records:
         record.pop("sha256", None)
         if record["type"] == "run":
-            record["at"] = times.written(time.time() - days * DAY - 60)
+            record["at"] = text.written_time(time.time() - days * DAY - 60)
     journal.write_bytes(b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.columns import DigestIndex, Digests, Index, columns
+from sessioncompress.core.lines import DigestIndex, Digests, Index, columns
 
 VALUES: list[tuple[str, list[Any]]] = [
     ("T", ["a", "", "", "ü\n", "\ud800", "x" * 300]),

@@ -162,9 +162,7 @@ def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: An
     policy = load(policy_file(tmp_path, {key: value}))
     name = KEYS[key].field
     assert getattr(policy, name) == expected
-    assert {each for each in Policy.__struct_fields__ if getattr(policy, each) != getattr(BALANCED, each)} <= {
-        name
-    }
+    assert {each for each in Policy.__struct_fields__ if getattr(policy, each) != getattr(BALANCED, each)} <= {name}
 
 
 @pytest.mark.parametrize(("section", "key", "value", "expected"), GOOD_INSIDE)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.documents import cut, pieces_of
-from sessioncompress.core.jsonl import GAP
+from sessioncompress.core.jsonl import GAP, cut, pieces_of
 
 ONE = {"id": "1", "text": 'ü"}],"messages":[{'}
 TWO = {"id": "2", "nested": {"messages": [{"a": 1}], "b": [[], {}]}}

@@ -112,7 +112,9 @@ def test_the_users_own_configuration_counts(repository: Repository, monkeypatch:
 def test_a_hook_of_git_stages_in_the_commit_at_hand(repository: Repository, kind: str) -> None:
     """With the variables that git itself sets."""
     hook = repository.folder / ".git/hooks/pre-commit"
-    program = "from pathlib import Path; from sessioncompress.store import git; Path('new').touch(); git.call(['add', 'new'])"
+    program = (
+        "from pathlib import Path; from sessioncompress.store import git; Path('new').touch(); git.call(['add', 'new'])"
+    )
     hook.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "{program}"\n')
     hook.chmod(0o755)
     at = repository

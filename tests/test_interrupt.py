@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import sessioncompress
-from sessioncompress.core import interrupt
+from sessioncompress.core import process
 from tests.bench.generate import generate
 
 INTERRUPTED_AT = """
@@ -67,7 +67,7 @@ def test_where_it_is_ignored(tmp_path: Path) -> None:
 def test_a_command_that_is_called_from_a_program_leaves_its_signals_alone() -> None:
     """Only the program itself decides what an interrupt does outside of the commands."""
     before = signal.getsignal(signal.SIGINT)
-    with interrupt.raised():
+    with process.raised():
         assert signal.getsignal(signal.SIGINT) is before
     assert signal.getsignal(signal.SIGINT) is before
 

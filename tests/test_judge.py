@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.core import times
-from sessioncompress.core.usage import Answer, Usage
+from sessioncompress.core import text
+from sessioncompress.core.model import Answer, Usage
 from sessioncompress.pipeline.answers import Answers, answers
 from sessioncompress.pipeline.judge import judged
 from sessioncompress.pipeline.stats import BudgetStats
@@ -25,7 +25,7 @@ OMP = replace(BALANCED, budget=Budget(rule=Rule.OMP))
 
 def run(at: float, **stats: Any) -> RunRecord:
     """Return the record of a run."""
-    return RunRecord(times.written(at), "0.3.0", {}, 1, 1, 1, 0, stats)
+    return RunRecord(text.written_time(at), "0.3.0", {}, 1, 1, 1, 0, stats)
 
 
 def session() -> PiSession:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sessioncompress.core import nesting
-from sessioncompress.core.nesting import DEEPEST, is_deep, loads, shallow
+from sessioncompress.core import jsonl
+from sessioncompress.core.jsonl import DEEPEST, is_deep, loads, shallow
 
 
 def nested(depth: int, inner: str = "1") -> bytes:
@@ -58,7 +58,7 @@ def test_a_text_is_parsed_like_bytes() -> None:
 
 def test_any_json_is_as_deep_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with walking through it."""
-    monkeypatch.setattr(nesting, "DEEPEST", 4)
+    monkeypatch.setattr(jsonl, "DEEPEST", 4)
     dice = random.Random(7)
 
     def value(depth: int) -> object:

@@ -6,7 +6,7 @@ import pytest
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Call, Line, Purpose, Role
-from sessioncompress.core.pairs import callers
+from sessioncompress.core.turns import callers
 from tests.runs import line
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.usage import Usage, beside, tokens, within
+from sessioncompress.core.model import Usage, beside, tokens, within
 
 NONSENSE = [True, False, -1, 0.5, -2.0, float("nan"), float("inf"), 1e300, 10**12, 1 << 70, "12", "", [], [1], {}, b"1"]
 

@@ -105,7 +105,9 @@ def test_a_broken_rewrite_is_refused(change: Change, said: str, number: int | No
 MIRROR = Block(Kind.MIRROR, ("message", "details"), 400, 400, "edit", "c")
 UNSEEN = MIRROR._replace(path=("message", "before"), unseen=True)
 TEXT = Block(Kind.RESULT, ("message", "content", 0, "text"), 300, 300, "edit", "c", b"d" * 16)
-RECENT = line(Role.RESULT, digest=7, id="y", parent="z", answers="c|i", blocks=(TEXT, MIRROR, UNSEEN), reads=300, io=300)
+RECENT = line(
+    Role.RESULT, digest=7, id="y", parent="z", answers="c|i", blocks=(TEXT, MIRROR, UNSEEN), reads=300, io=300
+)
 
 PROTECTED: list[tuple[str, Line, bool]] = [
     ("what nobody sees goes", RECENT._replace(size=50, digest=8, blocks=(TEXT, MIRROR)), True),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sessioncompress.core.text import printable
-from sessioncompress.core.words import counted
+from sessioncompress.core.text import counted, printable
 from sessioncompress.pipeline.rules import Action
 from sessioncompress.pipeline.stats import BudgetStats, to_json
 

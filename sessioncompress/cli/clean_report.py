@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sessioncompress.core.text import printable
-from sessioncompress.core.words import counted
+from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.clean import Cause, CleanStats
 from sessioncompress.operations.forget import ForgetStats

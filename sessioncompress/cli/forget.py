@@ -86,6 +86,6 @@ def _elsewhere(stats: ForgetStats) -> str:
 
 
 def _standing(stats: ForgetStats) -> str:
-    from sessioncompress.core.words import counted
+    from sessioncompress.core.text import counted
 
     return counted(stats.markers, "marker stands", "markers stand")

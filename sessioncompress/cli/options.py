@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import click
 
-from sessioncompress.core import interrupt
+from sessioncompress.core import process
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
@@ -150,14 +150,14 @@ def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with interrupt.raised():
+            with process.raised():
                 command(*args, **kwargs)
         except SessionCompressError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
-            sys.exit(interrupt.EXIT_CODE)
+            sys.exit(process.EXIT_CODE)
 
     return run
 

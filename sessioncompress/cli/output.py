@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from msgspec.structs import replace
 
-from sessioncompress.core import interrupt
+from sessioncompress.core import process
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def cut_short(run: Archive[Any]) -> int:
     """Say where an interrupt ended a run over many files what is left; return the exit code for it, 0 for none."""
     if not run.interrupted:
         return 0
-    from sessioncompress.core.words import counted
+    from sessioncompress.core.text import counted
 
     begun = counted(run.left, "file was", "files were")
     click.echo(f"Interrupted; {begun} not begun, the others are done: run again to go on.", err=True)
-    return interrupt.EXIT_CODE
+    return process.EXIT_CODE
 
 
 def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None) -> Done:
@@ -97,7 +97,7 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
 
 def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
     """Print the line that ends a command over a folder or over several paths."""
-    from sessioncompress.core.words import counted
+    from sessioncompress.core.text import counted
     from sessioncompress.pipeline.discover import is_folder
 
     if len(paths) > 1 or any(map(is_folder, paths)):

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sessioncompress.core.text import printable
-from sessioncompress.core.words import file_line, files_line
+from sessioncompress.core.text import file_line, files_line, printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.triage import SKIPPED, is_plainly_session, not_due
 from sessioncompress.policy.sources import Policies

@@ -6,9 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sessioncompress.core import times
-from sessioncompress.core.text import printable
-from sessioncompress.core.words import counted
+from sessioncompress.core import text
+from sessioncompress.core.text import counted, printable
 from sessioncompress.operations.listing import ListedSession
 from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.stats import to_json
@@ -49,7 +48,7 @@ def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
         "compressed": sum(each.compressed for each in sessions),
         "couldSave": sum(each.could_save for each in sessions),
     }
-    listed = [to_json(each) | {"modified": times.written(each.modified)} for each in sessions]
+    listed = [to_json(each) | {"modified": text.written_time(each.modified)} for each in sessions]
     return {"schema": SCHEMA, "sessions": listed, "totals": totals}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
-from sessioncompress.core.measure import SPOKEN
 from sessioncompress.core.model import Block, Kind, Path, Role, Standing
-from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.turns import SPOKEN
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
 """Characters. What gains fewer tokens is not worth a hole in the session."""

@@ -11,11 +11,10 @@ from msgspec import Struct
 from sessioncompress.compressors import protect
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.marker import PREFIX
+from sessioncompress.core.marker import PREFIX, digest_of
 from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
-from sessioncompress.core.pairs import Asked, asked
-from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
+from sessioncompress.core.turns import Asked, asked
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
 

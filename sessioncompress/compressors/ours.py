@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from sessioncompress.core.columns import Index
+from sessioncompress.core.lines import Index
 from sessioncompress.core.model import Origin, OurKey
 
 _64_BITS: Final = (1 << 64) - 1

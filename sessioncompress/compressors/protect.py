@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Role, Shape, Standing
-from sessioncompress.core.tokens import estimate
+from sessioncompress.core.text import estimate
 from sessioncompress.core.turns import turns_on
 from sessioncompress.policy.model import Policy
 

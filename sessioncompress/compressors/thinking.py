@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sessioncompress.compressors import ties
 from sessioncompress.compressors.base import Context, View
+from sessioncompress.core.marker import content_of
 from sessioncompress.core.model import Change, Kind, Replacement, Treatment
-from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
 

@@ -2,11 +2,163 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from sessioncompress.core.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
+
+Column = Any
+"""An array of numbers, a list of objects, or one of the columns here."""
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+_DIGEST = 16
+_WHOLE_DIGEST = 32
+_NUMBER_BYTES = 8
+
+
+def columns(kinds: str) -> list[Column]:
+    """Return empty columns, one for each letter: O objects, T texts, any other as in `array`.
+
+    D are digests of 16 bytes, W whole ones of 32.
+    """
+    return [_column(kind) for kind in kinds]
+
+
+def _column(kind: str) -> Column:
+    match kind:
+        case "O":
+            return []
+        case "T":
+            return Texts()
+        case "D":
+            return Digests(_DIGEST)
+        case "W":
+            return Digests(_WHOLE_DIGEST)
+    return array(kind)
+
+
+class Table(Generic[Row]):
+    """Rows of one kind of named tuple, each made again when it is asked for."""
+
+    def __init__(self, kind: type[Row], columns: list[Column]) -> None:
+        self._kind = kind
+        self.columns = columns
+        self._adders = [column.append for column in self.columns]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: int) -> Row:
+        return tuple.__new__(self._kind, [column[index] for column in self.columns])
+
+    def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
+        """Return some rows."""
+        return (self[index] for index in indexes)
+
+    def add(self, row: Iterable[Any]) -> None:
+        """Add a row."""
+        for add, value in zip(self._adders, row, strict=False):
+            add(value)
+
+
+class Texts:
+    """Texts, one behind the other."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._ends = array("Q", [0])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> str:
+        return self._data[self._ends[index] : self._ends[index + 1]].decode(errors="surrogatepass")
+
+    def append(self, text: str) -> None:
+        """Add a text."""
+        self._data += text.encode(errors="surrogatepass")
+        self._ends.append(len(self._data))
+
+
+class Digests:
+    """Digests of some bytes each, or none."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._none = bytes(size)
+        self._data = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._data) // self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        size, data, none = self._size, self._data, self._none
+        each = (bytes(data[start : start + size]) for start in range(0, len(data), size))
+        return (b"" if digest == none else digest for digest in each)
+
+    def __getitem__(self, index: int) -> bytes:
+        digest = bytes(self._data[self._size * index : self._size * (index + 1)])
+        return b"" if digest == self._none else digest
+
+    def append(self, digest: bytes) -> None:
+        """Add a digest."""
+        self._data += digest or self._none
+
+
+class Index:
+    """Finds the rows of numbers of 64 bits, in twelve bytes a row."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        unsorted = array("Q", numbers)
+        self._rows = array("I", sorted(range(len(unsorted)), key=unsorted.__getitem__))
+        self._numbers = array("Q", map(unsorted.__getitem__, self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_left(self._numbers, number)
+        return at < len(self._numbers) and self._numbers[at] == number
+
+    def rows(self, number: int) -> Sequence[int]:
+        """Return the rows with that number, in their order."""
+        first = bisect_left(self._numbers, number)
+        return self._rows[first : bisect_right(self._numbers, number, first)]
+
+    def newest(self, number: int) -> Iterator[int]:
+        """Yield the rows with that number, the last one first."""
+        first = bisect_left(self._numbers, number)
+        behind = bisect_right(self._numbers, number, first)
+        return (self._rows[at] for at in range(behind - 1, first - 1, -1))
+
+
+class DigestIndex:
+    """Finds the rows of a column of digests, by the first eight bytes of each."""
+
+    def __init__(self, digests: Digests) -> None:
+        self._digests = digests
+        self._index = Index(map(_number, digests))
+
+    def rows(self, digest: bytes) -> list[int]:
+        """Return the rows with that digest, in their order."""
+        if not self._index:
+            return []
+        return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
+
+    def newest(self, digest: bytes) -> Iterator[int]:
+        """Yield the rows with that digest, the last one first."""
+        return (row for row in self._index.newest(_number(digest)) if self._digests[row] == digest)
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:_NUMBER_BYTES], "big")
 
 
 class Lines(Sequence[Line]):

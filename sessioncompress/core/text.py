@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 _SMUGGLED_BYTE = range(0xDC80, 0xDD00)
@@ -57,3 +61,93 @@ def _escaped(char: str) -> str:
     if code in _ONE_BYTE:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code in _TWO_BYTES else f"\\U{code:08x}"
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """Return the number with the word for as many."""
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def file_line(name: str, status: str, reason: str) -> str:
+    """Say of one file why it is as it was."""
+    return f"{name}: {status}: {reason}"
+
+
+def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
+    """Say how many files there were, and how many of each status; `more` is one part more."""
+    parts = [*(f"{number} {status}" for status, number in statuses.items() if number), *([more] if more else [])]
+    said = f"total: {counted(files, 'file', 'files')}"
+    return f"{said} ({', '.join(parts)})" if parts else said
+
+
+def as_written(number: int) -> str:
+    """Say that so many rewritten lines were altered since."""
+    return f"{counted(number, 'rewritten line is', 'rewritten lines are')} no longer there as written"
+
+
+def not_there(number: int) -> str:
+    """Say that a session holds less than its store knows; nothing where nothing is missing."""
+    if not number:
+        return ""
+    lines = counted(number, "line that its store knows is", "lines that its store knows are")
+    return f"an older state of the session: {lines} not in it"
+
+
+def of_relatives(number: int) -> str:
+    """Say that markers stay whose originals a relative's store holds; nothing where there are none."""
+    if not number:
+        return ""
+    stay = counted(number, "marker stays", "markers stay")
+    return f"{stay} whose originals lie in a relative's store: 'restore --from-markers' puts back what they stand for"
+
+
+def strangers(number: int) -> str:
+    """Say that markers stay which a session's journal does not know; nothing where there are none."""
+    if not number:
+        return ""
+    return (
+        f"{counted(number, 'marker stays', 'markers stay')} that its journal does not know: quotes, or of another "
+        "session or side, and then 'restore --from-markers --originals OTHER' puts back what they stand for"
+    )
+
+
+def unreadable(numbers: Iterable[int]) -> str:
+    """Say of which lines, counted from 0, the originals cannot be read; nothing where all can."""
+    lines = [number + 1 for number in sorted(numbers)]
+    which = "original of line" if len(lines) == 1 else "originals of lines"
+    return f"the {which} {listed(lines)} cannot be read" if lines else ""
+
+
+def listed(numbers: Sequence[int], most: int = 10) -> str:
+    """Return numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
+    shown = [f"{number:,}" for number in numbers[:most]]
+    if len(numbers) > most:
+        shown.append(f"{len(numbers) - most:,} more")
+    return " and ".join(each for each in (", ".join(shown[:-1]), *shown[-1:]) if each)
+
+
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+_WRITTEN = "%04d-%02d-%02dT%02d:%02d:%02dZ"
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999: a file or a clock may be set to others, which nothing reads."""
+
+
+def written_time(seconds: float) -> str:
+    """Return seconds since 1970 as a text; those of another year than 1 to 9999 as the first or the last of these."""
+    return _WRITTEN % time.gmtime(min(max(seconds, _FIRST), _LAST))[:6]
+
+
+def said_time(text: str) -> float | None:
+    """Return the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    try:
+        return calendar.timegm(time.strptime(text, _FORM))
+    except ValueError:
+        return None
+
+
+CHARACTERS_PER_TOKEN = 4
+
+
+def estimate(characters: int, each: float = CHARACTERS_PER_TOKEN) -> int:
+    """Return the estimated tokens of so many characters, rounded up; a token has so many of them `each`."""
+    return ceil(characters / each)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Role
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Call, Role
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
@@ -60,3 +61,50 @@ def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
     while position and lines.facts[path[position - 1]].prompt:
         position -= 1
     return position
+
+
+Asked = tuple[int, Call]
+"""A call, behind the number of the line that makes it."""
+
+NO_CALL = -1
+
+
+def asked(lines: Lines) -> Sequence[Asked | None]:
+    """Return for each line which call it answers: the nearest before it with that id, or None."""
+    found: list[Asked | None] = []
+    made: dict[str, Asked] = {}
+    for number, line in enumerate(lines.rows):
+        for call in line.calls:
+            made[call.id] = (number, call)
+        found.append(made.get(line.answers) if line.answers else None)
+    return found
+
+
+def callers(lines: Lines) -> Sequence[int]:
+    """Return for each line the line with the call that it answers, or NO_CALL."""
+    return [NO_CALL if call is None else call[0] for call in asked(lines)]
+
+
+EVERY = range(1 << 62)
+"""The lines of a session, however many there are."""
+
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+"""What the lines of messages are."""
+
+
+def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
+    """Estimate what the model reads of the live path, in tokens of so many characters."""
+    characters = sum(read.lines.rows[number].reads for number in read.shape.live if number not in read.shape.dead)
+    return estimate(read.before.characters + characters, each)
+
+
+def turns_of(read: Survey) -> int:
+    """Return the user turns on the live path."""
+    return read.before.turns + len(turns_on(read.lines, read.shape.live))
+
+
+def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
+    """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
+    roles, responses = read.lines.roles, read.lines.responses
+    numbers = [number for number in read.shape.live if roles[number] in SPOKEN and number in among]
+    return len({responses[number] or number for number in numbers})

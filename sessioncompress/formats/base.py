@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Line, Path, Shape
-from sessioncompress.core.usage import Answer
+from sessioncompress.core.model import Answer, Block, Line, Path, Shape
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""

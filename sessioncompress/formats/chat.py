@@ -8,10 +8,9 @@ from typing import Any
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.model import Answer, Block, Path, Shape, Usage
+from sessioncompress.core.model import within as usage_within
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.usage import Answer, Usage
-from sessioncompress.core.usage import within as usage_within
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 from sessioncompress.formats.chat_reader import FUNCTION, IMAGE, REASONING, TEXT, ChatReader, may_go

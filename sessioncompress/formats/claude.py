@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.model import Answer, Block, Path, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.usage import Answer
 from sessioncompress.formats import claude_notes, claude_path, claude_screen, claude_usage, requests, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.claude_parts import PICTURES, THOUGHTS

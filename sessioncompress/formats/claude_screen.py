@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from sessioncompress.core import marker
+from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import Block, Kind, Path, Treatment, make_block
-from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 

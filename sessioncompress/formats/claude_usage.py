@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.core.usage import Answer, Usage, beside
+from sessioncompress.core.model import Answer, Usage, beside
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.requests import moment

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Path, Shape
+from sessioncompress.core.model import Answer, Block, Path, Shape
 from sessioncompress.core.turns import GrowingPath
-from sessioncompress.core.usage import Answer
 from sessioncompress.formats import codex_events, codex_reasoning, codex_usage, requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessioncompress.core import marker
+from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import Block, Kind, Path
-from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import within
 from sessioncompress.formats import values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.core.usage import Answer, within
+from sessioncompress.core.model import Answer, within
 from sessioncompress.formats import values
 from sessioncompress.formats.requests import window
 

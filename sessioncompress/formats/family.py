@@ -14,8 +14,10 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
+from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import (
     PLAIN,
+    Answer,
     Block,
     Call,
     Facts,
@@ -26,12 +28,12 @@ from sessioncompress.core.model import (
     Role,
     Shape,
     Tie,
+    Usage,
+    beside,
     make_block,
     make_line,
 )
-from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.core.usage import Answer, Usage, beside
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name
 

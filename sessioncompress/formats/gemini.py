@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Path, Role, Shape
+from sessioncompress.core.model import Answer, Block, Path, Role, Shape, Usage, tokens, within
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.usage import Answer, Usage, tokens, within
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES, said

@@ -12,9 +12,22 @@ from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.model import (
+    Answer,
+    Block,
+    Call,
+    Facts,
+    Kind,
+    Line,
+    Path,
+    Purpose,
+    Role,
+    Shape,
+    Usage,
+    beside,
+    within,
+)
 from sessioncompress.core.splice import Added
-from sessioncompress.core.usage import Answer, Usage, beside, within
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 

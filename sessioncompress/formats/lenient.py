@@ -10,8 +10,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from sessioncompress.core.jsonl import is_readable
-from sessioncompress.core.nesting import shallow
+from sessioncompress.core.jsonl import is_readable, shallow
 
 _STRINGS = {
     key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())

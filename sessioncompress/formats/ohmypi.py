@@ -7,7 +7,7 @@ from typing import Any
 
 from sessioncompress.core.model import Block, Kind, Path, Purpose
 from sessioncompress.core.splice import Added
-from sessioncompress.core.tokens import estimate
+from sessioncompress.core.text import estimate
 from sessioncompress.formats import family, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Reader
 
@@ -55,7 +55,6 @@ class OhMyPi(family.FamilyFormat):
     def stand_in(self, path: Path, value: Any) -> Any:
         """Empty the arguments of a start; take other mirrors out."""
         return {} if path == _ARGUMENTS else super().stand_in(path, value)
-
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Return the agent's words, and when it said them; None where it has done so before."""

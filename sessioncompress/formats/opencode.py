@@ -12,9 +12,22 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Tie
+from sessioncompress.core.model import (
+    Answer,
+    Block,
+    Call,
+    Facts,
+    Kind,
+    Line,
+    Path,
+    Purpose,
+    Role,
+    Shape,
+    Tie,
+    Usage,
+    beside,
+)
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.core.usage import Answer, Usage, beside
 from sessioncompress.formats import requests, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 

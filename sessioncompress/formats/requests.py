@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sessioncompress.core.usage import Answer, tokens
+from sessioncompress.core.model import Answer, tokens
 from sessioncompress.formats import values
 
 _LATEST = 1 << 53

@@ -11,8 +11,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sessioncompress.core.jsonl import is_readable
-from sessioncompress.core.nesting import loads
+from sessioncompress.core.jsonl import is_readable, loads
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
 

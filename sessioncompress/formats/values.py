@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from sessioncompress.core import marker
+from sessioncompress.core.jsonl import is_deep
+from sessioncompress.core.marker import digest_of, image_data
 from sessioncompress.core.model import Block, Call, Kind, Path, make_block
-from sessioncompress.core.nesting import is_deep
-from sessioncompress.core.references import digest_of, image_data
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256

@@ -50,7 +50,7 @@ def answer(raw: bytes) -> bytes:
     # Imported only now: this runs before each write, and nearly all of them end above.
     import json
 
-    from sessioncompress.core.nesting import is_deep
+    from sessioncompress.core.jsonl import is_deep
 
     if is_deep(raw):
         return _denied(_TOO_DEEP)

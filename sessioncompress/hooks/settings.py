@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sessioncompress.core.spans import after_space, of_member
+from sessioncompress.core.jsonl import after_space, of_member
 from sessioncompress.hooks.base import Piece
 
 HOOKS = "hooks"

@@ -10,8 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.core.documents import pieces_of
-from sessioncompress.core.jsonl import Piece, is_readable
+from sessioncompress.core.jsonl import Piece, is_readable, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
 from sessioncompress.core.model import Line
 from sessioncompress.errors import NotASession

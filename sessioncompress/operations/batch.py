@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from sessioncompress.core import interrupt
+from sessioncompress.core import process
 from sessioncompress.operations import outcome
 from sessioncompress.operations.outcome import Outcome
 from sessioncompress.pipeline.discover import Found
@@ -87,7 +87,7 @@ class Archive(Generic[T]):
 
         sizes = [_sized(found) for _, found, _ in todo]
         progress = Progress(len(todo), sum(each.size for each in sizes), sys.stderr)
-        with interrupt.deferred(len(todo) > 1) as asked:
+        with process.deferred(len(todo) > 1) as asked:
             for done in self._done(todo, sizes, asked):
                 if done is not None:
                     number, became = done

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.errors import SessionCompressError, failing
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.operations.stores import NOTHING_TOLD, Holding, Told, holdings, told
@@ -195,7 +195,7 @@ def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
             total -= holding.size
     for each in decisions:
         if each.holding.session in over:
-            when = times.written(over[each.holding.session])
+            when = text.written_time(over[each.holding.session])
             yield _by_limit(each, Cause.SIZE, f"its last run, {when}, is among the oldest")
         else:
             yield _undated(each) if total > most and _is_undated(each) else each

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to

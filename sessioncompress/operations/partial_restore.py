@@ -11,7 +11,7 @@ from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import Kind, Line
 from sessioncompress.core.model import Path as ValuePath
 from sessioncompress.core.splice import CannotSplice, splice
-from sessioncompress.core.words import counted, unreadable
+from sessioncompress.core.text import counted, unreadable
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.recorded import recorded

@@ -8,8 +8,8 @@ from typing import Any
 
 from xxhash import xxh3_64_hexdigest
 
+from sessioncompress.core.marker import content_of
 from sessioncompress.core.model import Kind
-from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core.text import printable
-from sessioncompress.core.words import counted, file_line, files_line, not_there, strangers
+from sessioncompress.core.text import counted, file_line, files_line, not_there, printable, strangers
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 from sessioncompress.pipeline.triage import KB

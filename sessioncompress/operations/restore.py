@@ -12,10 +12,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress.core import times
-from sessioncompress.core.documents import pieces_of
+from sessioncompress.core import text
+from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.text import as_written, counted, not_there, of_relatives, strangers, unreadable
 from sessioncompress.core.version import VERSION
-from sessioncompress.core.words import as_written, counted, not_there, of_relatives, strangers, unreadable
 from sessioncompress.errors import (
     NOT_CHANGED,
     Damaged,
@@ -256,7 +256,7 @@ class _Restore(NamedTuple):
 
     def _record(self, size: int, lines: int) -> RunRecord:
         run = RunRecord(
-            at=times.written(time.time()),
+            at=text.written_time(time.time()),
             version=VERSION,
             policy={},
             original_size=self.session.size,

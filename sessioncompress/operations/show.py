@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.core.references import FEWEST_DIGITS, content_of
+from sessioncompress.core.marker import FEWEST_DIGITS, content_of
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
 from sessioncompress.formats import locations
 from sessioncompress.operations.recorded import recorded

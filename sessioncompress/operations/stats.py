@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
-from sessioncompress.core.measure import turns_of
 from sessioncompress.core.model import Block, Standing
+from sessioncompress.core.turns import turns_of
 from sessioncompress.operations.compress import rehearse_open
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.stats import CompressionStats

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found, discover, folders, is_folder
@@ -87,7 +87,7 @@ def told(holding: Holding) -> Told:
     journal = journals.load(holding.beside.journal)
     if size_of(holding.beside.originals) not in (None, journal.store_size):
         refuse_if_of_another(holding.beside, journal)
-    last = times.said(journal.runs[-1].at) if journal.runs else None
+    last = text.said_time(journal.runs[-1].at) if journal.runs else None
     return Told(len(journal.runs), last)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessioncompress.core.documents import pieces_of
-from sessioncompress.core.words import as_written
+from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.entries import identity, of_another

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.entries import of_another, original_of

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import Role
-from sessioncompress.core.tokens import estimate
-from sessioncompress.core.usage import Answer
+from sessioncompress.core.model import Answer, Role
+from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.lenient import entry_of
 from sessioncompress.pipeline.models import characters_per_token

@@ -12,8 +12,8 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines
+from sessioncompress.core.marker import References, digest_of, git_blob
 from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Path, Purpose, Replacement, make_line
-from sessioncompress.core.references import References, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values

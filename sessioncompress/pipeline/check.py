@@ -7,7 +7,7 @@ from functools import partial
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Block, Line, Standing
-from sessioncompress.core.pairs import callers
+from sessioncompress.core.turns import callers
 from sessioncompress.errors import NOT_CHANGED, Damaged
 
 

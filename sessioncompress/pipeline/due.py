@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sessioncompress.core.measure import turns_of
+from sessioncompress.core.turns import turns_of
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part
 from sessioncompress.pipeline.stats import BudgetStats

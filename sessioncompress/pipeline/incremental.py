@@ -12,12 +12,11 @@ from typing import BinaryIO, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_128
 
-from sessioncompress.core.documents import pieces_of, with_updates
-from sessioncompress.core.jsonl import GAP, Piece, among, pieces
+from sessioncompress.core.jsonl import GAP, Piece, among, pieces, pieces_of, with_updates
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import PLAIN, Line, Prefix, Role
-from sessioncompress.core.pairs import asked
+from sessioncompress.core.turns import asked
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.formats.base import Reader

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.measure import EVERY, messages_of, tokens_of, turns_of
-from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN, estimate
-from sessioncompress.core.usage import Answer
+from sessioncompress.core.model import Answer
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.turns import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.answers import Answers
 from sessioncompress.pipeline.models import ANY, characters_per_token, limits_of
 from sessioncompress.pipeline.rules import Situation, decide, usable
@@ -83,7 +83,7 @@ def judged(
 
 
 def _seconds_since(run: RunRecord | None) -> float | None:
-    at = None if run is None else times.said(run.at)
+    at = None if run is None else text.said_time(run.at)
     return None if at is None else max(time.time() - at, 0)
 
 
@@ -91,7 +91,7 @@ def _is_since(answer: Answer, run: RunRecord | None) -> bool:
     """Say whether an answer came after a run; of one whose time is not known nobody can say so."""
     if run is None:
         return True
-    at = times.said(run.at)
+    at = text.said_time(run.at)
     return at is not None and answer.at > at * _MILLISECONDS
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import FileFailed
@@ -93,7 +93,7 @@ def _record(stats: CompressionStats, policy: Policy, now: float) -> dict[str, An
     given = to_mapping(policy)
     return {
         "schema": SCHEMA,
-        "at": times.written(now),
+        "at": text.written_time(now),
         "version": VERSION,
         "path": utf8(stats.path),
         "format": stats.format,

@@ -10,10 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessioncompress.core.documents import pieces_of
+from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Block, Kind, OurKey
-from sessioncompress.core.words import counted
+from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading

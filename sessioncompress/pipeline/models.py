@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from itertools import chain
 
-from sessioncompress.core.tokens import CHARACTERS_PER_TOKEN
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN
 from sessioncompress.policy.model import Limits
 
 _LONGEST = 200

@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessioncompress.core.documents import document_of, pieces_of
-from sessioncompress.core.jsonl import pieces
+from sessioncompress.core.jsonl import document_of, pieces, pieces_of
 from sessioncompress.core.lines import Survey
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessioncompress.core.documents import begins_document, value_of
-from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.core.jsonl import LINE_CAP, begins_document, value_of
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.formats.base import Head
 from sessioncompress.formats.others import FIRST_BYTES, Sample, other, seen

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from sessioncompress.compressors import RENDERERS, Context, View
+from sessioncompress.core.marker import content_of
 from sessioncompress.core.model import Change, Kind, Path, Replacement, Treatment
-from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.formats.base import Entry
 

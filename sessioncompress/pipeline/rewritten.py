@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from sessioncompress.core.documents import pieces_of
-from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.jsonl import Piece, pieces_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.records import LineRecord

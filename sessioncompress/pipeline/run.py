@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
-from sessioncompress.core import times
+from sessioncompress.core import text
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.marker import References
 from sessioncompress.core.model import NO_PREFIX, Change, Prefix
-from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.version import VERSION
 from sessioncompress.formats.base import Entry
@@ -279,7 +279,7 @@ class Run:
 
     def _run_record(self, view: View, applied: Applied, finished: Finished) -> RunRecord:
         run = RunRecord(
-            at=times.written(time.time()),
+            at=text.written_time(time.time()),
             version=VERSION,
             policy=differences(self._asked.policy),
             original_size=self._session.size,

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.measure import messages_of, tokens_of, turns_of
 from sessioncompress.core.model import Change, Kind, Standing
-from sessioncompress.core.tokens import estimate
+from sessioncompress.core.text import estimate
+from sessioncompress.core.turns import messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.apply import Applied
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.stats import CompressionStats

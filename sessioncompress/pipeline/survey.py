@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from sessioncompress.core.jsonl import GAP, Piece, is_readable
+from sessioncompress.core.jsonl import GAP, Piece, is_readable, loads
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import PLAIN, Facts, Line, Role
-from sessioncompress.core.nesting import loads
 from sessioncompress.formats.base import Entry, Format, Reader
 
 _NONE: Mapping[bytes, Entry] = {}

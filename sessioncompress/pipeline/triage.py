@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessioncompress.core.text import counted
 from sessioncompress.core.version import VERSION
-from sessioncompress.core.words import counted
 from sessioncompress.errors import failing
 from sessioncompress.formats import signs
 from sessioncompress.policy.model import Policy, Rule

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, NamedTuple
 
-from sessioncompress.core.columns import DigestIndex, Index, Table, columns
+from sessioncompress.core.lines import DigestIndex, Index, Table, columns
 from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store.folder import refuse_linked

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from sessioncompress.core.documents import document_of
+from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import reading
 from sessioncompress.store.holders import Held, holders, wait_until_free

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
-from sessioncompress.core.nesting import loads
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store.originals import Place
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.core import nesting
+from sessioncompress.core import jsonl
 from sessioncompress.hooks import guard
 from sessioncompress.store.layout import beside
 from tests.build import PiSession
@@ -213,10 +213,10 @@ def test_a_document_of_any_depth(tmp_path: Path, build: Build, depth: int) -> No
 def test_a_deeper_line_is_counted(tmp_path: Path) -> None:
     """One deeper than the bound is not understood, and has its place all the same."""
     path = tmp_path / "session.jsonl"
-    path.write_bytes(nested(pi([nesting.DEEPEST - 10, nesting.DEEPEST + 10])))
+    path.write_bytes(nested(pi([jsonl.DEEPEST - 10, jsonl.DEEPEST + 10])))
     (done,) = json.loads(run("compress", "--force", "--json", path).stdout)["files"]
     assert done["linesNotUnderstood"] == 2
-    assert b"[" * (nesting.DEEPEST + 10) in path.read_bytes()
+    assert b"[" * (jsonl.DEEPEST + 10) in path.read_bytes()
 
 
 @pytest.mark.parametrize("build", [claude, pi, codex, gemini, opencode], ids=lambda build: build.__name__)
@@ -230,7 +230,7 @@ def test_what_was_rewritten_at_a_depth_that_is_none_now_comes_back(
     run("compress", "--force", path)
     refs = {record["ref"] for record in journal_of(path) if record["type"] == "block"}
     small = path.read_bytes()
-    monkeypatch.setattr(nesting, "DEEPEST", 15)
+    monkeypatch.setattr(jsonl, "DEEPEST", 15)
     for ref in refs:
         run("show", ref, path)
     for way in ((), ("--from-markers",)):

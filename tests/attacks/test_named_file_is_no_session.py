@@ -31,15 +31,32 @@ NO_SESSIONS: list[tuple[str, str, bytes]] = [
 
 SESSIONS: list[tuple[str, str, bytes]] = [
     ("pi", "s.jsonl", PiSession().bytes()),
-    ("pi, before it was in JSON's usual order", "s.jsonl", b'{ "cwd": "/", "id": "a", "timestamp": "", "type": "session"}\n'),
+    (
+        "pi, before it was in JSON's usual order",
+        "s.jsonl",
+        b'{ "cwd": "/", "id": "a", "timestamp": "", "type": "session"}\n',
+    ),
     ("pi, behind a mark", "s.jsonl", b"\xef\xbb\xbf" + PiSession().bytes()),
     ("Claude Code", "s.jsonl", ClaudeSession().turn().bytes()),
     ("Codex", "s.jsonl", Rollout().user("Go.").bytes()),
     ("Gemini CLI", "s.json", GeminiDocument().user("Go.").bytes()),
-    ("a chat that names nobody", "s.jsonl", b'{"role":"user","content":"Go."}\n{"role":"assistant","content":"Done."}\n'),
+    (
+        "a chat that names nobody",
+        "s.jsonl",
+        b'{"role":"user","content":"Go."}\n{"role":"assistant","content":"Done."}\n',
+    ),
 ]
 
-COMMANDS = ["compress", "compress --dry-run", "verify", "restore", "restore --from-markers", "stats", "budget", "forget"]
+COMMANDS = [
+    "compress",
+    "compress --dry-run",
+    "verify",
+    "restore",
+    "restore --from-markers",
+    "stats",
+    "budget",
+    "forget",
+]
 
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

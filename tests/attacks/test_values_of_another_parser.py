@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.core.documents import cut
+from sessioncompress.core.jsonl import cut
 from sessioncompress.store.layout import beside
 from tests.chats import GenCodeSession
 from tests.documents import GeminiDocument, OpenCodeExport

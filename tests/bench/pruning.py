@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
-from sessioncompress.core.references import References
+from sessioncompress.core.marker import References
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.rewrite import rewrite
 from sessioncompress.pipeline.survey import parse

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.usage import Answer, Usage
+from sessioncompress.core.model import Answer, Usage
 from sessioncompress.formats.table import every, format_named
 from tests.test_usage import NONSENSE
 

@@ -14,8 +14,8 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.ours import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.marker import References
 from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
-from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude import ClaudeCode
@@ -454,7 +454,11 @@ COPIES: list[tuple[str, Any, Callable[[Any], bool]]] = [
         lambda now: now == {"originalFile": None, "filePath": "a"},
     ),
     ("a patch", {"structuredPatch": [{"lines": [LONG]}]}, lambda now: now == {"structuredPatch": []}),
-    ("a file that was read", {"file": {"content": LONG, "numLines": 80}}, lambda now: now["file"] == {"content": "", "numLines": 80}),
+    (
+        "a file that was read",
+        {"file": {"content": LONG, "numLines": 80}},
+        lambda now: now["file"] == {"content": "", "numLines": 80},
+    ),
     ("a new file", {"type": "create", "content": LONG}, lambda now: marked(now["content"])),
     (
         "a file that was there before",

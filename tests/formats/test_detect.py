@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.documents import document_of
+from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Head
 from sessioncompress.formats.family import FamilyFormat

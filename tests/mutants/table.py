@@ -485,7 +485,9 @@ MUTANTS = (
     Mutant("a second store is begun", "store/places.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
     Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
-    Mutant("a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES),
+    Mutant(
+        "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
+    ),
     Mutant("another user's log is written", "pipeline/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
@@ -578,7 +580,7 @@ MUTANTS = (
     Mutant("a time before 1970 is lost", "store/metadata.py", "newest or old.st_mtime_ns", "newest", _METADATA),
     Mutant(
         "values may be nested as deep as they like",
-        "core/nesting.py",
+        "core/jsonl.py",
         "DEEPEST: Final = 200",
         "DEEPEST: Final = 2000",
         _DEEP,

@@ -112,9 +112,7 @@ def test_what_is_our_gitignore(folder: Path, tmp_path: Path, line: bytes, is_our
     folder.mkdir(parents=True)
     (folder / ".gitignore").write_bytes(b"*\n%b\n" % line)
     create(folder / "b.zst")
-    assert (folder / ".gitignore").read_bytes() == (
-        b"*\n!/.gitattributes\n%b\n" % line if is_ours else b"*\n"
-    )
+    assert (folder / ".gitignore").read_bytes() == (b"*\n!/.gitattributes\n%b\n" % line if is_ours else b"*\n")
 
 
 def test_many_at_once_are_all_shown(folder: Path, tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_names_keep_states(tmp_path: Path) -> None:
     path = tmp_path / "s[1].jsonl"
     path.write_bytes(b"x" * 20)
     inode = path.stat().st_ino
-    states = sorted([late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(tmp_path, path))
+    states = sorted(
+        [late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(tmp_path, path)
+    )
     for state in states:
         os.link(path, state.path(tmp_path, path))
     (tmp_path / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")
