@@ -17,7 +17,7 @@ from sessioncompress.pipeline.reading import whose
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
 from sessioncompress.store.folder import show_to_git
-from sessioncompress.store.places import beside_of
+from sessioncompress.store.layout import beside_of
 
 _FIELDS = 4
 _OPTIONS = {"commit_originals": True}

@@ -12,10 +12,10 @@ from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
 from sessioncompress.store import git
+from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.folder import attributes_of
 from sessioncompress.store.layout import JOURNAL, Beside
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.reading import BUFFER
 
 _STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."

@@ -175,7 +175,7 @@ def policies_of(
 
 def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
     """Raise as click does where a path is not there, unless what was kept beside it is: that is told of it then."""
-    from sessioncompress.store.places import beside_of, holds
+    from sessioncompress.store.layout import beside_of, holds
 
     context = click.get_current_context()
     for path in paths:
@@ -202,7 +202,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
     """
     if not policy.backup_dir:
         return
-    from sessioncompress.store.places import beside_of, holds, store_beside
+    from sessioncompress.store.layout import beside_of, holds, store_beside
 
     path = path.parent.resolve() / path.name
     if (other := store_beside(path, policy)) is not None and holds(beside_of(path, policy)):
@@ -218,7 +218,7 @@ def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
     if rehearse or not policy.commit_originals:
         return
     from sessioncompress.store.folder import show_to_git
-    from sessioncompress.store.places import beside_of, holds
+    from sessioncompress.store.layout import beside_of, holds
 
     if holds(files := beside_of(path, policy)):
         show_to_git(files)

@@ -22,7 +22,7 @@ from sessioncompress.cli.options import (
     tell_of_two_stores,
 )
 from sessioncompress.core.text import printable
-from sessioncompress.store.places import beside_of, holds
+from sessioncompress.store.layout import beside_of, holds
 
 if TYPE_CHECKING:
     from sessioncompress.operations.outcome import Outcome

@@ -11,7 +11,7 @@ from sessioncompress.errors import Refused
 from sessioncompress.hooks import settings
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import program_of, shell_line
-from sessioncompress.store.state import at_home
+from sessioncompress.store.layout import at_home
 
 _WRITING = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
 """The tools that write files, or may: a shell, and those of other programs."""

@@ -17,7 +17,7 @@ from sessioncompress.hooks import log, record
 from sessioncompress.hooks.base import AgentHooks
 from sessioncompress.hooks.record import Record
 from sessioncompress.store import disk
-from sessioncompress.store.put import put
+from sessioncompress.store.disk import put
 
 _NOT_CHANGED = "It is not changed."
 _OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"

@@ -16,8 +16,7 @@ from sessioncompress.operations.show import mentions
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import JOURNAL, Beside
-from sessioncompress.store.places import beside_of
+from sessioncompress.store.layout import JOURNAL, Beside, beside_of
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sessioncompress.core.text import printable
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import disk, state
-from sessioncompress.store.append import appending
+from sessioncompress.store import disk, layout
+from sessioncompress.store.disk import appending
 
 LARGEST = 256 * 1024
 """Bytes of the log, and of the one before it, which it takes the place of."""
@@ -19,7 +19,7 @@ _LONGEST = 2000
 
 def file() -> Path:
     """Return where the log is."""
-    return state.folder() / "hook.log"
+    return layout.state_folder() / "hook.log"
 
 
 def note(hook: str, text: str) -> None:

@@ -12,7 +12,7 @@ from sessioncompress.core.version import VERSION
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece
 from sessioncompress.hooks.command import command
-from sessioncompress.store.state import at_home
+from sessioncompress.store.layout import at_home
 
 _SOURCE = Path(__file__).with_name("pi.ts")
 _OURS = "// The hooks of sessioncompress "

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import disk, state
-from sessioncompress.store.put import put
+from sessioncompress.store import disk, layout
+from sessioncompress.store.disk import put
 
 
 class Record(Struct, frozen=True):
@@ -25,7 +25,7 @@ def place(file: Path) -> Path:
     """Return where the record of a file lies."""
     from hashlib import sha256
 
-    return state.folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
+    return layout.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
 
 
 def load(file: Path) -> Record:

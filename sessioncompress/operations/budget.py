@@ -14,9 +14,8 @@ from sessioncompress.pipeline.rules import Action
 from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.end import has_leftovers
+from sessioncompress.store.layout import has_leftovers, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.places import store_of
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:

@@ -16,9 +16,8 @@ from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last_run import last_run
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import Beside, store_of
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check, recover
 
 

@@ -18,11 +18,10 @@ from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans, recover
+from sessioncompress.store.damage import readable_lines
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
-from sessioncompress.store.layout import Beside, size_of
+from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.places import store_of
-from sessioncompress.store.salvage import readable_lines
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):

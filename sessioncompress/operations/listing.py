@@ -9,7 +9,7 @@ from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.places import beside_of
+from sessioncompress.store.layout import beside_of
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):

@@ -36,17 +36,14 @@ from sessioncompress.pipeline.rewritten import RewrittenLines, find
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.growing import FORGET, put_back, too_short
+from sessioncompress.store.commit import FORGET, Rewrite, put_back, too_short
+from sessioncompress.store.damage import SalvagingReader
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Beside, size_of
+from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.places import store_of
-from sessioncompress.store.records import LineRecord, RunRecord, readable
+from sessioncompress.store.records import LineRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import recover
-from sessioncompress.store.salvage import SalvagingReader
-from sessioncompress.store.seal import sealed
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
 _NOTHING_OF_OURS = "no marker of ours stands in it, and nothing lies beside it"

@@ -17,14 +17,13 @@ from sessioncompress.pipeline.relatives import relatives_of
 from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store.commit import or_from_git, put_back
+from sessioncompress.store.damage import SalvagingReader, any_readable
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.growing import or_from_git, put_back
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import FOLDER, originals_of
+from sessioncompress.store.layout import FOLDER, backup_folder, beside_of, originals_of, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.places import backup_folder, beside_of, store_of
 from sessioncompress.store.records import BlockRecord, LineRecord
-from sessioncompress.store.salvage import SalvagingReader, any_readable
 
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")

@@ -16,8 +16,8 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import beside_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.places import beside_of
 
 
 class Share(Struct, frozen=True, rename="camel"):

@@ -22,10 +22,19 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans
 from sessioncompress.store.damage import refuse_if_of_another
-from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, Beside, beside, owners, size_of
-from sessioncompress.store.places import beside_of, holds, store_beside, store_of
+from sessioncompress.store.layout import (
+    FOLDER,
+    Beside,
+    beside,
+    beside_of,
+    holds,
+    owners,
+    sessions_named,
+    size_of,
+    store_beside,
+    store_of,
+)
 
 
 class Holding(NamedTuple):

@@ -25,11 +25,10 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_changed
 from sessioncompress.store.folder import is_open_to_others
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.late import foreign_links
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.late_links import foreign_links
+from sessioncompress.store.layout import Beside, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.places import store_of
 from sessioncompress.store.recover import check
 
 

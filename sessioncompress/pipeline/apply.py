@@ -23,8 +23,7 @@ from sessioncompress.pipeline.plan import Plan, counts
 from sessioncompress.pipeline.rewrite import MustStay, OriginalPlaces, Rewritten, rewrite
 from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.pending import PendingRecords
-from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
+from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from sessioncompress.formats.table import REVISED
 from sessioncompress.pipeline.incremental import NotFinished, Part, goes_on, hex_of, read_behind, turns_by_prompts
 from sessioncompress.pipeline.summary import boundary_of
 from sessioncompress.pipeline.survey import read_line
-from sessioncompress.store.reading import BUFFER
+from sessioncompress.store.disk import BUFFER
 
 _NO_DIGEST: Final = "0" * 32
 _BEGINNING: Final = re.compile(rb'"[^"\\]*+')

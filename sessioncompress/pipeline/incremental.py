@@ -27,9 +27,9 @@ from sessioncompress.pipeline.rewritten import RewrittenLines
 from sessioncompress.pipeline.survey import read_line, unchangeable
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import Policy
+from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.reading import BUFFER
 
 _GROWTH: Final = 2
 """A session whose finished part is so many times as large as when it was last read whole is read whole again: what came

@@ -20,7 +20,7 @@ from sessioncompress.errors import FileFailed
 from sessioncompress.pipeline.stats import BudgetStats, CompressionStats
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import Policy
-from sessioncompress.store.append import appending
+from sessioncompress.store.disk import appending
 
 SCHEMA = "sessioncompress.log/1"
 

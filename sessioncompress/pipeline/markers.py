@@ -23,9 +23,8 @@ from sessioncompress.pipeline.survey import parse
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import Beside, beside_of
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.places import beside_of
 
 
 class Markers(NamedTuple):

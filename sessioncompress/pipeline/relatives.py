@@ -18,12 +18,10 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import handed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.end import last_line
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import JOURNAL, Beside, owners
+from sessioncompress.store.layout import JOURNAL, Beside, beside_of, last_line, owners
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.places import beside_of
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16

@@ -32,14 +32,12 @@ from sessioncompress.pipeline.survey import parse, parse_any
 from sessioncompress.pipeline.triage import KB
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.commit import Finished, Rewrite
-from sessioncompress.store.dry_run import DryRun
+from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.last_run import clash
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable
-from sessioncompress.store.seal import sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
 
 _LITTLE = 0.25
 """A run that gains less than this share of the session says what the recent context holds."""

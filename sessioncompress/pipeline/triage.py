@@ -13,9 +13,7 @@ from sessioncompress.core.version import VERSION
 from sessioncompress.errors import failing
 from sessioncompress.formats import signs
 from sessioncompress.policy.model import Policy, Rule
-from sessioncompress.store.end import has_leftovers, last_line
-from sessioncompress.store.layout import size_of
-from sessioncompress.store.places import beside_of
+from sessioncompress.store.layout import beside_of, has_leftovers, last_line, size_of
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.stats import CompressionStats
@@ -113,8 +111,8 @@ def check_originals(path: Path, policy: Policy) -> None:
         return
     if (there := size_of(files.originals) or 0) < wanted:
         from sessioncompress.store import journal as journals
-        from sessioncompress.store.growing import too_short
-        from sessioncompress.store.salvage import any_readable
+        from sessioncompress.store.commit import too_short
+        from sessioncompress.store.damage import any_readable
 
         left = any_readable(files.originals, journals.load(files.journal))
         raise too_short(files.originals, there, wanted, left=left)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.store import reading
+from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
+from sessioncompress.store import disk
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_MAGIC
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
 
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
@@ -88,7 +91,163 @@ def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
 def digest(fd: int, start: int, end: int) -> str:
     """Return the SHA-256 of a span of a file, or of what there is of it."""
     found = sha256()
-    with reading.reader(fd, start, end) as file:
-        while piece := file.read(reading.BUFFER):
+    with disk.reader(fd, start, end) as file:
+        while piece := file.read(disk.BUFFER):
             found.update(piece)
     return found.hexdigest()
+
+
+_FLAGS: Final = len(FRAME_MAGIC)
+"""Where the byte stands that says what a frame's head holds."""
+_CHECKSUM: Final = 0x04
+_ALL: Final = FRAME_BYTES + 1
+
+
+class SalvagingReader(OriginalsReader):
+    """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
+
+    def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
+        """Return what can be read of the frame at that byte, and where the next one seems to begin."""
+        try:
+            return super()._decode(start, place)
+        except Unreadable:
+            # Whatever its checksum says: a SHA-256 vouches for each line.
+            content, end = _readable(self._fd, start, (_ALL, 1), checksum=False)
+            following = _next_frame(self._fd, end)
+            return content, following if following >= 0 else os.fstat(self._fd).st_size
+
+
+def any_readable(path: Path, journal: Journal) -> bool:
+    """Tell whether one at least of the originals that a journal names can be read."""
+    with suppress(Unreadable), SalvagingReader(path) as originals:
+        for row in journal.kept:
+            record = journal.line(row)
+            with suppress(Unreadable):
+                if record.place is not None:
+                    originals.line(record.place, record.sha256)
+                    return True
+    return False
+
+
+def readable_lines(path: Path, start: int) -> Iterator[bytes]:
+    """Yield the lines that can be read from a byte of an originals file on, without a record that names them.
+
+    What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
+    where there is no file.
+    """
+    try:
+        fd = open_file(path)
+    except FileNotFoundError:
+        return
+    try:
+        expected, begun = start, b""
+        while (position := _next_frame(fd, expected)) >= 0:
+            content, end = _readable(fd, position)
+            if position != expected:
+                content = content[content.find(b"\n") + 1 :]
+                begun = b""
+            *lines, begun = (begun + content).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+            expected = end
+    finally:
+        os.close(fd)
+
+
+def first_damaged(path: Path, start: int) -> int | None:
+    """Return where the first frame from a byte of an originals file on begins that is damaged, None if none is.
+
+    One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
+    the rest was to be.
+    """
+    from sessioncompress.store import zstd
+
+    try:
+        fd = open_file(path)
+    except FileNotFoundError:
+        return None
+    position = start
+    try:
+        end = _end_of_data(fd, start)
+        while position < end:
+            following = _end_of_frame(fd, position, end)
+            if following < 0:
+                return None
+            position = following
+    except zstd.ZstdError:
+        return position
+    finally:
+        os.close(fd)
+    return None
+
+
+def _end_of_data(fd: int, start: int) -> int:
+    """Return where the zeros begin that a file ends with."""
+    end = position = start
+    while data := os.pread(fd, READ_BYTES, position):
+        if held := data.rstrip(b"\0"):
+            end = position + len(held)
+        position += len(data)
+    return end
+
+
+def _end_of_frame(fd: int, start: int, end: int) -> int:
+    """Return where the frame at that byte ends, -1 if it is cut off at `end`. Raises ZstdError where it is damaged."""
+    from sessioncompress.store import zstd
+
+    decoder = new_decoder()
+    position, size = start, 0
+    while not decoder.eof:
+        data = os.pread(fd, min(READ_BYTES, end - position), position) if decoder.needs_input else b""
+        if decoder.needs_input and not data:
+            return -1
+        position += len(data)
+        size += len(decoder.decompress(data, max_length=_ALL - size))
+        if size > FRAME_BYTES:
+            raise zstd.ZstdError("larger than any frame of ours")
+    return position - len(decoder.unused_data)
+
+
+def _next_frame(fd: int, position: int) -> int:
+    """Return where the next frame seems to begin, -1 if none does."""
+    while data := os.pread(fd, FRAME_BYTES, position):
+        found = data.find(FRAME_MAGIC)
+        if found >= 0:
+            return position + found
+        position += max(1, len(data) - len(FRAME_MAGIC) + 1)
+    return -1
+
+
+def _readable(fd: int, start: int, steps: Sequence[int] = (_ALL,), *, checksum: bool = True) -> tuple[bytes, int]:
+    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
+
+    What one call decompressed before it met the damage is lost with it: each step says how many bytes a call takes.
+    """
+    from sessioncompress.store import zstd
+
+    content = bytearray()
+    for step in steps:
+        content.clear()
+        with suppress(zstd.ZstdError):
+            end = _decode(fd, start, content, step, checksum=checksum)
+            return bytes(content), end
+    return bytes(content), start + 1
+
+
+def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool) -> int:
+    """Add to `content` what stands in the frame at that byte, `step` bytes a call; return where to look on."""
+    decoder = new_decoder()
+    position = start
+    while len(content) <= FRAME_BYTES and not decoder.eof:
+        data = os.pread(fd, READ_BYTES, position) if decoder.needs_input else b""
+        if decoder.needs_input and not data:
+            break
+        if position == start and not checksum:
+            data = _without_checksum(data)
+        position += len(data)
+        content += decoder.decompress(data, max_length=min(step, _ALL - len(content)))
+    return position - len(decoder.unused_data) if decoder.eof else start + 1
+
+
+def _without_checksum(data: bytes) -> bytes:
+    """Return the beginning of a frame that says of itself that no checksum stands at its end."""
+    return data[:_FLAGS] + bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1]) + data[_FLAGS + 1 :]

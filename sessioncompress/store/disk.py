@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
+
+from xxhash import xxh3_128
 
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE_FILE: Final = 0o600
@@ -195,3 +200,169 @@ def remove(path: Path) -> None:
     """Remove a name; one that is gone already is no error."""
     with suppress(FileNotFoundError):
         system.unlink(path)
+
+
+BUFFER = 1 << 20
+"""Bytes read at once: line by line, four times as fast as Python's own 8 KiB."""
+
+
+class Pass(io.RawIOBase):
+    """The bytes from `start` to `end` of a descriptor, which is not closed with it.
+
+    When the last byte has been read, `done` gets the digest of them all. A file that was cut meanwhile ends early,
+    and `done` is not called.
+    """
+
+    def __init__(self, fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> None:
+        self._fd = fd
+        self._position = start
+        self._end = end
+        self._done = done
+        self._hash = xxh3_128()
+
+    def readable(self) -> bool:
+        """Say that this can be read, as a buffered reader asks."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer with what comes next; 0 at the end."""
+        # What reads all at once hands over a bytearray, of which a slice would be a copy.
+        wanted = memoryview(buffer)[: min(len(buffer), self._end - self._position)]
+        size = os.preadv(self._fd, [wanted], self._position) if wanted else 0
+        self._position += size
+        if self._done is not None:
+            self._hash.update(wanted[:size])
+            if self._position == self._end:
+                self._done(self._hash.digest())
+                self._done = None
+        return size
+
+
+def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
+    """Return a buffered reader of a span of an open file; see Pass."""
+    return cast(BinaryIO, io.BufferedReader(Pass(fd, start, end, done), BUFFER))
+
+
+def written(fd: int) -> int:
+    """Return where what was written to a file ends: behind it there may be a hole, which reads as zeros without end.
+
+    The descriptor's position is at the beginning afterwards. A system that cannot tell says that all was written.
+    """
+    size = os.fstat(fd).st_size
+    data, hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
+    if data is None or hole is None:
+        return size
+    end = 0
+    try:
+        while end < size:
+            end = os.lseek(fd, os.lseek(fd, end, data), hole)
+    except OSError as error:
+        # No data comes behind a place in the last hole.
+        return end if error.errno == errno.ENXIO else size
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return end
+
+
+def digest(fd: int, start: int, end: int) -> bytes | None:
+    """Return the digest of the bytes between two positions of a file, or None if it is shorter."""
+    if start == end:
+        return xxh3_128().digest()
+    digests: list[bytes] = []
+    with reader(fd, start, end, digests.append) as file:
+        while file.read(BUFFER):
+            pass
+    return digests[0] if digests else None
+
+
+def _anything(fd: int) -> None:
+    del fd
+
+
+@contextmanager
+def appending(path: Path, check: Callable[[int], None] = _anything) -> Iterator[Callable[[bytes], None]]:
+    """Open a file, created 0600 if it is not there; give what adds a line to its end as it is then.
+
+    `check` sees the open file and raises where nothing is to be added. Raises OSError, for a symbolic link too.
+    """
+    with suppress(FileExistsError):
+        os.close(create(path))
+    fd = open_existing(path, append=True)
+    try:
+        check(fd)
+        yield lambda line: write_all(fd, line)
+    finally:
+        os.close(fd)
+
+
+def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
+    """Copy all metadata from one open file to another; both are descriptors.
+
+    The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
+    the owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
+    """
+    old, new = os.fstat(source), os.fstat(target)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        system.chown(target, old.st_uid, old.st_gid)
+    if stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
+        system.chmod(target, stat.S_IMODE(old.st_mode))
+    if sys.platform == "linux":
+        _copy_attributes(source, target)
+    system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    """Make the target's extended attributes, access lists among them, those of the source, and no others."""
+    if sys.platform != "linux":
+        return
+    wanted, present = _attributes(source), _attributes(target)
+    for name in present.keys() - wanted.keys():
+        if _ours_to_set(name):
+            system.removexattr(target, name)
+    for name, value in wanted.items():
+        if present.get(name) != value and _ours_to_set(name):
+            system.setxattr(target, name, value)
+
+
+def _attributes(fd: int) -> dict[str, bytes]:
+    if sys.platform != "linux":
+        return {}
+    try:
+        return {name: os.getxattr(fd, name) for name in os.listxattr(fd)}
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def _ours_to_set(name: str) -> bool:
+    """Labels such as SELinux's are the system's own: it gives the new file what belongs in that folder."""
+    return not name.startswith(("security.", "trusted."))
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")
+    fd = create(temporary)
+    try:
+        write_all(fd, data)
+        _like(path, fd)
+        flush(fd)
+        replace(temporary, path)
+    except BaseException:
+        remove(temporary)
+        raise
+    finally:
+        os.close(fd)
+    flush_folder(path.parent)
+
+
+def _like(path: Path, fd: int) -> None:
+    try:
+        old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        copy_metadata(old, fd, newest=time.time_ns())
+    finally:
+        os.close(old)

@@ -18,13 +18,20 @@ from typing import Any, BinaryIO, NamedTuple
 from sessioncompress.core.lines import DigestIndex, Index, Table, columns
 from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.store.disk import written
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.layout import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.reading import written
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, BlockRecord, LineRecord, RunRecord, decode, raw_records
-from sessioncompress.store.seal import Seals
+from sessioncompress.store.records import (
+    UNKNOWN_IN_CALLS,
+    BlockRecord,
+    LineRecord,
+    RunRecord,
+    Seals,
+    decode,
+    raw_records,
+)
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""

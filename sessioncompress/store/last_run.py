@@ -9,14 +9,12 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from sessioncompress.errors import failing
-from sessioncompress.store.end import last_line
+from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Beside, size_of
+from sessioncompress.store.layout import Beside, last_line, size_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.reading import BUFFER
-from sessioncompress.store.records import RunRecord, decode, raw_records
-from sessioncompress.store.seal import Seals, is_sealed
+from sessioncompress.store.records import RunRecord, Seals, decode, is_sealed, raw_records
 
 _DIGITS = 12
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')

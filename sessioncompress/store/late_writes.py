@@ -8,21 +8,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessioncompress.store import disk
-from sessioncompress.store.draft import Draft
-from sessioncompress.store.holders import Held, wait_until_free
-from sessioncompress.store.late import NO_DRAFT, Late, current, late_links, now
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.late_links import NO_DRAFT, Late, current, late_links, now
+from sessioncompress.store.lock import Held, OpenSession, wait_until_free
 from sessioncompress.store.swap import (
+    Draft,
+    Replaced,
+    Tail,
+    ends_line,
     exchange,
     forget_links,
     forget_other_links,
+    is_rewritten,
     link,
+    missing,
     name_links,
     put_in_place,
     remove_links,
     states_at_the_end,
+    write_with_tail,
 )
-from sessioncompress.store.tail import Replaced, Tail, ends_line, is_rewritten, missing, write_with_tail
 
 HOLD_SECONDS = 0.25
 """How long a program may have a file open for an append; one that has it longer keeps it open."""

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
+from sessioncompress.policy.model import Policy
 
 FOLDER = ".sessioncompress"
 _ENDINGS = (".json", ".jsonl")
@@ -113,3 +119,132 @@ def _stem(name: str) -> str:
     if not name.endswith(_ENDINGS):
         return f"{name}{_UNNAMED}"
     return name if name.endswith(".json") or stem == "" or stem.endswith((*_ENDINGS, _UNNAMED)) else stem
+
+
+_NO_FOLDER = '{"session": {"backupDir": null}}'
+"""A policy file that takes back the folder of a user's configuration."""
+
+
+def beside_of(path: Path, policy: Policy) -> Beside:
+    """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
+    if not policy.backup_dir:
+        return beside(path)
+    folder = path.parent / backup_folder(policy.backup_dir, path)
+    # The system knows no way through a folder that is gone, not even up and out of it.
+    return beside(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
+
+
+def store_of(path: Path, policy: Policy) -> Beside:
+    """Name what lies beside a session, for a command that works on it.
+
+    Raises Refused where nothing of the session lies in the backup folder, but its store lies beside it: a second one
+    would part what belongs together, and what the first one holds would pass for lost.
+    """
+    files = beside_of(path, policy)
+    there = store_beside(path, policy)
+    if there is None or holds(files):
+        return files
+    raise Refused(
+        f"its originals lie in {there.folder}, not in the backup folder {files.folder}",
+        where=path,
+        state=NOT_CHANGED,
+        remedy="Run without --backup-dir (where your configuration has backupDir, with a --config file of "
+        f"'{_NO_FOLDER}'), also to 'restore' and 'forget' it first. Or move its two files: "
+        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}.",
+    )
+
+
+def store_beside(path: Path, policy: Policy) -> Beside | None:
+    """Name the store that lies beside a session although its policy has a backup folder; None where none does."""
+    there = beside(path)
+    return there if policy.backup_dir and holds(there) else None
+
+
+def holds(files: Beside) -> bool:
+    """Tell whether anything of a session's store is there."""
+    return os.path.lexists(files.originals) or os.path.lexists(files.journal)
+
+
+def backup_folder(named: str, where: Path) -> Path:
+    """Return a policy's backup folder, of which `~` is a home. Raises UsageError where nobody has that home."""
+    try:
+        return Path(named).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"the policy's backupDir is {named!r}, but there is no such home",
+            where=where,
+            state=NOT_CHANGED,
+            remedy="Name a folder that is there.",
+        ) from error
+
+
+def state_folder() -> Path:
+    """Return the folder, there or not: in `XDG_STATE_HOME`, which counts only where it is absolute.
+
+    Raises FileFailed where no home is known: the working folder may be anyone's project.
+    """
+    named = os.environ.get("XDG_STATE_HOME", "")
+    home = named if os.path.isabs(named) else at_home("~/.local/state")  # noqa: PTH117 - as in the line below
+    return Path(home, "sessioncompress")
+
+
+def at_home(named: str) -> Path:
+    """Return a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
+    path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
+    if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
+        state, remedy = "Nothing is changed.", "Set HOME."
+        raise FileFailed("no home folder is known", where=named, state=state, remedy=remedy)
+    return Path(path)
+
+
+_LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
+LONGEST = 1 << 20
+"""Bytes. No record that a run writes of itself is longer."""
+_TICK = 2_000_000_000
+"""Nanoseconds. A file system may give two changes that are no further apart the same time."""
+
+
+def last_line(journal: Path) -> bytes:
+    """Return the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = os.open(journal, flags)
+    try:
+        size = os.fstat(fd).st_size
+        step = 1 << 12
+        while True:
+            data = os.pread(fd, step, max(size - step, 0))
+            lines = data.splitlines(keepends=True)
+            if len(lines) > 1 or step >= min(size, LONGEST):
+                return lines[-1] if lines and lines[-1].endswith(b"\n") and step < LONGEST else b""
+            step *= 16
+    finally:
+        os.close(fd)
+
+
+def sessions_named(work: Path) -> frozenset[str]:
+    """Return the names of the sessions whose late links and temp files lie in a folder. Raises OSError."""
+    try:
+        names = os.listdir(work)
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    return frozenset(named(found[1]) for found in map(_LEFT_OVER.fullmatch, names) if found) - {""}
+
+
+def has_leftovers(session: Path) -> bool:
+    """Say whether a run left something of a session that the next one looks after before all else. Raises OSError.
+
+    Asked before the session is locked. The folder of thousands is listed once and not once for each, until its time
+    says that it has changed.
+    """
+    work = work_folder(session)
+    try:
+        changed = work.stat().st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    is_settled = time.time_ns() - changed > _TICK
+    return session.name in (_listed(work, changed) if is_settled else sessions_named(work))
+
+
+@lru_cache(maxsize=1)
+def _listed(work: Path, _changed: int) -> frozenset[str]:
+    return sessions_named(work)

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from sessioncompress.errors import Refused, failing
 from sessioncompress.store import disk
-from sessioncompress.store.end import sessions_named
 from sessioncompress.store.folder import refuse_linked_folder, tidy
-from sessioncompress.store.holders import Held, held
-from sessioncompress.store.late import foreign_links, late_links, stale_drafts
-from sessioncompress.store.layout import Beside
-from sessioncompress.store.lock import lock, open_file
+from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
+from sessioncompress.store.layout import Beside, sessions_named
+from sessioncompress.store.lock import Held, held, lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
 
 

@@ -6,14 +6,218 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from sessioncompress.errors import NOT_CHANGED, Unsupported
-from sessioncompress.store import disk, reading
-from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import Late, current, draft_of, late_links, now
-from sessioncompress.store.lock import OpenSession, open_file
-from sessioncompress.store.metadata import copy_metadata
-from sessioncompress.store.tail import Replaced, missing
+from xxhash import xxh3_128
+
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
+from sessioncompress.store import disk
+from sessioncompress.store.disk import copy_metadata
+from sessioncompress.store.folder import create_in_folder
+from sessioncompress.store.late_links import Late, current, draft_of, draft_path, late_links, now, prefix_of
+from sessioncompress.store.lock import OpenSession, lock, open_file
+
+_HELD = 4 * disk.BUFFER
+"""Bytes that wait in memory until the run is known to pay: most sessions are smaller."""
+
+
+class Draft:
+    """A new file for a session; on disk from 4 MiB, or the first check, on. `size` counts what was written.
+
+    `inode` is the file's number, from when it is on disk.
+
+    Methods raise OSError as the system does.
+    """
+
+    def __init__(self, work: Path, session: Path) -> None:
+        self.path = draft_path(work, session)
+        self.size = 0
+        self.inode = 0
+        self._fd = -1
+        self._exists = False
+        self._checked = 0
+        self._hash = xxh3_128()
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+
+    def write(self, data: bytes) -> None:
+        """Add the next bytes."""
+        self._pending.append(data)
+        self._pending_size += len(data)
+        self.size += len(data)
+        if self._pending_size >= (_HELD if self._fd < 0 else disk.BUFFER):
+            self._write_pending()
+
+    def check(self) -> None:
+        """Write out and read back all that came since the last check: a disk may take less than it was given."""
+        self._write_pending()
+        found = disk.digest(self._fd, self._checked, self.size)
+        if os.fstat(self._fd).st_size != self.size or found != self._hash.digest():
+            raise FileFailed("what was written there does not read back the same", where=self.path, state=NOT_CHANGED)
+        self._checked = self.size
+        self._hash.reset()
+
+    def reader(self, start: int = 0) -> BinaryIO:
+        """Start a pass over what was written and checked."""
+        return disk.reader(self._fd, start, self.size)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the file, to set its metadata and to flush it."""
+        return self._fd
+
+    def open_locked(self) -> int:
+        """Open the file once more to read it, locked like a session; return the new descriptor.
+
+        So no other run of ours starts on the new session before this one is done with it.
+        """
+        fd = open_file(self.path)
+        if not lock(fd):
+            os.close(fd)
+            raise InUse("another program has locked it", where=self.path, state=NOT_CHANGED)
+        return fd
+
+    def is_in_place(self) -> bool:
+        """Say whether the file has been put in the session's place: only the disk knows it after an interrupt."""
+        found = self._named()
+        return self._exists and (found is None or found.st_ino != self.inode)
+
+    def discard(self) -> None:
+        """Close the file, and remove what has its temporary name still.
+
+        That is the draft itself or the file that it replaced, which has a late link too. A file with this name alone
+        is one that another program put in the session's place just then.
+        """
+        self.close()
+        found = self._named()
+        if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
+            disk.remove(self.path)
+
+    def _named(self) -> os.stat_result | None:
+        """Look what has the temporary name."""
+        try:
+            return self.path.lstat()
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        """Close the file for writing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write_pending(self) -> None:
+        if self._fd < 0:
+            self._fd = create_in_folder(self.path, exclusive=True)
+            self._exists = True
+            self.inode = os.fstat(self._fd).st_ino
+        data = b"".join(self._pending)
+        self._pending.clear()
+        self._pending_size = 0
+        self._hash.update(data)
+        disk.write_all(self._fd, data)
+
+
+class Replaced(NamedTuple):
+    """A file that was replaced: a descriptor, and what was known of it when it was last looked at whole."""
+
+    fd: int
+    seen: os.stat_result | None = None
+
+
+class Tail(NamedTuple):
+    """Bytes `start` to `end` of the file with the descriptor `fd`, which belong into the session at byte `at`."""
+
+    fd: int
+    start: int
+    end: int
+    at: int
+
+    def __bool__(self) -> bool:
+        return self.end > self.start
+
+
+def is_rewritten(session: OpenSession, state: Late, replaced: Replaced) -> bool:
+    """Tell whether a replaced file was changed otherwise than by lines appended: then none of it is carried over."""
+    found = os.fstat(replaced.fd)
+    if replaced.seen and (found.st_size, found.st_mtime_ns) == (replaced.seen.st_size, replaced.seen.st_mtime_ns):
+        return False
+    if found.st_size < state.drained or prefix_of(replaced.fd, state.drained) != state.prefix:
+        return True
+    return found.st_size > state.drained and session.is_document()
+
+
+def missing(session: OpenSession, state: Late, fd: int, *, whole_lines: bool) -> Tail:
+    """Return what came late to a replaced file and is not in the session yet.
+
+    Some may be there already, taken after the link was named or by a run that was killed: what the session has at
+    that place counts. `whole_lines` leaves out a last line that may still be being written. The file must be one to
+    which lines were appended, see is_rewritten().
+    """
+    end = max(os.fstat(fd).st_size, state.drained)
+    if whole_lines:
+        end = _last_line_end(fd, state.drained, end)
+    there = _common(fd, state.drained, end, session, state.base)
+    return Tail(fd, state.drained + there, end, state.base + there)
+
+
+def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
+    """Write the session with the tail in its place; return the place behind the tail.
+
+    Where the agent's own writes left a line without its end, a line break keeps two lines from becoming one.
+    """
+    with session.reader() as file:
+        _copy(draft, file, tail.at)
+        if _begins_line(tail.fd, tail.start) and not _begins_line(session.fd, tail.at):
+            draft.write(b"\n")
+        with disk.reader(tail.fd, tail.start, tail.end) as late:
+            _copy(draft, late, tail.end - tail.start)
+        if session.size > tail.at and not _begins_line(tail.fd, tail.end):
+            draft.write(b"\n")
+        behind = draft.size
+        _copy(draft, file, session.size - tail.at)
+    return behind
+
+
+def ends_line(session: OpenSession) -> bool:
+    """Say whether a line appended to the session now would be one of its own."""
+    return _begins_line(session.fd, os.fstat(session.fd).st_size)
+
+
+def _copy(draft: Draft, file: BinaryIO, size: int) -> None:
+    while size and (piece := file.read(min(size, disk.BUFFER))):
+        draft.write(piece)
+        size -= len(piece)
+
+
+def _begins_line(fd: int, position: int) -> bool:
+    return position == 0 or os.pread(fd, 1, position - 1) == b"\n"
+
+
+def _last_line_end(fd: int, start: int, end: int) -> int:
+    """Return where the last whole line between the two positions ends; `start` if there is none."""
+    while end > start:
+        begin = max(start, end - disk.BUFFER)
+        found = os.pread(fd, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return start
+
+
+def _common(fd: int, start: int, end: int, session: OpenSession, base: int) -> int:
+    """Return how many bytes of the tail the session has at `base`: all that either has, or whole lines."""
+    common = 0
+    while True:
+        ours = os.pread(fd, min(disk.BUFFER, end - start - common), start + common)
+        theirs = os.pread(session.fd, min(len(ours), session.size - base - common), base + common)
+        if not ours or not theirs:
+            return common
+        if not ours.startswith(theirs):
+            common += next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
+            return _last_line_end(fd, start, start + common) - start
+        common += len(theirs)
+
 
 _TRIES = 3
 """How often to take and flush what was appended before the swap; what comes later is drained after it."""
@@ -164,8 +368,8 @@ def _take_appended(session: OpenSession, draft: Draft, taken: int) -> int:
 
 def _take_until(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
     if end > taken:
-        with reading.reader(session.fd, taken, end) as file:
-            while piece := file.read(reading.BUFFER):
+        with disk.reader(session.fd, taken, end) as file:
+            while piece := file.read(disk.BUFFER):
                 draft.write(piece)
         draft.check()
     return end

@@ -18,8 +18,8 @@ from pathlib import Path
 from sessioncompress.errors import InUse
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.store import holders, late_writes, recover
-from sessioncompress.store.holders import Held
+from sessioncompress.store import late_writes, lock, recover
+from sessioncompress.store.lock import Held
 from tests.faults.scenes import SIZES, built
 from tests.runs import EAGER, write
 from tests.store.tools import in_a_child
@@ -52,7 +52,7 @@ _LONGEST_LIFE = 0.12
 def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str) -> None:
     """Race until the writer is done; then every line of its must be there, and the original before them."""
     if not int(seen):
-        for module in (holders, recover):
+        for module in (lock, recover):
             setattr(module, "held", lambda fd: Held.UNKNOWN)  # noqa: B010, no type knows what a module may be given
     late_writes.HOLD_SECONDS = 0.02
     path = write(Path(folder), built(SIZES[0], 1))

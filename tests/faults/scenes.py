@@ -20,7 +20,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import sessions_of
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
-from sessioncompress.store import originals, packer
+from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession
@@ -215,7 +215,7 @@ def check_it_goes_on(stage: Stage, path: Path) -> None:
 
 @cache
 def _frames() -> tuple[Any, ...]:
-    return originals, packer
+    return originals, commit
 
 
 @contextmanager

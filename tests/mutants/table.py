@@ -155,14 +155,14 @@ MUTANTS = (
     # What is read back.
     Mutant(
         "originals and journal are not read back",
-        "store/growing.py",
+        "store/commit.py",
         "found.digest() != self._hash.digest() or ",
         "",
         _COMMIT,
     ),
     Mutant(
         "the new file is not read back",
-        "store/draft.py",
+        "store/swap.py",
         " or found != self._hash.digest()",
         "",
         _COMMIT,
@@ -198,14 +198,14 @@ MUTANTS = (
     # What is flushed.
     Mutant(
         "originals and journal are not flushed",
-        "store/growing.py",
+        "store/commit.py",
         "        disk.flush(self._fd)\n        _forget_cached",
         "        _forget_cached",
         _COMMIT,
     ),
     Mutant(
         "the name of a new file beside the session is not flushed",
-        "store/growing.py",
+        "store/commit.py",
         "        if self._is_new:\n            disk.flush_folder(self._path.parent)\n",
         "",
         _COMMIT,
@@ -248,21 +248,21 @@ MUTANTS = (
     ),
     Mutant(
         "the journal is certain before the originals are",
-        "store/backup.py",
+        "store/commit.py",
         "        self._originals.settle()\n        waiting = bytearray()\n",
         "        waiting = bytearray()\n",
         _COMMIT,
     ),
     Mutant(
         "a draft is on disk before it is known to pay",
-        "store/draft.py",
+        "store/swap.py",
         "if self._pending_size >= (_HELD if self._fd < 0 else reading.BUFFER):",
         "if True:",
         _COMMIT,
     ),
     Mutant(
         "originals are on disk before the run is known to pay",
-        "store/backup.py",
+        "store/commit.py",
         "if self._originals.held > _HELD:",
         "if True:",
         _COMMIT,
@@ -283,7 +283,7 @@ MUTANTS = (
     ),
     Mutant(
         "originals are taken back before the journal that names them",
-        "store/backup.py",
+        "store/commit.py",
         "        self._journal.cut_back()\n        self._originals.cut_back()\n",
         "        self._originals.cut_back()\n        self._journal.cut_back()\n",
         _COMMIT,
@@ -361,21 +361,21 @@ MUTANTS = (
     ),
     Mutant(
         "a late link is believed without its seal",
-        "store/late.py",
+        "store/late_links.py",
         "hmac.compare_digest(seal, _seal(session.name, fields)) and ",
         "",
         _PLANTED,
     ),
     Mutant(
         "a late link is believed whatever file it is on",
-        "store/late.py",
+        "store/late_links.py",
         " and found.st_ino == inode",
         "",
         _RECOVER,
     ),
     Mutant(
         "a store from a clone stays open to others",
-        "store/growing.py",
+        "store/commit.py",
         "        disk.make_private(fd)\n",
         "",
         _PLANTED,
@@ -389,7 +389,7 @@ MUTANTS = (
     ),
     Mutant(
         "a store with other names is written to",
-        "store/growing.py",
+        "store/commit.py",
         "refuse_other_names(self._path, fd)\n",
         "pass\n",
         _NAMES_BESIDE,
@@ -437,8 +437,8 @@ MUTANTS = (
         _LOCK,
     ),
     # A file that is no session.
-    Mutant("a settings file is not flushed", "store/put.py", "        disk.flush(fd)\n", "", _PUT),
-    Mutant("its name is not flushed", "store/put.py", "    disk.flush_folder(path.parent)\n", "", _PUT),
+    Mutant("a settings file is not flushed", "store/disk.py", "        disk.flush(fd)\n", "", _PUT),
+    Mutant("its name is not flushed", "store/disk.py", "    disk.flush_folder(path.parent)\n", "", _PUT),
     # Whose policy counts, and what it may say.
     Mutant(
         "a file near a session says anything",
@@ -482,7 +482,7 @@ MUTANTS = (
         "due = False",
         _FOLDER,
     ),
-    Mutant("a second store is begun", "store/places.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
+    Mutant("a second store is begun", "store/layout.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
     Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant(
@@ -509,7 +509,7 @@ MUTANTS = (
     Mutant("git is not asked for the indexes of other work trees", "store/git.py", "(common, *folders)", "()", _GIT),
     Mutant(
         "damaged originals are the trace of a killed run",
-        "store/leftover.py",
+        "store/recover.py",
         "        _refuse_if_damaged(files, lengths)\n",
         "",
         ("tests/store/test_recover.py",),
@@ -577,7 +577,7 @@ MUTANTS = (
         "if False:",
         _NAMES,
     ),
-    Mutant("a time before 1970 is lost", "store/metadata.py", "newest or old.st_mtime_ns", "newest", _METADATA),
+    Mutant("a time before 1970 is lost", "store/disk.py", "newest or old.st_mtime_ns", "newest", _METADATA),
     Mutant(
         "values may be nested as deep as they like",
         "core/jsonl.py",

@@ -16,8 +16,8 @@ import pytest
 
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.store import disk as real_disk
-from sessioncompress.store import holders, late_writes
-from sessioncompress.store.holders import Held
+from sessioncompress.store import late_writes, lock
+from sessioncompress.store.lock import Held
 from tests.store.test_holders import linux
 from tests.store.tools import (
     APPENDED,
@@ -41,7 +41,7 @@ LATER = b'{"id":"later"}\n'
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work on a system that does not tell who has a file open."""
-    monkeypatch.setattr(holders, "held", lambda fd: Held.UNKNOWN)
+    monkeypatch.setattr(lock, "held", lambda fd: Held.UNKNOWN)
     monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
 
 
@@ -328,7 +328,7 @@ def appending(script: str, path: Path, count: int) -> Iterator[subprocess.Popen[
 def test_live_appenders(tmp_path: Path, scripts: list[str], seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressing and restoring again and again while programs append loses and doubles no line of theirs."""
     if not seen:
-        monkeypatch.setattr(holders, "held", lambda fd: Held.UNKNOWN)
+        monkeypatch.setattr(lock, "held", lambda fd: Held.UNKNOWN)
         monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
     monkeypatch.setattr(late_writes, "HOLD_SECONDS", 0.02)
     path = make_session(tmp_path)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store import holders
-from sessioncompress.store.holders import Held, held, wait_until_free
+from sessioncompress.store import lock
+from sessioncompress.store.lock import Held, held, wait_until_free
 
 HOLDER = "import sys, os; fd = os.open(sys.argv[1], int(sys.argv[2])); print(flush=True); sys.stdin.read()"
 
@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask in each of the two ways."""
     if request.param == "proc":
-        monkeypatch.setattr(holders, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+        monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: Held.UNKNOWN)
 
 
 @linux
@@ -57,7 +57,7 @@ def test_another_process(file: Path, flags: int, answer: Held) -> None:
     fd = os.open(file, os.O_RDONLY)
     with holding(file, flags) as pid:
         assert held(fd) is answer
-        assert ([holder.pid for holder in holders.holders(fd)] == [pid]) is (answer is Held.YES)
+        assert ([holder.pid for holder in lock.holders(fd)] == [pid]) is (answer is Held.YES)
     assert held(fd) is Held.NO
     os.close(fd)
 
@@ -103,7 +103,7 @@ def test_asking_costs_little(file: Path) -> None:
 
 def test_without_any_way_the_answer_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system tells nothing, nothing is assumed."""
-    monkeypatch.setattr(holders, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+    monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: Held.UNKNOWN)
     listdir = os.listdir
 
     def no_proc(path: str) -> list[str]:
@@ -114,7 +114,7 @@ def test_without_any_way_the_answer_is_unknown(file: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "listdir", no_proc)
     fd = os.open(file, os.O_RDONLY)
     assert held(fd) is Held.UNKNOWN
-    assert holders.holders(fd) == []
+    assert lock.holders(fd) == []
     os.close(fd)
 
 

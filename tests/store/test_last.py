@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink
-from sessioncompress.store.end import LONGEST, has_leftovers, last_line
 from sessioncompress.store.journal import load
 from sessioncompress.store.last_run import clash, last_run
-from sessioncompress.store.layout import Beside, beside
+from sessioncompress.store.layout import LONGEST, Beside, beside, has_leftovers, last_line
 from tests import texts
 from tests.build import PiSession, dice
 from tests.runs import compress, restore, turn, write

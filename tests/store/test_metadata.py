@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.metadata import copy_metadata
+from sessioncompress.store.disk import copy_metadata
 from tests.store.tools import MTIME, disk, make_session
 
 

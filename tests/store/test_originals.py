@@ -12,8 +12,8 @@ import pytest
 
 from sessioncompress.errors import Damaged, IsALink, Unreadable
 from sessioncompress.store import zstd
+from sessioncompress.store.commit import OriginalsPacker
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
-from sessioncompress.store.packer import OriginalsPacker
 from tests.store.tools import digest
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from sessioncompress.core.model import Kind
 from sessioncompress.store.originals import Place
-from sessioncompress.store.pending import PendingRecords
-from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.store.records import BlockRecord, LineRecord, PendingRecords
 
 NUMBERS = [3, 4, 900, 70_000]
 BLOCK = BlockRecord("0" * 12, 3, ("message", "content", 0, "text"), Kind.RESULT, "bash", "c1", 9, 1, "0" * 16)

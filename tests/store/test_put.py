@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store import disk
-from sessioncompress.store.put import put
+from sessioncompress.store.disk import put
 
 
 def test_a_new_file_is_its_owners(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from sessioncompress.errors import Unreadable
 from sessioncompress.store import zstd
+from sessioncompress.store.damage import SalvagingReader, readable_lines
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
-from sessioncompress.store.salvage import SalvagingReader, readable_lines
 from tests.store.test_originals import LINE_SETS, PLACES, noise, pack
 from tests.store.tools import digest
 

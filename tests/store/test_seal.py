@@ -12,8 +12,7 @@ from sessioncompress.errors import Damaged
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.journal import read
 from sessioncompress.store.layout import beside
-from sessioncompress.store.records import LineRecord, RunRecord
-from sessioncompress.store.seal import sealed
+from sessioncompress.store.records import LineRecord, RunRecord, sealed
 from tests.faults.scenes import SCENES, SIZES
 from tests.runs import compress
 

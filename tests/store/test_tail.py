@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.draft import Draft
-from sessioncompress.store.late import current, late_links
+from sessioncompress.store.late_links import current, late_links
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.tail import missing, write_with_tail
+from sessioncompress.store.swap import Draft, missing, write_with_tail
 from tests.store.tools import late_state
 
 CASES = {

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sessioncompress.core import text as times
-from sessioncompress.store import late
+from sessioncompress.store import late_links
 
 WRITTEN = [
     (0, "1970-01-01T00:00:00Z"),
@@ -44,4 +44,4 @@ def test_a_late_link_bears_a_time_that_is_found_again(
 ) -> None:
     """Its name has room for eighteen digits, and no sign."""
     monkeypatch.setattr(time, "time", lambda: clock)
-    assert late.now() == since
+    assert late_links.now() == since

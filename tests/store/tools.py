@@ -18,7 +18,7 @@ import pytest
 
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Committed, Rewrite
-from sessioncompress.store.late import NO_DRAFT, Late, prefix_of
+from sessioncompress.store.late_links import NO_DRAFT, Late, prefix_of
 from sessioncompress.store.layout import Beside, Lengths, beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader, Place

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import disk, reading
-from sessioncompress.store.state import folder as state_folder
+from sessioncompress.store import disk
+from sessioncompress.store.layout import folder as state_folder
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
@@ -76,7 +76,7 @@ class Late(NamedTuple):
 
 def prefix_of(fd: int, size: int) -> str:
     """Return what tells the first `size` bytes of a file from others; of a shorter file nothing does."""
-    return short(reading.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
+    return short(disk.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
 
 
 def short(digest: bytes) -> str:
