@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind, Line, Role
-from sessioncompress.formats import lenient
+from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
 from sessioncompress.pipeline.survey import parse, survey
 from tests.build import PiSession, ResponsesSession
@@ -112,7 +112,7 @@ def test_of_a_line_over_the_cap_its_ties_are_known(
     monkeypatch: pytest.MonkeyPatch, scene: Callable[[], PiSession]
 ) -> None:
     """Its place and its pair, wherever in the line they stand and whichever pieces it comes in; it is never changed."""
-    monkeypatch.setattr(lenient, "_LONGEST_STRING", 120)
+    monkeypatch.setattr(values, "_LONGEST_STRING", 120)
     data = scene().bytes()
     whole = read(data)
     for cap in (*range(300, 900, 7), 1300):
@@ -142,7 +142,7 @@ def ties(line: Line) -> tuple[object, ...]:
 
 def test_of_a_line_over_the_cap_with_too_much_structure_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an entry all the same, whatever its place."""
-    monkeypatch.setattr(lenient, "_LONGEST_SKELETON", 0)
+    monkeypatch.setattr(values, "_LONGEST_SKELETON", 0)
     found = read(behind().bytes(), cap=600)
     assert [line.unplaced for line in found.lines] == [False, False, True, False]
 

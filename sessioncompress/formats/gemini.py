@@ -5,15 +5,260 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
+from msgspec import Struct
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Block, Path, Role, Shape, Usage, tokens, within
+from sessioncompress.core.model import (
+    PLAIN,
+    Answer,
+    Block,
+    Call,
+    Facts,
+    Kind,
+    Line,
+    Path,
+    Purpose,
+    Role,
+    Shape,
+    Usage,
+    tokens,
+    within,
+)
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import requests, tree, values
+from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.gemini_parts import FILE_KEYS, PURPOSES, said
-from sessioncompress.formats.gemini_reader import HEADER_KEYS, GeminiReader
+
+PURPOSES = {
+    "read_file": Purpose.READ,
+    "write_file": Purpose.WRITE,
+    "run_shell_command": Purpose.COMMAND,
+}
+FILE_KEYS = ("file_path", "absolute_path", "path", "dir_path")
+CONTENT: Path = ("content",)
+Parts = list[tuple[int, Mapping[str, Any]]]
+"""Parts of a message with their places."""
+
+_SKILL_FILE = "SKILL.md"
+_THOUGHTS: Path = ("thoughts",)
+
+
+def said(content: Any) -> str:
+    """Return the text of a message's content."""
+    if isinstance(content, str):
+        return content
+    texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
+    return "".join(map(values.text, texts))
+
+
+def parts_of(entry: Entry) -> Parts:
+    """Return the parts of a message with their places; one that is no object is an empty one."""
+    return [(index, values.fields(part)) for index, part in enumerate(values.items(entry.get("content")))]
+
+
+def call_of(made: Mapping[str, Any]) -> Call:
+    """Return a call, as it stands with its result or among the parts."""
+    tool = intern(values.text(made.get("name")))
+    name = values.text(made.get("id"))
+    arguments = values.fields(made.get("args"))
+    file = next((values.text(arguments[key]) for key in FILE_KEYS if key in arguments), "")
+    return Call(name, name, tool, PURPOSES.get(tool, Purpose.OTHER), intern(file))
+
+
+def sent(result: Any) -> int:
+    """Return how many characters a model reads of what a call gave back: without the frame that names the call."""
+    if isinstance(result, str):
+        return len(result)
+    parts = [values.fields(part) for part in values.items(result)]
+    pictures = sum(min(len(data), values.PICTURE) for data in map(_data, parts))
+    answers = [values.fields(values.fields(part.get("functionResponse")).get("response")) for part in parts]
+    return pictures + sum(map(_said_in, answers))
+
+
+def _said_in(answer: Mapping[str, Any]) -> int:
+    return sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in answer.values())
+
+
+def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
+    """Return the blocks of the texts that a tool gave back; of a skill that was read none."""
+    blocks: list[Block] = []
+    if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
+        return blocks
+    response = values.fields(values.fields(part.get("functionResponse")).get("response"))
+    for key in ("output", "error"):
+        place: Path = (*path, "functionResponse", "response", key)
+        blocks += values.long_text(Kind.RESULT, place, values.text(response.get(key)), call.tool, call.name)
+    return blocks
+
+
+def picture(path: Path, part: Mapping[str, Any], tool: str, call: str) -> list[Block]:
+    """Return the block of a part that holds an image or the like, none for any other part; what is signed stays."""
+    data = _data(part)
+    return values.whole(Kind.IMAGE, path, part, tool, call) if data and "thoughtSignature" not in part else []
+
+
+def _data(part: Mapping[str, Any]) -> str:
+    return values.text(values.fields(part.get("inlineData")).get("data"))
+
+
+def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[Block]:
+    """Return the blocks of a message's thoughts, beside its parts and among them; it must say or call something too.
+
+    A thought with a signature stays. By a call or a thought among the parts the agent tells that those are all there
+    is: where the thoughts are what it tells it by, and calls stand beside the parts, they stay.
+    """
+    blocks: list[Block] = []
+    thoughts = entry.get("thoughts")
+    size = len(values.literal(thoughts)) if isinstance(thoughts, list) and thoughts else 0
+    if size and (calls or said(entry.get("content")).strip()):
+        blocks.append(Block(Kind.THINKING, _THOUGHTS, size, size))
+    rest = [part for _, part in parts if not part.get("thought")]
+    sends = any("functionCall" in part for part in rest)
+    if sends or (not calls and any(part for part in rest)):
+        for index, part in parts:
+            if part.get("thought") is True and part.keys() == {"text", "thought"}:
+                size = len(values.literal(part))
+                blocks.append(Block(Kind.THINKING, (*CONTENT, index), size, size))
+    return blocks
+
+
+HEADER_KEYS = ("sessionId", "projectHash")
+BACK = "$rewindTo"
+UPDATE = "$set"
+
+_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
+"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
+
+_COPIED = "_response"
+"""Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
+
+_THINKS = Facts(thinks=True)
+
+
+class GeminiReader(Struct):
+    """Reads the messages of one session, and the records between them."""
+
+    _made: dict[str, Call] = {}
+    """The calls by their ids: a message that the model gets as their result names no file."""
+
+    _given: set[str] = set()
+    """The calls whose results stand with them: what repeats those is not counted once more."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this message or record."""
+        if isinstance(entry.get(BACK), str):
+            return _line(raw, Role.OTHER)._replace(parent=entry[BACK])
+        if "id" not in entry and "type" not in entry:
+            return _record(raw, entry)
+        name = values.text(entry.get("id"))
+        kind = entry.get("type")
+        if kind == "gemini":
+            return self._answer(raw, entry)._replace(id=name)
+        if kind == "user":
+            return self._user(raw, entry)._replace(id=name)
+        pictures = [block for index, part in parts_of(entry) for block in picture((*CONTENT, index), part, "", "")]
+        return _line(raw, Role.OTHER, tuple(pictures))._replace(id=name)
+
+    def _user(self, raw: bytes, entry: Entry) -> Line:
+        content = entry.get("content")
+        parts = parts_of(entry)
+        results = [(index, part) for index, part in parts if "functionResponse" in part]
+        if results:
+            return self._results(raw, values.text(entry.get("id")), results, parts)
+        text = said(content)
+        blocks = [block for index, part in parts for block in picture((*CONTENT, index), part, "", "")]
+        if marker.PREFIX_BYTES in raw:
+            blocks += values.marked_images(CONTENT, values.items(content))
+        is_turn = bool(text.strip()) and not text.strip().startswith(_NOT_SAID)
+        is_turn |= not text.strip() and any(part and "text" not in part for _, part in parts)
+        return _line(raw, Role.USER if is_turn else Role.OTHER, tuple(blocks), reads=len(text))
+
+    def _results(self, raw: bytes, message: str, results: Parts, parts: Parts) -> Line:
+        """Read what the model gets as the results of its calls."""
+        names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
+        calls = [self._made.get(name) or Call(name, name, "", Purpose.OTHER) for name in names]
+        blocks: list[Block] = []
+        for (index, part), call in zip(results, calls, strict=True):
+            blocks += response((*CONTENT, index), part, call)
+        one = calls[0] if len(calls) == 1 else Call("", "", "", Purpose.OTHER)
+        for index, part in parts:
+            blocks += picture((*CONTENT, index), part, one.tool, one.name)
+        size = sum(len(values.literal(part)) for _, part in results)
+        io = 0 if self._given.issuperset(names) else size
+        several = () if one.name else names
+        copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
+        facts = Facts(several=several, copy_of=copy_of) if several or copy_of else PLAIN
+        reads = sent([part for _, part in parts]) if io else 0
+        return _line(raw, Role.RESULT, tuple(blocks), io=io, reads=reads, facts=facts)._replace(answers=one.name)
+
+    def _answer(self, raw: bytes, entry: Entry) -> Line:
+        parts = parts_of(entry)
+        asks = [(index, part) for index, part in parts if "functionCall" in part]
+        made = [
+            (index, each) for index, each in enumerate(values.items(entry.get("toolCalls"))) if isinstance(each, dict)
+        ]
+        # Older versions tell by the arguments which call a part without an id is.
+        bound = any(not values.text(values.fields(part["functionCall"]).get("id")) for _, part in asks)
+        blocks: list[Block] = []
+        called = [(index, each, call_of(each)) for index, each in made]
+        calls = {call.name: call for _, _, call in called}
+        # Each of several calls may hold the results of all: known before any of them is read.
+        self._made.update(calls)
+        io = sum(self._called(index, each, call, blocks, whole=bound) for index, each, call in called)
+        for index, part in asks:
+            call = call_of(values.fields(part["functionCall"]))
+            call = calls.setdefault(call.name, call)
+            # A signature covers the call that it stands at.
+            if not bound and "thoughtSignature" not in part:
+                path: Path = (*CONTENT, index, "functionCall", "args")
+                values.arguments(path, values.fields(part["functionCall"]).get("args"), call, blocks)
+        self._made.update(calls)
+        thoughts = thoughts_of(entry, parts, calls)
+        thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
+        # What of the thoughts stands beside the parts is not sent again.
+        frames = sum(len(values.literal(each.get("result"))) - sent(each.get("result")) for _, each in made)
+        reads = io - frames + len(said(entry.get("content")))
+        facts = _THINKS if thinks else PLAIN
+        line = _line(raw, Role.ASSISTANT, (*blocks, *thoughts), io=io, reads=reads, facts=facts)
+        return line._replace(calls=tuple(calls.values()))
+
+    def _called(self, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
+        """Add the blocks of a call with its result; return how many characters both are."""
+        path: Path = ("toolCalls", index)
+        given: list[Block] = []
+        size = values.arguments((*path, "args"), made.get("args"), call, given)
+        blocks += () if whole else given
+        result = made.get("result")
+        if result:
+            self._given.add(call.name)
+        if isinstance(result, str):
+            blocks += values.long_text(Kind.RESULT, (*path, "result"), result, call.tool, call.name)
+        for step, part in enumerate(values.items(result)):
+            place: Path = (*path, "result", step)
+            # After a resume each of several calls holds the results of all.
+            answers = values.text(values.fields(values.fields(part).get("functionResponse")).get("id"))
+            blocks += response(place, values.fields(part), self._made.get(answers, call) if answers else call)
+            blocks += picture(place, values.fields(part), call.tool, call.name)
+        blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
+        return size + len(values.literal(result))
+
+
+def _record(raw: bytes, entry: Entry) -> Line:
+    """Read what is no message: the header, or an update; one that sets all messages takes the place of those before."""
+    if isinstance(values.fields(entry.get(UPDATE)).get("messages"), list):
+        return _line(raw, Role.CHECKPOINT)
+    return _line(raw, Role.HEADER if all(key in entry for key in HEADER_KEYS) else Role.OTHER)
+
+
+def _line(
+    raw: bytes, role: Role, blocks: tuple[Block, ...] = (), *, io: int = 0, reads: int = 0, facts: Facts = PLAIN
+) -> Line:
+    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=blocks, io=io, reads=reads, facts=facts)
+
 
 _TOOLS = frozenset(
     {
@@ -37,7 +282,7 @@ _OUTER_KEYS = (*HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 
 
-class Gemini(requests.InEntries):
+class Gemini(base.InEntries):
     """Sessions of Gemini CLI."""
 
     name = "gemini"
@@ -122,7 +367,7 @@ class Gemini(requests.InEntries):
 
     def answer(self, entry: Entry) -> Answer | None:
         """Return what a message of the model says of its request, or one of the agent of what failed."""
-        at = requests.moment(entry.get("timestamp"))
+        at = base.moment(entry.get("timestamp"))
         if entry.get("type") == "error":
             return Answer(error=said(entry.get("content")) or "error", at=at)
         if entry.get("type") != "gemini":

@@ -8,7 +8,7 @@ from typing import Any
 from sessioncompress.core.model import Block, Kind, Path, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
-from sessioncompress.formats import family, values
+from sessioncompress.formats import pi, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Reader
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
@@ -31,7 +31,7 @@ _OWN_ENTRIES = frozenset(
 _TOOLS = frozenset({*_PURPOSES, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})
 
 
-class OhMyPi(family.FamilyFormat):
+class OhMyPi(pi.FamilyFormat):
     """Sessions of oh-my-pi."""
 
     name = "oh-my-pi"
@@ -40,7 +40,7 @@ class OhMyPi(family.FamilyFormat):
 
     def recognises(self, head: Head) -> bool:
         """Say whether a pi-like file holds entries that only oh-my-pi writes."""
-        return family.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
+        return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
 
     def reader(self) -> Reader:
         """Return a reader for one session."""
@@ -64,7 +64,7 @@ class OhMyPi(family.FamilyFormat):
         return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})
 
 
-class OhMyPiReader(family.FamilyReader):
+class OhMyPiReader(pi.FamilyReader):
     """Reads oh-my-pi's entries."""
 
     def entry_blocks(self, entry: Entry) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sessioncompress.core.model import Purpose
-from sessioncompress.formats import family
+from sessioncompress.formats import pi
 from sessioncompress.formats.base import Entry, Head, Reader
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "exec": Purpose.COMMAND, "process": Purpose.COMMAND}
@@ -11,7 +11,7 @@ _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "exec": Purpose.COMMA
 _TOOLS = frozenset({*_PURPOSES, "edit", "grep", "find", "ls", "web_search", "web_fetch", "session_status", "browser"})
 
 
-class OpenClaw(family.FamilyFormat):
+class OpenClaw(pi.FamilyFormat):
     """Sessions of OpenClaw."""
 
     name = "openclaw"
@@ -19,11 +19,11 @@ class OpenClaw(family.FamilyFormat):
 
     def recognises(self, head: Head) -> bool:
         """Say whether a pi-like file holds entries that only OpenClaw writes."""
-        return family.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
+        return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
 
     def reader(self) -> Reader:
         """Return a reader for one session."""
-        return family.FamilyReader(_PURPOSES)
+        return pi.FamilyReader(_PURPOSES)
 
 
 def _is_own(entry: Entry) -> bool:

@@ -28,7 +28,7 @@ from sessioncompress.core.model import (
     beside,
 )
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.formats import requests, tree, values
+from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -110,7 +110,7 @@ class OpenCodeReader(Struct):
         return _line(raw, name, role, blocks, calls, io, reads, facts)
 
 
-class OpenCode(requests.InEntries):
+class OpenCode(base.InEntries):
     """Sessions of OpenCode, exported."""
 
     name = "opencode"
@@ -183,7 +183,7 @@ class OpenCode(requests.InEntries):
             model=values.text(info.get("modelID")),
             usage=None if error else _usage(values.fields(info.get("tokens"))),
             error=error,
-            at=requests.moment(values.fields(info.get("time")).get("created")),
+            at=base.moment(values.fields(info.get("time")).get("created")),
         )
 
 

@@ -2,16 +2,484 @@
 
 from __future__ import annotations
 
-from sessioncompress.core.model import Purpose
-from sessioncompress.formats import family
-from sessioncompress.formats.base import Head, Reader
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import cache
+from sys import intern
+from typing import Any
+
+from msgspec import Struct, field
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.marker import digest_of
+from sessioncompress.core.model import (
+    PLAIN,
+    Answer,
+    Block,
+    Call,
+    Facts,
+    Kind,
+    Line,
+    Path,
+    Purpose,
+    Role,
+    Shape,
+    Tie,
+    Usage,
+    beside,
+    make_block,
+    make_line,
+)
+from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.formats import base, tree, values
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
+
+_LONGEST_COMPARED = 32 * 1024
+_MOST_COMPARED = 16
+"""So many results, the newest ones, are looked for in the text that follows them; each through all of it."""
+
+_BLOB = "blob:sha256:"
+_BLOB_BYTES = _BLOB.encode()
+_PARENTS = ("parentSession", "branchedFrom")
+"""What the agents write in a fork's header of the session that it was forked from."""
+_THOUGHTS = ("thinking", "redactedThinking")
+_FIRST_TREE = 2
+"""The first version of the header whose entries name their parent."""
+
+_CONTENT: Path = ("message", "content")
+_DETAILS: Path = ("message", "details")
+_ANSWERED: Path = ("message", "toolCallId")
+_MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
+
+_STOPS = ("error", "aborted")
+"""Why a message ends that holds no whole answer: the next request goes without it."""
+
+_THINKS = Facts(thinks=True)
+_FAILED = Facts(failed=True)
+
+
+def header_of(head: Head) -> Entry | None:
+    """Return the header of a pi-like session: the first entry, or the second behind a title slot."""
+    for entry in head.entries[:2]:
+        if entry.get("type") == "session":
+            good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
+            return entry if good and not _is_other_harness(head) else None
+        if entry.get("type") != "title":
+            return None
+    return None
+
+
+def _name_in(header: Entry) -> Name:
+    parents = (values.text(header.get(key)) for key in _PARENTS)
+    return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
+
+
+def _is_other_harness(head: Head) -> bool:
+    """DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`."""
+    return any("createdAt" in entry or "seq" in entry for entry in head.entries)
+
+
+def _is_list(version: Any) -> bool:
+    """Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent."""
+    return version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
+
+
+class FamilyReader(Struct):
+    """Reads the entries of one session; `purposes` says what the agent's tools are for."""
+
+    purposes: Mapping[str, Purpose]
+    _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
+    _asked: dict[str, Call] = {}
+    """The calls that wait for their results, so that a result's names are those of its call, held once."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Return what the plan must know of this entry."""
+        message = entry.get("message")
+        if not isinstance(message, dict) or entry.get("type") != "message":
+            line = self._other(raw, entry)
+        elif (role := message.get("role")) == "assistant":
+            line = self._assistant(raw, entry, message)
+        elif role == "toolResult":
+            line = self._result(raw, entry, message)
+        else:
+            line = self._message(raw, entry, message)
+        return _with_blobs(line, entry) if _BLOB_BYTES in raw else line
+
+    def _other(self, raw: bytes, entry: Entry) -> Line:
+        kind = entry.get("type")
+        role = Role.OTHER
+        keeps: str | int = ""
+        if kind == "session":
+            facts = Facts(listed=True) if _is_list(entry.get("version")) else PLAIN
+            return Line(Role.HEADER, len(raw), xxh3_64_intdigest(raw), facts=facts)
+        if kind == "compaction":
+            role = Role.CHECKPOINT
+            index = entry.get("firstKeptEntryIndex")
+            keeps = index if isinstance(index, int) else values.text(entry.get("firstKeptEntryId"))
+        elif kind == "reset_boundary":
+            role = Role.CHECKPOINT
+        blocks = self.entry_blocks(entry)
+        facts = Facts(keeps=keeps) if role is Role.CHECKPOINT else PLAIN
+        return _line(raw, entry, role, tuple(blocks), reads=self._entry_reads(entry), facts=facts)
+
+    def entry_blocks(self, entry: Entry) -> list[Block]:
+        """Return the blocks of an entry that is no message; most agents have none."""
+        del entry
+        return []
+
+    @staticmethod
+    def _entry_reads(entry: Entry) -> int:
+        return len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
+
+    def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        content = message.get("content")
+        blocks = [block for index, part in enumerate(values.items(content)) for block in _image(index, part, "", "")]
+        if marker.PREFIX_BYTES in raw:
+            blocks += values.marked_images(("message", "content"), values.items(content))
+        reads = (
+            values.characters(content)
+            + values.pictures(blocks)
+            + len(values.text(message.get("output")))
+            + len(values.text(message.get("command")))
+        )
+        role = Role.USER if message.get("role") == "user" else Role.OTHER
+        return _line(raw, entry, role, tuple(blocks), reads=reads)
+
+    def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        tool = intern(values.text(message.get("toolName")))
+        answers = values.text(message.get("toolCallId"))
+        made = self._asked.pop(answers, None)
+        answers, call = (answers, _name(answers)) if made is None else (made.id, made.name)
+        blocks: list[Block] = []
+        characters = 0
+        for index, part in enumerate(values.items(message.get("content"))):
+            text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
+            if text:
+                characters += len(text)
+                self._add_result(_text_path(index), text, tool, call, blocks)
+            else:
+                blocks += _image(index, part, tool, call)
+        details = message.get("details")
+        if isinstance(details, (dict, list)) and details:
+            blocks += values.whole(Kind.MIRROR, _DETAILS, details, tool, call)
+        ties = _id_tie(_ANSWERED, answers)
+        failed = message.get("isError") is True
+        facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
+        reads = characters + values.pictures(blocks) + values.RESULT
+        return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, reads, facts)
+
+    def _add_result(self, path: Path, text: str, tool: str, call: str, blocks: list[Block]) -> None:
+        """Add the block of a text, and keep the text until the next assistant message shows if it repeats it."""
+        marked = marker.occurs_in(text)
+        if len(text) < values.SMALLEST_BLOCK and not marked:
+            return
+        written = values.literal(text)
+        digest = digest_of(written)
+        if len(text) <= _LONGEST_COMPARED:
+            self._unanswered.append((text, digest))
+        size = len(written)
+        blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked, False)))
+
+    def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+        parts = values.items(message.get("content"))
+        responses = "responses" in values.text(message.get("api"))
+        blocks: list[Block] = []
+        ties: list[Tie] = []
+        calls: list[Call] = []
+        texts: list[str] = []
+        characters = io = 0
+        thoughts = written = 0
+        for index, part in enumerate(parts):
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "toolCall":
+                made = self._made(part)
+                calls.append(made)
+                io += self._arguments(index, part, made, blocks)
+                if responses:
+                    ties += _id_tie((*_part_path(index), "id"), part.get("id"))
+            elif kind == "text":
+                text = values.text(part.get("text"))
+                texts.append(text)
+                characters += len(text)
+                if responses:
+                    ties += _signature_tie(_part_path(index), part.get("textSignature"))
+            elif kind in _THOUGHTS:
+                thoughts += 1
+                characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
+                found = _thinking(_part_path(index), part)
+                blocks += found
+                written += len(found)
+        if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
+            # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
+            blocks = [block for block in blocks if block.kind is not Kind.THINKING]
+        payload = message.get("providerPayload")
+        sealed = payload is not None and not _may_go(payload)
+        if payload is not None and not sealed:
+            blocks += values.whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
+            ties.append(Tie(("message", "providerPayload"), None, 0))
+        facts = _THINKS if thoughts else PLAIN
+        repeats = self._repeated(texts)
+        if ties or repeats or payload is not None:
+            facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
+        reads = 0 if _failed(message) else characters + io + values.CALL * len(calls)
+        return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, reads, facts)
+
+    def _arguments(self, index: int, part: Entry, made: Call, blocks: list[Block]) -> int:
+        """Add the blocks of one call; return how many characters its arguments are."""
+        _, call, tool, *_ = made
+        arguments = part.get("arguments")
+        written = values.literal(arguments)
+        if len(written) >= values.SMALLEST_BLOCK and isinstance(arguments, dict):
+            # A thought signature vouches for the call as it was made: its arguments stay.
+            bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
+            blocks.append(
+                make_block((Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call, b"", False, False))
+            )
+        if marker.PREFIX_BYTES in written:
+            blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)
+        if "partialJson" in part:
+            blocks += values.whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
+        return len(written)
+
+    def _made(self, part: Mapping[str, Any]) -> Call:
+        tool = intern(values.text(part.get("name")))
+        name = values.text(part.get("id"))
+        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
+        made = Call(name, _name(name), tool, purpose, *values.about(values.fields(part.get("arguments"))))
+        self._asked[name] = made
+        return made
+
+    def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
+        """Return the digests of the results that stand again, whole, in the texts that follow them."""
+        if not self._unanswered:
+            return ()
+        waiting = tuple(self._unanswered)
+        self._unanswered.clear()
+        longest = max(map(len, texts), default=0)
+        found = []
+        for result, digest in waiting if longest else ():
+            said = result.strip()
+            if 0 < len(said) <= longest and any(said in text for text in texts):
+                found.append(digest)
+        return tuple(found)
+
+
+class FamilyFormat(base.InEntries):
+    """What the formats of the family share; each adds its name, its marks and its tools."""
+
+    kept_tools: frozenset[str] = frozenset()
+    listings: frozenset[str] = frozenset()
+    links: re.Pattern[str] | None = None
+    preamble: re.Pattern[str] | None = None
+    frame: re.Pattern[str] | None = None
+    answer_marks = (b'"assistant"',)
+
+    def named(self, head: Head) -> Name:
+        """Return the header's id and folder, and the path of the session that this one was forked from."""
+        return _name_in(header_of(head) or {})
+
+    def shape(self, lines: Lines) -> Shape:
+        """Return the live path and the dead history."""
+        return tree.shape(lines)
+
+    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+        """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
+        if path in _MIRRORS:
+            return value is REMOVED
+        message = values.fields(entry.get("message"))
+        if path == ("message", "toolCallId"):
+            return bool(value) and value == _name(values.text(message.get("toolCallId")))
+        if path[:2] == _CONTENT and len(path) > len(_CONTENT) and isinstance(path[2], int):
+            part = message["content"][path[2]]
+            return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
+        return False
+
+    def stand_in(self, path: Path, value: Any) -> Any:
+        """Take mirrors out."""
+        del path, value
+        return REMOVED
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Return nothing: the agent has no words of its own for a result that it cleared."""
+        del entry, block, text, now
+        return None
+
+    def text_part(self, text: str) -> Any:
+        """Return a text part."""
+        return {"type": "text", "text": text}
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Return an image part's media type and its base64 data."""
+        return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Return what an assistant message says of its request; usage that stands elsewhere is of no such request."""
+        message = values.fields(entry.get("message"))
+        if entry.get("type") != "message" or message.get("role") != "assistant":
+            return None
+        error = _error(message)
+        return Answer(
+            model=values.text(message.get("model")),
+            usage=None if error else _usage(values.fields(message.get("usage"))),
+            error=error,
+            at=base.moment(message.get("timestamp")) or base.moment(entry.get("timestamp")),
+        )
+
+
+def _line(
+    raw: bytes,
+    entry: Entry,
+    role: Role,
+    blocks: tuple[Block, ...] = (),
+    calls: tuple[Call, ...] = (),
+    answers: str = "",
+    io: int = 0,
+    reads: int = 0,
+    facts: Facts = PLAIN,
+) -> Line:
+    own, parent = entry.get("id"), entry.get("parentId")
+    return make_line(
+        (
+            role,
+            len(raw),
+            xxh3_64_intdigest(raw),
+            own if isinstance(own, str) else "",
+            parent if isinstance(parent, str) else "",
+            blocks,
+            calls,
+            answers,
+            io,
+            reads,
+            facts,
+            "",
+            0,
+        )
+    )
+
+
+def _name(call: str) -> str:
+    """Return the part of a call's id that stays: behind a bar stands an item id that may have to go."""
+    return call.partition("|")[0]
+
+
+@cache
+def _part_path(index: int) -> Path:
+    return ("message", "content", index)
+
+
+@cache
+def _text_path(index: int) -> Path:
+    return ("message", "content", index, "text")
+
+
+@cache
+def _arguments_path(index: int) -> Path:
+    return ("message", "content", index, "arguments")
+
+
+def _with_blobs(line: Line, entry: Entry) -> Line:
+    """Keep what names a blob: the agent deletes those that no session names, and it does not know our originals."""
+    blocks = tuple(
+        block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
+        for block in line.blocks
+    )
+    sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
+    return line._replace(blocks=blocks, facts=line.facts._replace(sealed=sealed))
+
+
+def _names_blob(value: Any, path: Path) -> bool:
+    for step in path:
+        value = value[step]
+    written = values.literal(value)
+    return not written or _BLOB_BYTES in written
+
+
+def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
+    data = values.text(values.fields(part).get("data"))
+    if values.fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
+        return []
+    return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
+
+
+def _thinking(path: Path, part: Entry) -> list[Block]:
+    size = len(values.literal(part))
+    return [Block(Kind.THINKING, path, size, size)] if size else []
+
+
+def _id_tie(path: Path, name: Any) -> list[Tie]:
+    """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
+    call, bar, item = values.text(name).partition("|")
+    return [Tie(path, call, len(item) + 1)] if call and bar else []
+
+
+def _signature_tie(path: Path, signature: Any) -> list[Tie]:
+    """OpenAI Responses: a text's signature holds its item id, in newer versions also its phase."""
+    kept = _phase_alone(signature)
+    if not isinstance(signature, str) or kept == signature:
+        return []
+    stays = len(values.literal(kept)) if kept else -len(',"textSignature":')
+    return [Tie((*path, "textSignature"), kept, len(values.literal(signature)) - stays)]
+
+
+def _phase_alone(signature: Any) -> str | None:
+    """Return the signature without its item id, written as the agent does; None where it names no phase.
+
+    OpenAI asks for the phase of each text in every later request. For an empty id the agent makes one of its own.
+    """
+    said = values.fields(within(values.text(signature)))
+    phase = values.text(said.get("phase"))
+    if said.get("v") != 1 or not isinstance(said.get("id"), str) or not phase:
+        return None
+    return values.literal({"v": 1, "id": "", "phase": phase}).decode()
+
+
+def _may_go(payload: Any) -> bool:
+    """A Responses history repeats what the message says in its content; any other payload we do not know."""
+    return values.fields(payload).get("type") == "openaiResponsesHistory"
+
+
+def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool:
+    """Say whether this value inside a content part may become that one."""
+    kind = values.fields(part).get("type")
+    match rest:
+        case ():
+            return kind in _THOUGHTS if value is REMOVED else kind == "image"
+        case ("text",):
+            return kind == "text" and in_result and isinstance(value, str)
+        case ("textSignature" | "partialJson" as key,):
+            kept = _phase_alone(part.get(key)) if key == "textSignature" else None
+            return value is REMOVED if kept is None else bool(value == kept)
+        case ("id",):
+            return kind == "toolCall" and bool(value) and value == _name(values.text(part.get("id")))
+        case ("arguments", *_, step):
+            return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
+    return False
+
+
+def _failed(message: Mapping[str, Any]) -> bool:
+    return values.text(message.get("stopReason")) in _STOPS
+
+
+def _error(message: Mapping[str, Any]) -> str:
+    said = (values.text(message.get(key)) for key in ("errorMessage", "stopReason"))
+    return next(filter(None, said)) if _failed(message) else ""
+
+
+def _usage(recorded: Mapping[str, Any]) -> Usage | None:
+    reasoning = recorded.get("reasoning", recorded.get("reasoningTokens"))
+    given = (recorded.get("input"), recorded.get("output"), recorded.get("cacheRead"), recorded.get("cacheWrite"))
+    return beside(*given, reasoning)
+
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 
 _TOOLS = frozenset({*_PURPOSES, "edit", "grep", "find", "ls"})
 
 
-class Pi(family.FamilyFormat):
+class Pi(FamilyFormat):
     """Sessions of pi, versions 1 to 3 and the entries of pi 1.x; also what GitClaw keeps of its pi."""
 
     name = "pi"
@@ -19,8 +487,8 @@ class Pi(family.FamilyFormat):
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file starts with pi's header."""
-        return family.header_of(head) is not None
+        return header_of(head) is not None
 
     def reader(self) -> Reader:
         """Return a reader for one session."""
-        return family.FamilyReader(_PURPOSES)
+        return FamilyReader(_PURPOSES)

@@ -55,12 +55,12 @@ _TABLE = (
     _Row("oh-my-pi", "ohmypi", "OhMyPi", _begins_as_pi, is_relative=True),
     _Row("openclaw", "openclaw", "OpenClaw", _begins_as_pi, is_relative=True),
     _Row("pi", "pi", "Pi", _begins_as_pi, is_relative=True),
-    _Row("claude-code", "claude", "ClaudeCode", _names_parents),
-    _Row("codex", "codex", "Codex", _begins_as_codex),
+    _Row("claude-code", "claude.format", "ClaudeCode", _names_parents),
+    _Row("codex", "codex.format", "Codex", _begins_as_codex),
     _Row("gemini", "gemini", "Gemini", _begins_as_gemini),
     _Row("opencode", "opencode", "OpenCode", _is_document_with("info")),
     _Row("gencode", "gencode", "GenCode", _is_document_with("metadata")),
-    _Row("openai-chat", "chat", "Chat", _has_roles),
+    _Row("openai-chat", "openai_chat", "Chat", _has_roles),
 )
 """In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 

@@ -15,7 +15,7 @@ from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
 from sessioncompress.core.model import Line
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.formats.lenient import entry_of
+from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.entries import begin_alike, identity
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.rewrite import value_at

@@ -8,7 +8,7 @@ from typing import Any
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.chat import CLEARED
+from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.store.originals import OriginalsReader

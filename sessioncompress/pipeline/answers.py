@@ -14,7 +14,7 @@ from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Answer, Role
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Format
-from sessioncompress.formats.lenient import entry_of
+from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline.models import characters_per_token
 from sessioncompress.pipeline.survey import parse
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
-from sessioncompress.formats.locations import holds_opencode
-from sessioncompress.formats.signs import FIRST_BYTES, may_be_session
+from sessioncompress.formats.locations import FIRST_BYTES, holds_opencode, may_be_session
 from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 

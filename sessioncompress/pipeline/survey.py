@@ -56,7 +56,7 @@ class _LongLine:
 
     def __init__(self, reader: Reader) -> None:
         # Imported here, as below, because few sessions hold such a line.
-        from sessioncompress.formats.lenient import Skeleton
+        from sessioncompress.formats.values import Skeleton
 
         self._reader = reader
         self._skeleton = Skeleton()
@@ -87,7 +87,7 @@ def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | 
 
 def _opaque(raw: bytes, reader: Reader) -> Line:
     """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
-    from sessioncompress.formats.lenient import entry_of
+    from sessioncompress.formats.values import entry_of
 
     entry = entry_of(raw) if raw.strip() else None
     if entry is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessioncompress.core.text import counted
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import failing
-from sessioncompress.formats import signs
+from sessioncompress.formats import locations
 from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.store.layout import beside_of, has_leftovers, last_line, size_of
 
@@ -76,7 +76,7 @@ def _not_due(
 def is_plainly_session(path: Path) -> bool:
     """Say whether a file's first bytes show a session: of one that is let alone, nothing more is read then."""
     with failing(path), path.open("rb") as file:
-        return signs.is_plainly_session(file.read(signs.FIRST_BYTES))
+        return locations.is_plainly_session(file.read(locations.FIRST_BYTES))
 
 
 def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:

@@ -18,7 +18,7 @@ from sessioncompress.core.marker import References
 from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
-from sessioncompress.formats.claude import ClaudeCode
+from sessioncompress.formats.claude.format import ClaudeCode
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.rewrite import rewrite
 from sessioncompress.pipeline.survey import read_line

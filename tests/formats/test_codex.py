@@ -17,8 +17,8 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.model import Path as ValuePath
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats.codex import Codex
-from sessioncompress.formats.codex_outputs import wrapped
+from sessioncompress.formats.codex.format import Codex
+from sessioncompress.formats.codex.reader import wrapped
 from sessioncompress.formats.table import head_of
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.stats import Status

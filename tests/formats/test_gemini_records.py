@@ -12,8 +12,7 @@ import pytest
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Role, Standing
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats.gemini import Gemini
-from sessioncompress.formats.gemini_reader import GeminiReader
+from sessioncompress.formats.gemini import Gemini, GeminiReader
 from sessioncompress.pipeline.survey import read_line
 from tests import texts
 from tests.records import GeminiRecords

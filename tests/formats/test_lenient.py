@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sessioncompress.formats import lenient
-from sessioncompress.formats.lenient import Skeleton
+from sessioncompress.formats import values
+from sessioncompress.formats.values import Skeleton
 
 LONG = "x" * 60
 STAYS: list[tuple[str, str]] = [
@@ -44,14 +44,14 @@ def left(raw: bytes, size: int) -> bytes | None:
 )
 def test_only_long_strings_are_emptied(monkeypatch: pytest.MonkeyPatch, raw: str, expected: str) -> None:
     """However the line is cut into pieces."""
-    monkeypatch.setattr(lenient, "_LONGEST_STRING", 40)
+    monkeypatch.setattr(values, "_LONGEST_STRING", 40)
     for size in range(1, 80):
         assert left(raw.encode(), size) == expected.encode()
 
 
 def test_too_much_structure_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded for lines of any length."""
-    monkeypatch.setattr(lenient, "_LONGEST_SKELETON", 1000)
-    monkeypatch.setattr(lenient, "_CHUNK", 100)
+    monkeypatch.setattr(values, "_LONGEST_SKELETON", 1000)
+    monkeypatch.setattr(values, "_CHUNK", 100)
     assert left(b"[" + b"1," * 400 + b"1]", 50) is not None
     assert left(b"[" + b"1," * 600 + b"1]", 50) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.formats.requests import moment, window
+from sessioncompress.formats.base import moment, window
 
 NO_TIME: list[Any] = [None, "", "yesterday", "2026-13-01", [], {}, -1, 1 << 54, 1.5, "0001-01-01"]
 

@@ -1,9 +1,13 @@
-"""The lines of a Codex rollout: items that a model reads, events for the screen, checkpoints."""
+"""Codex's events: what of them is a copy for the screen of what the model has in its items.
+
+Codex itself empties the outputs of most commands when it writes such an event; so do we with the rest.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from sys import intern
 from typing import Any
 
@@ -11,11 +15,194 @@ from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
-from sessioncompress.formats import codex_events, values
+from sessioncompress.core.marker import digest_of
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Tie, make_line
+from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.codex_outputs import TEXT_PARTS, images_in, output_texts, result_text
-from sessioncompress.formats.codex_reasoning import Responses, is_reasoning
+
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "exec_command_end": ("stdout", "stderr", "aggregated_output", "formatted_output"),
+    "patch_apply_end": ("stdout", "stderr"),
+}
+_WHOLE: Mapping[str, tuple[Path, ...]] = {
+    "mcp_tool_call_end": (
+        ("invocation", "arguments"),
+        ("result", "Ok", "content"),
+        ("result", "Ok", "structuredContent"),
+    ),
+    "user_message": (("images",),),
+}
+_PATCH = "patch_apply_end"
+_CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
+"""The texts of a change to a file."""
+
+
+def mirrors(root: str, event: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield the copies that an event holds."""
+    kind = values.text(event.get("type"))
+    tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
+    changes = _changes(values.fields(event.get("changes")) if kind == _PATCH else {})
+    for path, value in chain(_values(kind, event), changes):
+        yield from values.whole(Kind.MIRROR, (root, *path), value, tool, call)
+
+
+def event_may_become(event: Mapping[str, Any], path: Path, value: Any) -> bool:
+    """Say whether the value at a path of an event is such a copy, and that one an empty value of its type."""
+    copy = _at(values.text(event.get("type")), event, path)
+    return copy is not None and type(value) is type(copy) and not value
+
+
+def _at(kind: str, event: Mapping[str, Any], path: Path) -> Any:
+    """Return the copy at a path; None where none stands there."""
+    match path:
+        case ("changes", str(file), _):
+            files = values.fields(event.get("changes")) if kind == _PATCH else {}
+            return dict(_changes({file: files.get(file)})).get(path)
+    return dict(_values(kind, event)).get(path)
+
+
+def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for key in _TEXTS.get(kind, ()):
+        if isinstance(event.get(key), str):
+            yield (key,), event[key]
+    for path in _WHOLE.get(kind, ()):
+        value: Any = event
+        for step in path:
+            value = values.fields(value).get(str(step))
+        if isinstance(value, (list, dict)):
+            yield path, value
+
+
+def _changes(files: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for file, change in files.items():
+        for key, value in values.fields(change).items():
+            if key in _CHANGE and isinstance(value, str):
+                yield ("changes", file, key), value
+
+
+PASSED_OVER = "other"
+"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+
+_REASONING = "reasoning"
+_FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+"""The calls that may stand without their item's id, as in all rollouts of before 2026."""
+
+
+class Responses(Struct):
+    """Tells of each item in its turn to which response it belongs: from one input, or output of a tool, to the next."""
+
+    _made: int = 0
+    _name: str = ""
+
+    def placed(self, line: Line, item: Mapping[str, Any], payload: str) -> Line:
+        """Return an item's line with its response, and with what must change together with the reasoning in it."""
+        kind = values.text(item.get("type"))
+        if kind.endswith("_output") or kind == "agent_message" or (kind == "message" and not _is_answer(item)):
+            self._name = ""
+            return line
+        if not self._name:
+            self._made += 1
+            self._name = f"response {self._made}"
+        if kind == _REASONING:
+            return _sealed(line._replace(response=self._name), item, payload)
+        return line._replace(response=self._name, facts=_tied(line.facts, item, payload))
+
+
+def is_reasoning(item: Mapping[str, Any]) -> bool:
+    """Say whether an item is reasoning, or was until it lost its seal."""
+    return item.get("type") in (_REASONING, PASSED_OVER)
+
+
+def reasoning_may_become(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+    """Say whether the value at a path of an item may become that one, for reasoning to go."""
+    match path:
+        case ("type",):
+            return item.get("type") == _REASONING and bool(value == PASSED_OVER)
+        case ("encrypted_content",):
+            return item.get("type") == _REASONING and value is REMOVED
+        case ("id",):
+            return value is REMOVED and _may_be_nameless(item)
+    return False
+
+
+def _sealed(line: Line, item: Mapping[str, Any], payload: str) -> Line:
+    """Return the line of reasoning; without a seal of some length it stays, and all that hangs on it."""
+    seal = item.get("encrypted_content")
+    if not isinstance(seal, str):
+        return line._replace(facts=Facts(thinks=True))
+    blocks = values.whole(Kind.THINKING, (payload, "encrypted_content"), seal, "", "")
+    return line._replace(blocks=tuple(blocks), facts=Facts(ties=(Tie((payload, "type"), PASSED_OVER, 0),), thinks=True))
+
+
+def _tied(facts: Facts, item: Mapping[str, Any], payload: str) -> Facts:
+    """Return the facts of any other item: its id names it to the API, which then wants the reasoning before it."""
+    name = item.get("id")
+    if not isinstance(name, str) or is_reasoning(item):
+        return facts
+    if not _may_be_nameless(item):
+        return facts._replace(sealed=True)
+    return facts._replace(ties=(Tie((payload, "id"), None, len(name) + len('"id":"",')),))
+
+
+def _may_be_nameless(item: Mapping[str, Any]) -> bool:
+    return values.text(item.get("type")) in _FREE or _is_answer(item)
+
+
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "message" and item.get("role") == "assistant"
+
+
+TEXT_PARTS = frozenset({"input_text", "output_text"})
+PREAMBLE = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n"
+    r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
+)
+"""What stands above the output of a command."""
+
+_PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
+"""What says of two equal outputs only when they came."""
+
+
+def output_texts(output: Any) -> Iterator[tuple[Path, str]]:
+    """Yield the texts of a call's output, and where they stand in it: it is a text, or a list of parts."""
+    if isinstance(output, str):
+        inner = wrapped(output)
+        yield ((), output) if inner is None else (("output",), inner)
+    for index, part in enumerate(values.items(output)):
+        if values.text(values.fields(part).get("type")) in TEXT_PARTS and isinstance(part.get("text"), str):
+            yield (index, "text"), part["text"]
+
+
+def wrapped(output: str) -> str | None:
+    """Return the text of an output that older versions wrote, as a string, in an object with its metadata."""
+    found = values.fields(within(output)) if '"metadata"' in output else {}
+    text = found.get("output")
+    return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
+
+
+def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
+    """Return the block of a text that the model reads, where it is long enough or holds something like a marker."""
+    marked = marker.occurs_in(text)
+    if len(text) < values.SMALLEST_BLOCK and not marked:
+        return []
+    compared = written = values.literal(text)
+    if not marked and (above := PREAMBLE.match(text)) is not None:
+        # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
+        rest = written[len(values.literal(above.group())) - 1 :]
+        compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
+    size = len(written)
+    return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
+
+
+def images_in(path: Path, parts: Any, tool: str = "", call: str = "") -> list[Block]:
+    """Return the blocks of the images among content parts; one that only names an address stays."""
+    found: list[Block] = []
+    for index, part in enumerate(values.items(parts)):
+        if values.fields(part).get("type") == "input_image" and values.text(part.get("image_url")).startswith("data:"):
+            found += values.whole(Kind.IMAGE, (*path, index), part, tool, call)
+    return found
+
 
 PAYLOAD = "payload"
 CALLS: Mapping[str, Path] = {
@@ -199,7 +386,7 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     if kind in ("task_started", "turn_started"):
         return _line(raw, Role.OTHER, facts=_TASK)
     role = Role.USER if kind == "user_message" else Role.OTHER
-    return _line(raw, role, tuple(codex_events.mirrors(PAYLOAD, event)))
+    return _line(raw, role, tuple(mirrors(PAYLOAD, event)))
 
 
 def _line(

@@ -1,4 +1,4 @@
-"""Codex CLI: a rollout, which is a list of lines; a checkpoint takes the place of all before it."""
+"""What Codex records of its requests: an event behind each response, and the model once a turn."""
 
 from __future__ import annotations
 
@@ -8,12 +8,59 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Block, Path, Shape
+from sessioncompress.core.model import Answer, Block, Path, Shape, within
 from sessioncompress.core.turns import GrowingPath
-from sessioncompress.formats import codex_events, codex_reasoning, codex_usage, requests, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.codex_outputs import PREAMBLE, TEXT_PARTS, wrapped
-from sessioncompress.formats.codex_reader import CALLS, FRAME, PAYLOAD, RESULTS, SKILLS, RolloutReader, arguments_of
+from sessioncompress.formats import base, tree, values
+from sessioncompress.formats.base import Entry, Head, Name, Reader, window
+from sessioncompress.formats.codex import reader as codex_events
+from sessioncompress.formats.codex import reader as codex_reasoning
+from sessioncompress.formats.codex.reader import (
+    CALLS,
+    FRAME,
+    PAYLOAD,
+    PREAMBLE,
+    RESULTS,
+    SKILLS,
+    TEXT_PARTS,
+    RolloutReader,
+    arguments_of,
+    wrapped,
+)
+
+MARKS = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
+
+_WINDOW = "model_context_window"
+_USAGE = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "reasoning_output_tokens",
+)
+
+
+def answer_of(kind: str, payload: Mapping[str, Any]) -> Answer | None:
+    """Return what a line of that type says of a request."""
+    match kind, payload.get("type"):
+        case "turn_context", _:
+            return Answer(model=values.text(payload.get("model")))
+        case "event_msg", "task_started":
+            return Answer(window=window(payload.get(_WINDOW)))
+        case "event_msg", "error":
+            return Answer(error=values.text(payload.get("message")) or "error")
+        case "event_msg", "token_count":
+            return _counted(values.fields(payload.get("info")))
+    return None
+
+
+def _counted(info: Mapping[str, Any]) -> Answer:
+    """Read a count: it stands behind the results of the calls of its response, and may be written again.
+
+    Behind a compaction it is no count but an estimate, in its total alone: that is no usage.
+    """
+    last = values.fields(info.get("last_token_usage"))
+    return Answer(usage=within(*map(last.get, _USAGE)), window=window(info.get(_WINDOW)))
+
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = frozenset(
@@ -33,7 +80,7 @@ _TOOLS = frozenset(
 )
 
 
-class Codex(requests.InEntries):
+class Codex(base.InEntries):
     """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
 
     name = "codex"
@@ -43,7 +90,7 @@ class Codex(requests.InEntries):
     links: re.Pattern[str] | None = None
     preamble = PREAMBLE
     frame: re.Pattern[str] | None = FRAME
-    answer_marks = codex_usage.MARKS
+    answer_marks = MARKS
 
     def recognises(self, head: Head) -> bool:
         """Say whether the file starts with Codex's header."""
@@ -84,9 +131,11 @@ class Codex(requests.InEntries):
             return False
         match entry.get("type"), inner:
             case "response_item", _:
-                return codex_reasoning.may_become(payload, inner, value) or _may_change_item(payload, inner, value)
+                return codex_reasoning.reasoning_may_become(payload, inner, value) or _may_change_item(
+                    payload, inner, value
+                )
             case "event_msg", _:
-                return codex_events.may_become(payload, inner, value)
+                return codex_events.event_may_become(payload, inner, value)
             case "compacted", ("replacement_history", int(index), "content", *part):
                 return _may_change_part(payload["replacement_history"][index]["content"], tuple(part), value)
         return False
@@ -111,8 +160,8 @@ class Codex(requests.InEntries):
     def answer(self, entry: Entry) -> Answer | None:
         """Return what an event says of the request before it, or by which model those behind it go."""
         kind, payload = values.text(entry.get("type")), values.fields(entry.get(PAYLOAD))
-        answer = codex_usage.answer(kind, payload)
-        return answer and answer._replace(at=requests.moment(entry.get("timestamp")))
+        answer = answer_of(kind, payload)
+        return answer and answer._replace(at=base.moment(entry.get("timestamp")))
 
 
 def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Claude Code's lines to what the plan must know: calls, results, thinking, images, copies for the screen."""
+"""The parts of Claude Code's messages: a result, an image, and the blocks in them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,37 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
-from sessioncompress.formats import claude_notes, claude_parts, claude_screen, values
-from sessioncompress.formats.base import Entry
-from sessioncompress.formats.requests import moment
+from sessioncompress.formats import values
+from sessioncompress.formats.base import Entry, moment
+from sessioncompress.formats.claude import screen
+
+THOUGHTS = ("thinking", "redacted_thinking")
+PICTURES = ("image", "document")
+_USERS_WORDS = "The user doesn't want to "
+"""So begins the result of a call that the user refused, perhaps saying why."""
+
+
+def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) -> int:
+    """Add the blocks of one result; return how many characters it is."""
+    if isinstance(content, str):
+        if content.startswith(_USERS_WORDS):
+            return len(content)
+        blocks += values.long_text(Kind.RESULT, path, content, tool, call)
+        return len(content)
+    for index, part in enumerate(values.items(content)):
+        text = values.text(values.fields(part).get("text"))
+        if text and part.get("type") == "text":
+            blocks += values.long_text(Kind.RESULT, (*path, index, "text"), text, tool, call)
+        blocks += picture((*path, index), part, tool, call)
+    return values.characters(content)
+
+
+def picture(path: Path, part: Any, tool: str, call: str) -> list[Block]:
+    """Return the block of an image or a document, none for any other part."""
+    part = values.fields(part)
+    data = values.fields(part.get("source")).get("data")
+    return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in PICTURES and data else []
+
 
 _PURPOSES = {
     "read": Purpose.READ,
@@ -60,7 +88,7 @@ class ClaudeReader:
                 says += 1
                 continue
             kind = part.get("type")
-            if kind in claude_parts.THOUGHTS:
+            if kind in THOUGHTS:
                 thinks += 1
                 characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
                 if size := len(values.literal(part)):
@@ -84,7 +112,7 @@ class ClaudeReader:
                 xxh3_64_intdigest(raw),
                 values.text(entry.get("uuid")),
                 values.text(entry.get("parentUuid")),
-                (*blocks, *claude_screen.blocks(entry, "", "")),
+                (*blocks, *screen.screen_blocks(entry, "", "")),
                 tuple(calls),
                 "",
                 io,
@@ -117,28 +145,28 @@ class ClaudeReader:
                 kind = part.get("type")
                 if kind == "tool_result":
                     results.append((index, part))
-                elif kind in claude_parts.PICTURES:
-                    blocks += claude_parts.picture(_part_path(index), part, "", "")
+                elif kind in PICTURES:
+                    blocks += picture(_part_path(index), part, "", "")
         if parts and marker.PREFIX_BYTES in raw:
             blocks += values.marked_images(_PARTS, parts)
         answers, io = "", 0
         if not results:
             role = Role.USER if is_prompt(entry) else Role.OTHER
-            facts = _repeating(claude_notes.said(entry))
-            shown = claude_screen.blocks(entry, "", "")
+            facts = _repeating(screen.said(entry))
+            shown = screen.screen_blocks(entry, "", "")
         else:
             role = _role_of(results)
             calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
             for (index, part), (name, tool) in zip(results, calls, strict=True):
-                io += claude_parts.result(_content_path(index), part.get("content"), tool, name, blocks)
+                io += result(_content_path(index), part.get("content"), tool, name, blocks)
             failed = any(part.get("is_error") is True for _, part in results)
             if len(calls) == 1:
                 answers, tool = calls[0]
                 facts = _FAILED if failed else PLAIN
-                shown = claude_screen.blocks(entry, tool, answers)
+                shown = screen.screen_blocks(entry, tool, answers)
             else:
                 facts = Facts(failed=failed, several=tuple(name for name, _ in calls))
-                shown = claude_screen.blocks(entry, "", "")
+                shown = screen.screen_blocks(entry, "", "")
         return make_line(
             (
                 role,
@@ -184,10 +212,10 @@ def _boundary(raw: bytes, entry: Entry) -> Line:
 
 def _note(raw: bytes, entry: Entry) -> Line:
     """Read a line beside the conversation, or one that the agent itself put into it."""
-    shown = claude_notes.blocks(entry)
+    shown = screen.note_blocks(entry)
     reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
-    blocks = (*shown, *claude_screen.blocks(entry, "", ""))
-    facts = _repeating(claude_notes.said(entry))
+    blocks = (*shown, *screen.screen_blocks(entry, "", ""))
+    facts = _repeating(screen.said(entry))
     if call := values.text(entry.get("parentToolUseID")):
         facts = facts._replace(reports=call)
     return _line(raw, entry, Role.OTHER, facts, blocks, reads=reads)

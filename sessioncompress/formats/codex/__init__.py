@@ -1,0 +1,1 @@
+"""Codex: how its rollouts are read, and what may change."""
