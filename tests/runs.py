@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.compressors import View
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import document_of, pieces_of
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.marker import References

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View, results
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
 from sessioncompress.errors import NotASession, Refused

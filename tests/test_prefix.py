@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 from xxhash import xxh3_128
 
-from sessioncompress.compressors.protect import standings
+from sessioncompress.compressors.base import standings
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Standing

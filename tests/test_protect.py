@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sessioncompress.compressors.protect import boundary, latest_thinking, standings
+from sessioncompress.compressors.base import boundary, latest_thinking, standings
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
 from sessioncompress.policy.model import BALANCED, Policy

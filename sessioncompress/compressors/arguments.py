@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from sessioncompress.compressors import ties
+from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
 from sessioncompress.core import marker
@@ -33,7 +33,7 @@ _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdi
 
 def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
-    loosened = ties.loosened(view)
+    loosened = thinking.loosened_lines(view)
     line, ours = -1, Counter[Path]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
         bound = view.lines[number].facts.bound
@@ -44,7 +44,7 @@ def propose(view: View) -> Iterator[Change]:
         saves = block.bulk - ours[block.path] - view.policy.leaf_limit
         if saves <= 0 or (bound and number not in loosened):
             continue
-        group = ties.group_of(number) if bound else 0
+        group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
 
 

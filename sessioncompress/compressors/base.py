@@ -2,21 +2,171 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sessioncompress.compressors import protect
-from sessioncompress.compressors.ours import Ours
-from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.lines import Index, Lines, Survey
 from sessioncompress.core.marker import PREFIX, digest_of
-from sessioncompress.core.model import Block, Call, Change, Kind, Line, Origin, Purpose, Role, Standing, Treatment
+from sessioncompress.core.model import (
+    Block,
+    Call,
+    Change,
+    Kind,
+    Line,
+    Origin,
+    OurKey,
+    Purpose,
+    Role,
+    Shape,
+    Standing,
+    Treatment,
+)
 from sessioncompress.core.splice import literal
-from sessioncompress.core.turns import Asked, asked
+from sessioncompress.core.text import estimate
+from sessioncompress.core.turns import Asked, asked, turns_on
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
+
+_64_BITS: Final = (1 << 64) - 1
+
+
+class Known(Protocol):
+    """Replacements with their originals, as a journal holds them."""
+
+    def __contains__(self, key: OurKey) -> bool: ...
+
+    def origin(self, key: OurKey) -> Origin | None:
+        """Return the original of a replacement, None where it is none."""
+
+
+class Ours:
+    """The replacements that journals hold, with their originals, and those of the run under way.
+
+    Of these only the keyed hashes are held, so that a large session needs little memory; the run's own records hold
+    the rest.
+    """
+
+    def __init__(self, known: Sequence[Known] = (), new: Iterable[int] = ()) -> None:
+        self.known = known
+        self._new = array("Q", new)
+        self._index = Index(self._new)
+
+    def __contains__(self, key: OurKey) -> bool:
+        if len(self._index) != len(self._new):
+            self._index = Index(self._new)
+        return _number(key) in self._index or any(key in known for known in self.known)
+
+    def add(self, key: OurKey) -> None:
+        """Take note of a replacement that the run under way makes; it is looked for when all are made."""
+        self._new.append(_number(key))
+
+    def origin(self, key: OurKey) -> Origin | None:
+        """Return the original of a replacement that a journal holds."""
+        return next((found for known in self.known if (found := known.origin(key)) is not None), None)
+
+    def copy(self) -> Ours:
+        """Return the same, to be added to apart from this."""
+        return Ours(self.known, self._new)
+
+
+def _number(key: OurKey) -> int:
+    return hash(key) & _64_BITS
+
+
+_IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
+
+
+def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> tuple[Standing, ...]:
+    """Return where each line stands. Lines off the live path are old: the user can go back to them.
+
+    Where an entry could stand anywhere, no one knows what is recent: all is protected. So many `earlier` turns stand
+    before these lines.
+    """
+    if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
+        return (Standing.PROTECTED,) * len(lines)
+    found = [Standing.OLD] * len(lines)
+    for number in shape.dead:
+        found[number] = Standing.DEAD
+    for number in shape.live[boundary(lines, shape, policy, earlier) :]:
+        found[number] = Standing.PROTECTED
+    return tuple(found)
+
+
+def boundary(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> int:
+    """Return the position on the live path from which on lines are protected."""
+    turns = turns_on(lines, shape.live)
+    wanted = policy.turn_threshold_before_compress
+    there = wanted <= len(turns) and wanted < earlier + len(turns)
+    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
+    most = policy.protect_tokens
+    by_tokens = 0 if most is None else _by_tokens(lines, shape.live, most)
+    return _with_calls(lines, shape.live, max(by_turns, by_tokens))
+
+
+def latest_thinking(lines: Lines, shape: Shape) -> frozenset[int]:
+    """Return the lines of the last message on the live path that holds thinking: its thinking is never taken out."""
+    last = next((number for number in reversed(shape.live) if lines.facts[number].thinks), None)
+    if last is None or not lines.responses[last]:
+        return frozenset() if last is None else frozenset((last,))
+    return frozenset(number for number, name in enumerate(lines.responses) if name == lines.responses[last])
+
+
+def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
+    """Return the position behind the newest step that is too much; 0 where none is.
+
+    Those are protected whose tool calls and results together are at most so many tokens; the newest always.
+    """
+    start = len(path)
+    characters = 0
+    for position in range(len(path) - 1, -1, -1):
+        line = lines[path[position]]
+        characters += line.io
+        if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
+            if start < len(path) and estimate(characters) > most:
+                return _behind_step(lines, path, start)
+            start = position
+    return 0
+
+
+def _behind_step(lines: Lines, path: Sequence[int], start: int) -> int:
+    """Return the position behind a step's last line, where the next one starts: prompts between them are recent."""
+    while not (line := lines[path[start - 1]]).io and line.role not in _IN_STEPS and not line.answers:
+        start -= 1
+    return start
+
+
+def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
+    """Say whether a line goes on with the assistant message of the lines before it; results may stand between."""
+    response = lines.responses[path[position]]
+    if not response:
+        return False
+    earlier = (path[before] for before in range(position - 1, -1, -1))
+    before = next((number for number in earlier if lines.roles[number] is Role.ASSISTANT), None)
+    return before is not None and lines.responses[before] == response
+
+
+def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
+    """Move the boundary back until no protected result has its call before it."""
+    waiting: dict[str, int] = {}
+    protected = 0
+    for position in range(len(path) - 1, -1, -1):
+        if position < start and not protected:
+            break
+        line = lines[path[position]]
+        for call in line.calls:
+            if waiting.pop(call.id, -1) >= start:
+                start = min(start, position)
+        for name in line.facts.several or (line.answers,):
+            if name:
+                waiting[name] = max(position, waiting.get(name, 0))
+        if position >= start:
+            protected = len(waiting)
+    return start
+
 
 _SKILL_FILE = "SKILL.md"
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
@@ -44,12 +194,12 @@ class View(Struct, frozen=True, dict=True):
     def standing(self) -> tuple[Standing, ...]:
         """Where each line stands."""
         found = self.survey
-        return protect.standings(found.lines, found.shape, self.policy, found.before.turns)
+        return standings(found.lines, found.shape, self.policy, found.before.turns)
 
     @cached_property
     def latest_thinking(self) -> frozenset[int]:
         """The lines whose thinking stays."""
-        return protect.latest_thinking(self.survey.lines, self.survey.shape)
+        return latest_thinking(self.survey.lines, self.survey.shape)
 
     @cached_property
     def speaking(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sessioncompress.compressors import ties
+from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, reference
 from sessioncompress.core.marker import content_of
@@ -16,12 +16,12 @@ from sessioncompress.core.splice import REMOVED, literal
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
     newest = _newest_of_unknown(view)
-    loosened = ties.loosened(view)
+    loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):
         bound = view.lines[number].facts.bound
         if (number, block.path) in newest or (bound and number not in loosened):
             continue
-        group = ties.group_of(number) if bound else 0
+        group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -295,3 +296,166 @@ def _in_its_place(note: str, text: str, stop: int) -> str:
     cut = stop < len(text) and text[stop - 1] != "\n"
     ends = stop == len(text) and not text.endswith("\n")
     return note if cut or ends else note + "\n"
+
+
+_EXIT = "exit"
+_EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
+_EXIT_WITHIN = 200
+_EXIT_LINE = re.compile(r"^(?:\w+ )?exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d*$", re.IGNORECASE | re.MULTILINE)
+"""Some agents say it in a line of its own above the output."""
+
+_FAILURE = re.compile(
+    r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
+    re.IGNORECASE,
+)
+_BUDGET = 320
+
+_BEFORE = r"(?:\[[^\]\n]{1,40}\] |[\w@./-]{1,60} [\w:.-]{1,30}: |[^\t\n]{1,60}\t[^\t\n]{1,60}\t[\dT:.-]{19,30}Z )?"
+"""What task runners and the logs of CI write before each line: `[test:ci] `, `core test: `, job, step and time."""
+
+_TESTS = (
+    r"[ \t]{0,40}--- FAIL: \S",  # go test
+    r"=== FAIL: \S",  # gotestsum
+    r"(?:FAILED|ERROR) [^\s:]{1,300}\.py(?:::|\b)",  # pytest, its summary
+    r"[^\s:]{1,300}\.py::[^\n]{1,300} (?:FAILED|ERROR)\b",  # pytest -v
+    r"test [^\n]{1,300} \.\.\. FAILED$",  # cargo test
+    r"[ ]{0,12}FAIL \[ {0,6}[\d.]{1,9}s\] \S",  # cargo nextest
+    r"[ ]{0,4}FAIL {1,2}[^\s:]{1,300}\.[cm]?[jt]sx?\b",  # jest, vitest
+    r"[ \t]{0,40}[✕✗✖\u00d7] [^\n]{1,300}\d ?m?s\)?$",  # jest, vitest, node:test
+    r"\(fail\) \S",  # bun test
+    r"[ \t]{0,40}not ok \d{1,6} (?!.{0,300}# (?:TODO|SKIP))\S",  # TAP: node:test, bats, perl
+    r"(?:FAIL|ERROR): \w{1,200} \([\w.]{1,300}\)",  # unittest
+    r"(?:\[ERROR\] )?[^\n]{1,300} <<< (?:FAILURE|ERROR)!",  # Maven
+    r"\S{1,200} > [^\n]{1,200} FAILED$",  # Gradle
+    r"[ ]{2,4}Failed [\w.<>(),:\" ]{1,300} \[(?:< )?\d{1,6} m?s\]$",  # dotnet test
+    r"rspec \./[^\s:]{1,300}:\d",  # rspec
+    r"[ ]{0,8}\d{1,6}/\d{1,6} Test {1,6}#\d{1,6}: [^\n]{1,300}\*\*\*",  # ctest
+)
+_TESTS_OF_PHPUNIT = (r"\d{1,6}\) [\w\\]{1,200}::\w",)
+_SUMMARIES = (
+    r"FAIL\t\S",  # go test, of a package
+    r"={3,80} (?:\d{1,7} [a-z]{1,12},? ){1,8}in [\d.]{1,9}s",  # pytest
+    r"\d{1,7} failed, (?:\d{1,7} [a-z]{1,12},? ){1,8}in [\d.]{1,9}s",  # pytest -q
+    r"test result: FAILED\. ",  # cargo test
+    r"Tests: {1,8}\d{1,7} (?:failed|passed), ",  # jest
+    r"[ ]{0,12}Tests {1,4}\d{1,7} (?:failed|passed) ",  # vitest
+    r"[ ]{1,4}[1-9]\d{0,6} fail$",  # bun test
+    r"[#\u2139] fail [1-9]\d{0,6}$",  # node:test
+    r"FAILED \((?:failures|errors|skipped|unexpected)",  # unittest
+    r"(?:\[(?:ERROR|INFO|WARNING)\] )?Tests run: \d{1,7}, Failures: ",  # Maven
+    r"(?:Failed|Passed)! {1,4}- Failed: ",  # dotnet test
+    r"\d{1,7} examples?, \d{1,7} failures?",  # rspec
+    r"\d{1,3}% tests passed, \d{1,7} tests? failed out of \d",  # ctest
+    r"Tests: \d{1,7}, Assertions: \d",  # PHPUnit
+)
+"""How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
+
+
+_IN_TESTS = ("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
+_IN_PHPUNIT = ("::",)
+_IN_SUMS = ("FAIL", "fail", "Fail", "passed", "===", ", Assertions: ")
+"""One of it stands in each line of a test that failed, of one of PHPUnit's, and of a sum."""
+_IN_REPORTS = (*_IN_TESTS, "passed")
+"""Where none of it stands, no runner reports anything."""
+
+
+_IN_MOCHA = " failing"
+_MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
+_NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
+"""Mocha only numbers its failed tests: where it does not sum them up, any list may look so."""
+
+
+@cache
+def reports() -> tuple[Form, ...]:
+    """Return the forms of a failed test and of a sum, compiled when the first output has a word of them."""
+    forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS))
+    return tuple(Form(re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
+
+
+def lines_of(text: str, flagged: bool) -> Special | None:
+    """Return which lines of an output to keep: the failed tests, then the sums of their runs; None where it has none.
+
+    A pipe hides that a run of tests failed. Of a command that is known to have failed any line with a word of failure
+    follows.
+    """
+    forms: tuple[Form, ...] = ()
+    if any(words in text for words in _IN_REPORTS):
+        forms = reports()
+    if forms and _IN_MOCHA in text and _MOCHA.search(text):
+        forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
+    kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms
+    return Special(kept, _BUDGET) if kept else None
+
+
+def failed(text: str, flagged: bool) -> bool:
+    """Say whether the command failed: by its error flag or by the exit status its output ends or begins with."""
+    if flagged:
+        return True
+    first, last = text[:_EXIT_WITHIN], max(0, len(text) - _EXIT_WITHIN)
+    if _EXIT in text[last:].lower() and _EXIT_STATUS.search(text, last):
+        return True
+    return _EXIT in first.lower() and _EXIT_LINE.search(first) is not None
+
+
+_NOTE, _NOTE_ENDS = "<system-reminder>", "</system-reminder>"
+"""Claude Code's words to the model, in lines of their own above or below a result."""
+
+_AROUND = (
+    ("<persisted-output>", "<persisted-output>", "</persisted-output>"),
+    ("<tool_use_error>", "<tool_use_error>", "</tool_use_error>"),
+    ("<retrieval_status>", "<output>", "</output>"),
+    (_NOTE, _NOTE, _NOTE_ENDS),
+)
+"""What Claude Code puts around a whole result: how it begins, the tag that opens it, the tag that ends it."""
+
+_OPENS_WITHIN = 300
+"""Characters from the beginning within which that tag stands."""
+
+
+def own_part(text: str) -> Part:
+    """Find the result itself in a text: without the agent's notes at its ends, and inside the tags around it."""
+    notes = _notes(text)
+    first, last = 0, len(text)
+    while notes and not text[first : notes[0][0]].strip():
+        first = notes.pop(0)[1]
+    while notes and not text[notes[-1][1] : last].strip():
+        last = notes.pop()[0]
+    if first >= last or not text[first:last].strip():
+        return _inside(text, 0, len(text), ())
+    if first:
+        first = last - len(text[first:last].lstrip("\n"))
+    if last < len(text):
+        last = first + len(text[first:last].rstrip("\n")) + 1
+    return _inside(text, first, last, notes)
+
+
+def _notes(text: str) -> list[Span]:
+    """Return where notes stand, each from the beginning of a line on; one tag without the other is content."""
+    found: list[Span] = []
+    end = 0
+    while (start := _opening(text, end)) >= 0 and (close := text.find(_NOTE_ENDS, start)) >= 0:
+        end = close + len(_NOTE_ENDS)
+        # Of several tags that open, the last one is the note's.
+        found.append((max(start, text.rfind("\n" + _NOTE, start, close) + 1), end))
+    return found
+
+
+def _opening(text: str, start: int) -> int:
+    """Return where from there on a line begins with a note, or -1."""
+    if not start and text.startswith(_NOTE):
+        return 0
+    found = text.find("\n" + _NOTE, start)
+    return found + 1 if found >= 0 else -1
+
+
+def _inside(text: str, first: int, last: int, notes: Sequence[Span]) -> Part:
+    """Return the part within the tags around it, where there are such; they stay."""
+    end = first + len(text[first:last].rstrip())
+    for begins, opens, closes in _AROUND:
+        if text.startswith(begins, first) and text.endswith(closes, first, end):
+            start = text.find(opens, first, first + _OPENS_WITHIN) + len(opens)
+            start += text.startswith("\n", start)
+            stop = end - len(closes)
+            if len(opens) <= start - first and start < stop:
+                return Part((start, stop), ((first, start), (stop, last)), tuple(notes))
+    return Part((first, last), (), tuple(notes))

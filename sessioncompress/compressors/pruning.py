@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from sessioncompress.compressors.age import aged, free, gains
 from sessioncompress.compressors.base import View
-from sessioncompress.compressors.redundancy import Repeats
+from sessioncompress.compressors.redundancy import Repeats, aged, free, gains
 from sessioncompress.compressors.results import MARKER_BYTES
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Change, Kind, Treatment

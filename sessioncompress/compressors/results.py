@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessioncompress.compressors import cleared, failures
+from sessioncompress.compressors import preview as failures
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, preview, reference, shrunk
-from sessioncompress.compressors.wrappers import own_part
-from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
-from sessioncompress.core.splice import literal
+from sessioncompress.compressors.preview import Wording, own_part, preview, reference, shrunk
+from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
+from sessioncompress.core.splice import Added, literal
+
+
+def render_cleared(change: Change, block: Block, text: str, reference: str, context: Context) -> list[Replacement]:
+    """Return what takes a result's place; nothing where its agent has no words for it.
+
+    Where the agent says its words only to the model, it is the `reference` that stands in the session.
+    """
+    found = context.view.form.cleared(context.entry, block, text, context.view.now)
+    if found is None:
+        return []
+    new = reference if found.text is None else found.text
+    bare = change._replace(block=None)
+    flags = (Replacement(path, Added(value), bare, 0, b"") for path, value in found.flags.items())
+    return [Replacement(change.path, new, change, block.size, literal(new), text.encode()), *flags]
+
 
 MARKER_BYTES = 110
 """Bytes that a marker with its reference takes, for estimates."""
@@ -50,7 +64,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     content = text.encode()
     wording = Wording(context.refer(content))
     if change.block and change.treatment is Treatment.CLEAR:
-        made = cleared.render(change, change.block, text, reference(text, wording, change.note), context)
+        made = render_cleared(change, change.block, text, reference(text, wording, change.note), context)
         yield from made
         if made:
             return

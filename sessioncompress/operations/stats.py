@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core.model import Block, Standing
 from sessioncompress.core.turns import turns_of
 from sessioncompress.operations.compress import rehearse_open

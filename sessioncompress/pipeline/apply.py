@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.marker import References, digest_of, git_blob

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sessioncompress
-from sessioncompress.compressors import failures
+from sessioncompress.compressors import preview
 
 _ROOT = Path(sessioncompress.__file__).parent
 _KB, _MB = 1 << 10, 1 << 20
@@ -22,12 +22,12 @@ _SIZES = ((16 * _KB, 0.5), (_MB, 2.0))
 
 _WORST: dict[str, tuple[str, ...]] = {
     "operations.altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
-    "compressors.failures._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),
-    "compressors.failures._EXIT_STATUS": ("exit 1", "exit 1 ", "exit code 1!", "exit 9"),
-    "compressors.failures._FAILURE": ("not ", "no such", "errorerror", "tracebac "),
-    "compressors.failures._MOCHA": (" ", "1 failing", "    9\n"),
-    "compressors.failures._NUMBERED": (" ", "  1) ", "   1234)\n"),
-    "compressors.failures.reports": (
+    "compressors.preview._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),
+    "compressors.preview._EXIT_STATUS": ("exit 1", "exit 1 ", "exit code 1!", "exit 9"),
+    "compressors.preview._FAILURE": ("not ", "no such", "errorerror", "tracebac "),
+    "compressors.preview._MOCHA": (" ", "1 failing", "    9\n"),
+    "compressors.preview._NUMBERED": (" ", "  1) ", "   1234)\n"),
+    "compressors.preview.reports": (
         *("a", " ", "\t", ".py", "a.py::", "a.py:: ", " > ", "a > a ", "... ", " <<< ", "1 ", "1 passed, ", "[a] "),
         *("a a: ", "a\tb\t2026-01-01T00:00:00Z ", "not ok 1 # TOD ", "✕ 1 m", "test a ... FAILE ", "a" * 299 + "\n"),
         *("a.py::" * 50 + "\n", "x > " + "y " * 100 + "\n", "not ok 1 " + "# TOD " * 50 + "\n", "(fail) ", "FAIL "),
@@ -130,7 +130,7 @@ _BUILT: dict[str, str] = {
     "cli.options.amount.read": "a word of the command line",
     "cli.show._lines": "a word of the command line",
     "hooks.pi._extension": "a file of this package",
-    "compressors.failures.reports": "the forms of this module, once",
+    "compressors.preview.reports": "the forms of this module, once",
 }
 """The functions that make or use a pattern of their own, and on what: on nothing that a session holds."""
 
@@ -165,7 +165,7 @@ def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 def compiled() -> list[tuple[str, re.Pattern[Any]]]:
     """Return all patterns of the package by the modules that make them."""
-    found = [("compressors.failures.reports", form.pattern) for form in failures.reports()]
+    found = [("compressors.preview.reports", form.pattern) for form in preview.reports()]
     for name, path in modules():
         if "re.compile(" in path.read_text(encoding="utf-8"):
             found += list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))

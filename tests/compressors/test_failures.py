@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from sessioncompress.compressors.failures import failed, lines_of
-from sessioncompress.compressors.preview import Wording, preview
+from sessioncompress.compressors.preview import Wording, failed, lines_of, preview
 from tests import texts
 
 LOG = texts.log_lines(random.Random(1), 120)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.compressors.failures import lines_of
-from sessioncompress.compressors.preview import Part, Wording, differing, preview, reference, shrunk, whole
+from sessioncompress.compressors.preview import Part, Wording, differing, lines_of, preview, reference, shrunk, whole
 from sessioncompress.core import marker
 from sessioncompress.core.model import Origin
 

@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from sessioncompress.compressors.preview import Wording, preview
-from sessioncompress.compressors.wrappers import own_part
+from sessioncompress.compressors.preview import Wording, own_part, preview
 
 BODY = "".join(f"{number:5}\u2192    tide_{number}()\n" for number in range(200))
 SAYS = "You should consider whether it would be malware. " * 6

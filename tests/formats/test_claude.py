@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import References

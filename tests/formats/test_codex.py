@@ -12,7 +12,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.compressors.protect import standings
+from sessioncompress.compressors.base import standings
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.model import Path as ValuePath

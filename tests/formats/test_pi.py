@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.ours import Ours
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import References

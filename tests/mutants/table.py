@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "the newest tool output is pruned",
-        "compressors/age.py",
+        "compressors/redundancy.py",
         "        and (number, block.path) not in window\n",
         "",
         ("tests/compressors/test_pruning.py",),
