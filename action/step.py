@@ -20,7 +20,7 @@ from summary import summary
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import report
-from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.store.layout import beside
 
 COMMAND = Path(sys.executable).parent / "sessioncompress"

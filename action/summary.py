@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sessioncompress.core.text import printable
 from sessioncompress.operations.report import kb, smaller
-from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status
 
 MOST_ROWS = 200
 """A summary of over 1 MiB is not shown at all."""

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.stats import SessionStats, inspect_session
     from sessioncompress.operations.verify import VerifyStats, verify_session
-    from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
+    from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
     from sessioncompress.policy.sources import policy_for
 
 _HOMES = {
     "PRESETS": "policy.model",
     "Budget": "policy.model",
-    "BudgetStats": "pipeline.stats",
-    "CompressionStats": "pipeline.stats",
+    "BudgetStats": "pipeline.summary",
+    "CompressionStats": "pipeline.summary",
     "ForgetStats": "operations.forget",
     "Limits": "policy.model",
     "Placeholder": "policy.model",
@@ -38,7 +38,7 @@ _HOMES = {
     "SessionCompressError": "errors",
     "SessionStats": "operations.stats",
     "Shown": "operations.show",
-    "Status": "pipeline.stats",
+    "Status": "pipeline.summary",
     "VerifyStats": "operations.verify",
     "budget_session": "operations.budget",
     "compress_session": "operations.compress",

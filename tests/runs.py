@@ -32,9 +32,9 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.plan import Plan, plan
+from sessioncompress.pipeline.reading import parse, survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
-from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.pipeline.survey import parse, survey
+from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.layout import beside
 from tests.session import PiSession

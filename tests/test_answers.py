@@ -16,9 +16,8 @@ from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import format_named
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.answers import Answers, answers
-from sessioncompress.pipeline.models import characters_per_token
-from sessioncompress.pipeline.survey import survey
+from sessioncompress.pipeline.reading import survey
+from sessioncompress.pipeline.usage import Answers, answers, characters_per_token
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session

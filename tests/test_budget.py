@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.cli import budget_report
-from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.summary import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice
 from tests.runs import FIXTURES, append, fixture, snapshot, split, turn, write

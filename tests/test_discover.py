@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.pipeline.discover import Found, discover, handed
-from sessioncompress.pipeline.globs import Globs
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.discover import Found, Globs, discover, handed
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.store.layout import FOLDER
 from tests.runs import EAGER, compress, fixture
 from tests.test_cli import document, here, run

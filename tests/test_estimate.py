@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.answers import Answers
+from sessioncompress.pipeline.usage import Answers
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session

@@ -13,7 +13,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stats import inspect_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from tests.runs import EAGER, GREEDY, fixture, snapshot
 from tests.session import PiSession
 from tests.test_cli import here, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.pipeline.globs import EVERYTHING, Globs
+from sessioncompress.pipeline.discover import EVERYTHING, Globs
 
 CASES: list[tuple[Globs, str, bool]] = [
     (EVERYTHING, "a/b.jsonl", True),

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.core.model import Answer, Usage
-from sessioncompress.pipeline.answers import Answers, answers
-from sessioncompress.pipeline.judge import judged
-from sessioncompress.pipeline.stats import BudgetStats
-from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS
+from sessioncompress.pipeline.budget import judged
+from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, BudgetStats
+from sessioncompress.pipeline.usage import Answers, answers
 from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
 from tests.build import PiSession

@@ -16,7 +16,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.report import verified
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from tests import texts
 from tests.build import PiSession, image
 from tests.runs import FIXTURES, GREEDY, append, compress, entries, fixture, result_texts, turn, write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.pipeline.models import ANY, SHIPPED, characters_per_token, limits_of
+from sessioncompress.pipeline.usage import ANY, SHIPPED, characters_per_token, limits_of
 from sessioncompress.policy.model import Limits
 
 PATTERNS = [row.pattern for row in SHIPPED]

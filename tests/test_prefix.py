@@ -26,11 +26,10 @@ from sessioncompress.errors import Damaged, NotASession
 from sessioncompress.operations import compress as module
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline import finished, incremental
-from sessioncompress.pipeline.finished import clashing, digest_of_prefix, nothing
-from sessioncompress.pipeline.incremental import NotFinished, goes_on
-from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.pipeline.survey import survey
+from sessioncompress.pipeline import incremental
+from sessioncompress.pipeline.incremental import NotFinished, clashing, digest_of_prefix, goes_on, nothing
+from sessioncompress.pipeline.reading import survey
+from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.layout import beside
 from tests import texts
@@ -573,11 +572,13 @@ def test_lines_taken_from_the_whole_are_what_reading_them_alone_shows(name: str)
     form, whole, raws = form_of(data), survey_of(data), split(data)
     told = 0
     for first in range(1, len(raws)):
-        found = None if finished._goes_on_behind(whole.lines, first) else finished._sliced(whole.lines, first, form)
+        found = (
+            None if incremental._goes_on_behind(whole.lines, first) else incremental._sliced(whole.lines, first, form)
+        )
         if found is not None and goes_on(found):
             told += 1
             rest = [(number, raw, True) for number, raw in enumerate(raws[first:])]
             alone = survey(rest, form)
-            assert finished._are_the_same(alone.lines, whole.lines, first)
+            assert incremental._are_the_same(alone.lines, whole.lines, first)
             assert (goes_on(alone), list(alone.shape.live)) == (True, list(found.shape.live))
     assert told

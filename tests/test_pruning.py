@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Standing
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests import texts
 from tests.build import OmpSession, PiSession

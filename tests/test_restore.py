@@ -21,7 +21,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.store.layout import beside
 from tests import texts
 from tests.build import PiSession, ResponsesSession, image

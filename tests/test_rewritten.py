@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.core.model import Kind
-from sessioncompress.pipeline.rewritten import RewrittenLines, find
+from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import Place

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.pipeline.rules import Action, Situation, decide, did_not_fit, usable
+from sessioncompress.pipeline.budget import Action, Situation, decide, did_not_fit, usable
 from sessioncompress.policy.model import BALANCED, PRESETS, Budget, Limits, Policy, Prune, Rule
 
 WINDOW = Limits("m", 200_000, 64_000)

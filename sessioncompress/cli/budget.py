@@ -25,7 +25,7 @@ from sessioncompress.cli.options import (
 from sessioncompress.cli.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.stats import BudgetStats
+    from sessioncompress.pipeline.summary import BudgetStats
 
 
 @click.command(epilog="Example: sessioncompress budget --rule omp session.jsonl")

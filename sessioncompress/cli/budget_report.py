@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sessioncompress.core.text import counted, printable
-from sessioncompress.pipeline.rules import Action
-from sessioncompress.pipeline.stats import BudgetStats, to_json
+from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.summary import BudgetStats, to_json
 
 SCHEMA = "sessioncompress.budget/1"
 

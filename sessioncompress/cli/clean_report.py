@@ -10,7 +10,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.clean import Cause, CleanStats
 from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
-from sessioncompress.pipeline.stats import to_json
+from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"

@@ -35,9 +35,8 @@ from sessioncompress.cli.output import cut_short, echo_json, tell_of_opencode
 from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.discover import Found
-    from sessioncompress.pipeline.globs import Globs
-    from sessioncompress.pipeline.stats import CompressionStats
+    from sessioncompress.pipeline.discover import Found, Globs
+    from sessioncompress.pipeline.summary import CompressionStats
 
 
 @click.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
@@ -101,7 +100,7 @@ def compress(
 
     from sessioncompress.operations import batch, report
     from sessioncompress.pipeline import triage
-    from sessioncompress.pipeline.globs import Globs
+    from sessioncompress.pipeline.discover import Globs
 
     selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check

@@ -27,7 +27,7 @@ from sessioncompress.store.layout import beside_of, holds
 if TYPE_CHECKING:
     from sessioncompress.operations.outcome import Outcome
     from sessioncompress.pipeline.discover import Found
-    from sessioncompress.pipeline.stats import CompressionStats
+    from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
 
 

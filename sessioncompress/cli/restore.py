@@ -61,7 +61,7 @@ def restore(
     from sessioncompress.operations.report import kb
     from sessioncompress.operations.restore import restore_session
     from sessioncompress.operations.stores import compressed
-    from sessioncompress.pipeline.globs import Globs
+    from sessioncompress.pipeline.discover import Globs
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
 

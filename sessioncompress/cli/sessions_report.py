@@ -10,7 +10,7 @@ from sessioncompress.core import text
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations.listing import ListedSession
 from sessioncompress.operations.report import kb
-from sessioncompress.pipeline.stats import to_json
+from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.sessions/1"
 HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"

@@ -56,7 +56,7 @@ def verify(
     from sessioncompress.operations import report
     from sessioncompress.operations.stores import compressed
     from sessioncompress.operations.verify import verify_session
-    from sessioncompress.pipeline.globs import Globs
+    from sessioncompress.pipeline.discover import Globs
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
 

@@ -18,9 +18,8 @@ from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.entries import begin_alike, identity
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.reading import RewrittenLines, original_in, parse, row_of
 from sessioncompress.pipeline.rewrite import value_at
-from sessioncompress.pipeline.rewritten import RewrittenLines, original_in, row_of
-from sessioncompress.pipeline.survey import parse
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader

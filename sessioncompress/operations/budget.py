@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from sessioncompress.operations.compress import pruning_saves, refuse_in_merge
 from sessioncompress.pipeline import due, reading, triage
+from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.incremental import Part
-from sessioncompress.pipeline.rules import Action
-from sessioncompress.pipeline.stats import BudgetStats
+from sessioncompress.pipeline.summary import BudgetStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import has_leftovers, store_of

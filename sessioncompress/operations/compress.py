@@ -11,7 +11,7 @@ from sessioncompress.pipeline import due, reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
 from sessioncompress.pipeline.log import logging
 from sessioncompress.pipeline.run import Asked, Run
-from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal

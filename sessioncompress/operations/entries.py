@@ -10,7 +10,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
-from sessioncompress.pipeline.survey import parse_any
+from sessioncompress.pipeline.reading import parse_any
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 

@@ -16,7 +16,7 @@ from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.recorded import recorded
 from sessioncompress.operations.whole import Whole
-from sessioncompress.pipeline.survey import parse, parse_any, read_line
+from sessioncompress.pipeline.reading import parse, parse_any, read_line
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord

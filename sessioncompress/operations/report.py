@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core.text import counted, file_line, files_line, not_there, printable, strangers
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
+from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 from sessioncompress.pipeline.triage import KB
 
 if TYPE_CHECKING:

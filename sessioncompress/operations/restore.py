@@ -31,9 +31,9 @@ from sessioncompress.operations.partial_restore import PutBack
 from sessioncompress.operations.whole import whole_lines
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import markers_of, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.pipeline.relatives import Relative, relatives_of
-from sessioncompress.pipeline.rewritten import RewrittenLines, find
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import FORGET, Rewrite, put_back, too_short

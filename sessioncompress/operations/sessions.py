@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import locations
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import Found, discover, is_folder
-from sessioncompress.pipeline.globs import EVERYTHING, Globs
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
 
 
 class Selection(Struct, frozen=True):

@@ -13,8 +13,8 @@ from sessioncompress.formats import locations
 from sessioncompress.operations.recorded import recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
+from sessioncompress.pipeline.reading import parse_any
 from sessioncompress.pipeline.relatives import relatives_of
-from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import or_from_git, put_back

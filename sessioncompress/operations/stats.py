@@ -13,7 +13,7 @@ from sessioncompress.core.model import Block, Standing
 from sessioncompress.core.turns import turns_of
 from sessioncompress.operations.compress import rehearse_open
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.stats import CompressionStats
+from sessioncompress.pipeline.summary import CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import beside_of

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from sessioncompress.core import text
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import Found, discover, folders, is_folder
-from sessioncompress.pipeline.globs import EVERYTHING, Globs
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, folders, is_folder
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import orphans

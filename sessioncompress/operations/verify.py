@@ -17,9 +17,8 @@ from sessioncompress.operations.recorded import recorded
 from sessioncompress.operations.restore import way_out
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
+from sessioncompress.pipeline.reading import RewrittenLines, find, parse_any
 from sessioncompress.pipeline.relatives import Relative, relatives_of
-from sessioncompress.pipeline.rewritten import RewrittenLines, find
-from sessioncompress.pipeline.survey import parse_any
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_changed

@@ -10,7 +10,7 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.entries import of_another, original_of
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord

@@ -4,15 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.formats.locations import FIRST_BYTES, holds_opencode, may_be_session
-from sessioncompress.pipeline.globs import EVERYTHING, Globs
 from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
+
+
+class Globs(NamedTuple):
+    """Patterns: where there are any to include a file must match one of those, and none of those to exclude.
+
+    A pattern matches a path below the folder that was named, or any name in that path. `*` matches slashes too.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def takes(self, path: str) -> bool:
+        """Say whether a file is meant; its path counts from the folder, with slashes."""
+        return not self.leaves(path) and (not self.include or _matches(path, self.include))
+
+    def leaves(self, path: str) -> bool:
+        """Say whether a file is excluded, or a folder with all that is in it."""
+        return _matches(path, self.exclude)
+
+
+EVERYTHING = Globs()
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    names = (path, *path.split("/"))
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
 
 _SUFFIX = ".jsonl"
 _DOCUMENT = ".json"

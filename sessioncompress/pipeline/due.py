@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from sessioncompress.core.turns import turns_of
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part
-from sessioncompress.pipeline.stats import BudgetStats
-from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, all_messages, noted
+from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, BudgetStats, all_messages, noted
 from sessioncompress.policy.model import Policy, Rule
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.answers import Answers
+    from sessioncompress.pipeline.usage import Answers
 
 
 def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
@@ -24,7 +23,7 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
     Raises NotFinished where that does not show what the session stands against.
     """
     # Imported here, as below, because hardly any policy has a rule.
-    from sessioncompress.pipeline.judge import judged
+    from sessioncompress.pipeline.budget import judged
 
     read, form, session = part.known.survey, part.known.form, part.session
     return judged(
@@ -44,7 +43,7 @@ def _answers(part: Part) -> Answers:
     session, known = part.session, part.known
     if not part.prefix.size:
         return reading.read_answers(session, known)
-    from sessioncompress.pipeline.answers import answers
+    from sessioncompress.pipeline.usage import answers
 
     found = answers(part.read(session.reader, session.size), known.survey, known.form)
     if not any(each.usage and each.model for each in found.answers):
@@ -64,7 +63,7 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
     if reason := triage.may_be_cached(part.session.stat, policy):
         return reason
     if policy.budget.rule is not Rule.SIZE:
-        from sessioncompress.pipeline.rules import Action
+        from sessioncompress.pipeline.budget import Action
 
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
@@ -77,7 +76,7 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     """Return the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
     if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE:
         return policy
-    from sessioncompress.pipeline.rules import Action
+    from sessioncompress.pipeline.budget import Action
 
     if budget.decision not in (Action.PRUNE, Action.COMPACT):
         return policy

@@ -17,7 +17,7 @@ from sessioncompress.core import text
 from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import FileFailed
-from sessioncompress.pipeline.stats import BudgetStats, CompressionStats
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.disk import appending

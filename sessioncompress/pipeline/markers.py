@@ -17,9 +17,9 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.reading import parse
 from sessioncompress.pipeline.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.pipeline.rewrite import value_at
-from sessioncompress.pipeline.survey import parse
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal

@@ -2,24 +2,231 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessioncompress.core.jsonl import document_of, pieces, pieces_of
-from sessioncompress.core.lines import Survey
+import orjson
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from sessioncompress.core.jsonl import GAP, Piece, document_of, is_readable, loads, pieces, pieces_of
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import PLAIN, Facts, Line, Role
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
-from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
+from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import NAMELESS, detect, format_named, head_of
-from sessioncompress.pipeline.rewritten import RewrittenLines
-from sessioncompress.pipeline.survey import CONFLICT, survey
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.records import LineRecord
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.answers import Answers
+    from sessioncompress.pipeline.usage import Answers
+
+_NONE: Mapping[bytes, Entry] = {}
+CONFLICT = re.compile(rb"<{7} ")
+"""The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
+
+
+def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] = _NONE) -> Survey:
+    """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
+
+    `parsed` are entries of its first lines, by their bytes.
+    """
+    reader = form.reader()
+    waiting = dict(parsed)
+    lines: list[Line] = []
+    size = 0
+    ended = True
+    first = False
+    for number, raw, whole in pieces:
+        size += len(raw)
+        if number == GAP:
+            first = raw.rstrip().endswith(b"[")
+            # Behind a line that sets messages, lines go on that end with LF.
+            ended = raw.lstrip().startswith(b"]")
+            continue
+        if whole:
+            entry = waiting.pop(raw, None) if waiting else None
+            line = read_line(raw, reader, ended=ended, entry=entry)
+            lines.append(line._replace(facts=line.facts._replace(first=True)) if first else line)
+            first = False
+            continue
+        if number == len(lines):
+            long_line = _LongLine(reader)
+            lines.append(long_line.add(raw))
+        else:
+            lines[number] = long_line.add(raw)
+    found = Lines(lines)
+    return Survey(found, form.shape(found), size)
+
+
+class _LongLine:
+    """A line over the cap: it is never changed, but it may be a part of the path, and one side of a pair."""
+
+    def __init__(self, reader: Reader) -> None:
+        # Imported here, as below, because few sessions hold such a line.
+        from sessioncompress.formats.values import Skeleton
+
+        self._reader = reader
+        self._skeleton = Skeleton()
+        self._digest = xxh3_64()
+        self._size = 0
+
+    def add(self, piece: bytes) -> Line:
+        """Take the line's next piece; return what is known of the line with it."""
+        self._skeleton.add(piece)
+        self._digest.update(piece)
+        self._size += len(piece)
+        left = self._skeleton.left()
+        line = Line(Role.OPAQUE, 0, 0, facts=Facts(sealed=True)) if left is None else _opaque(left, self._reader)
+        return line._replace(size=self._size, digest=self._digest.intdigest())
+
+
+def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | None = None) -> Line:
+    """Read one whole line. A line without its LF may still be being written: it is known, but never changed.
+
+    Messages of a document are not `ended` by one. `entry` is the parsed line, where it was parsed before.
+    """
+    entry = entry or parse(raw)
+    if entry is None:
+        return _opaque(raw, reader)
+    line = reader.line(raw, entry)
+    return line if not ended or raw.endswith(b"\n") else unchangeable(line)
+
+
+def _opaque(raw: bytes, reader: Reader) -> Line:
+    """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
+    from sessioncompress.formats.values import entry_of
+
+    entry = entry_of(raw) if raw.strip() else None
+    if entry is None:
+        facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN
+        return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw), facts=facts)
+    line = unchangeable(reader.line(raw, entry))
+    return line._replace(facts=line.facts._replace(foreign=True))
+
+
+def unchangeable(line: Line) -> Line:
+    """Return the line with nothing in it that could be replaced."""
+    return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
+
+
+def parse(raw: bytes) -> Entry | None:
+    """Return a line's JSON object; None where it holds none that this parser reads, is too large or nested too deep."""
+    try:
+        value = loads(raw) if is_readable(raw) else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parse_any(raw: bytes) -> Entry | None:
+    """Return the same however large or deep it is: of a line that parse() took, or that is only followed along paths.
+
+    An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
+    """
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_NO_RECORD = -1
+
+
+class RewrittenLines(Mapping[int, LineRecord]):
+    """The line records of a session's rewritten lines by number, each with a place where any run kept the original."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._rows = array("q")
+        self.fewer: frozenset[str] = frozenset()
+        """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
+
+    def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
+        """Pass a session's pieces on; note the lines that the journal knows."""
+        return self._watched(stream) if self._journal.counts[0] else iter(stream)
+
+    def _watched(self, stream: Iterable[Piece]) -> Iterator[Piece]:
+        for number, raw, whole in stream:
+            if whole:
+                self.note(number, row_of(raw, sha256(raw).digest(), self._journal))
+            yield number, raw, whole
+
+    def note(self, number: int, row: int | None) -> None:
+        """Take note of a line's record."""
+        if row is not None:
+            self._rows.extend([_NO_RECORD] * (number - len(self._rows)))
+            self._rows.append(row)
+
+    def __getitem__(self, number: int) -> LineRecord:
+        if number not in self:
+            raise KeyError(number)
+        return self._journal.placed(self._rows[number])
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and 0 <= number < len(self._rows) and self._rows[number] != _NO_RECORD
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, row in enumerate(self._rows) if row != _NO_RECORD)
+
+    def __len__(self) -> int:
+        return len(self._rows) - self._rows.count(_NO_RECORD)
+
+    @property
+    def copies(self) -> int:
+        """Return how many lines stand there more often than they were written."""
+        there = Counter(row for row in self._rows if row != _NO_RECORD)
+        return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
+
+
+def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
+    """Return the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
+
+    An agent that sets all messages anew writes them without the LF that ended the lines.
+    """
+    row = journal.rewriting(digest)
+    if row is None and not raw.endswith(b"\n"):
+        row = journal.rewriting(sha256(raw + b"\n").digest())
+    return row
+
+
+def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) -> int | None:
+    """Return the newest record of the original that a line is, or of that of the rewritten line that it is by `row`."""
+    if row is not None:
+        return journal.original(journal.original_of(row))
+    newest = journal.original(digest)
+    if newest is None and not raw.endswith(b"\n"):
+        newest = journal.original(sha256(raw + b"\n").digest())
+    return newest
+
+
+def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
+    """Return a session's rewritten lines, and a record for each line of the journal that stands there in no known form.
+
+    Of equal lines that is so for each one fewer than there were.
+    """
+    found = RewrittenLines(journal)
+    there, rewritten = (array("I", [0]) * journal.counts[0] for _ in range(2))
+    for number, raw, whole in pieces_of(session.reader, session.size) if there else ():
+        digest = sha256(raw).digest() if whole else b""
+        row = row_of(raw, digest, journal) if whole else None
+        found.note(number, row)
+        newest = original_in(raw, digest, row, journal) if whole else None
+        if newest is not None:
+            there[newest] += 1
+            rewritten[newest] += row is not None
+    if not journal.restored:
+        # An equal line that was never rewritten stands in for one that was only where the originals were put back.
+        found.fewer = frozenset(record.sha256 for record in journal.not_there(rewritten))
+    return found, journal.not_there(there)
 
 
 class Known(NamedTuple):
@@ -146,7 +353,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
 def read_answers(session: OpenSession, known: Known) -> Answers:
     """Return the answers that a session records, read once more; see Answers."""
     # Imported here because hardly any policy has a rule that asks for them.
-    from sessioncompress.pipeline.answers import answers
+    from sessioncompress.pipeline.usage import answers
 
     document = document_of(session.reader, session.size)
     if document is not None:

@@ -2,14 +2,160 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from sessioncompress.core.jsonl import LINE_CAP, begins_document, value_of
 from sessioncompress.errors import NotASession, Refused
-from sessioncompress.formats.base import Head
-from sessioncompress.formats.others import FIRST_BYTES, Sample, other, seen
+from sessioncompress.formats import values
+from sessioncompress.formats.base import Entry, Head
 from sessioncompress.formats.table import AGENTS, recognising
 from sessioncompress.store.lock import OpenSession
+
+FIRST_BYTES = 4096
+"""So much of a file's beginning is looked at to tell what packed or wrote it."""
+
+_KEYS_SHOWN = 8
+
+
+class Sample(Struct, frozen=True):
+    """What is looked at of a file: its first bytes, its first objects, and all of it where that is one JSON value."""
+
+    first: bytes
+    entries: tuple[Entry, ...] = ()
+    value: Any = None
+
+
+class Other(NamedTuple):
+    """One kind of file: what it is, in a clause behind `it is`, and what to do, in a sentence."""
+
+    what: str
+    remedy: str
+    recognises: Callable[[Sample], bool]
+
+
+def other(sample: Sample) -> Other | None:
+    """Return which of the known kinds a file is, None where it is none of them."""
+    return next((each for each in OTHERS if each.recognises(sample)), None)
+
+
+def seen(sample: Sample) -> str:
+    """Say what a file of no known kind begins with, or what one JSON value holds."""
+    if not sample.first:
+        return "it is empty"
+    if isinstance(sample.value, list):
+        return "one JSON list"
+    if isinstance(sample.value, dict):
+        return "one JSON document with the keys " + _keys(sample.value)
+    if sample.entries:
+        return "its first object has the keys " + _keys(sample.entries[0])
+    if sample.first.lstrip()[:1] in (b"{", b"["):
+        return (
+            "it begins as one JSON document, but is not JSON (cut off, or with bytes that are no UTF-8 in it), or "
+            "holds over a million values"
+        )
+    return "no JSON object in its first lines"
+
+
+def _keys(of: Mapping[str, Any]) -> str:
+    return ", ".join(list(of)[:_KEYS_SHOWN]) or "(none)"
+
+
+def _begins(*magics: bytes) -> Callable[[Sample], bool]:
+    """Return what knows a file by its first bytes."""
+    return lambda sample: sample.first.startswith(magics)
+
+
+def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
+    """Return what knows a document by how its id starts and by strings that it has."""
+
+    def recognises(sample: Sample) -> bool:
+        found = values.fields(sample.value)
+        return values.text(found.get("id")).startswith(start) and all(isinstance(found.get(key), str) for key in keys)
+
+    return recognises
+
+
+def _is_other_harness(sample: Sample) -> bool:
+    first = sample.entries[0] if sample.entries else {}
+    return first.get("type") == "session" and ("createdAt" in first or any("seq" in each for each in sample.entries))
+
+
+def _is_old_rollout(sample: Sample) -> bool:
+    first = sample.entries[0] if sample.entries else {}
+    return first.keys() >= {"id", "timestamp", "instructions"} and "type" not in first
+
+
+def _is_list_of(*keys: str) -> Callable[[Sample], bool]:
+    """Return what knows a list of objects that all have those keys."""
+
+    def recognises(sample: Sample) -> bool:
+        found = values.items(sample.value)
+        return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
+
+    return recognises
+
+
+def _is_restore_point(sample: Sample) -> bool:
+    found = values.fields(sample.value)
+    return "toolCall" in found and not found.keys().isdisjoint({"history", "clientHistory", "commitHash"})
+
+
+def _is_training_data(sample: Sample) -> bool:
+    return bool(sample.entries) and all(isinstance(each.get("messages"), list) for each in sample.entries)
+
+
+def _is_saved_chat(sample: Sample) -> bool:
+    history = values.fields(sample.value).get("history", sample.value)
+    return _is_list_of("role", "parts")(Sample(b"", (), history))
+
+
+_EXPORT = "Name what 'opencode export SESSION > FILE' writes."
+_CHATS = "Name the session itself: Gemini CLI keeps them in folders 'chats'."
+
+OTHERS: tuple[Other, ...] = (
+    Other(
+        "an SQLite database, in which OpenCode and newer versions of OpenClaw keep sessions, and oh-my-pi its state",
+        "Of OpenCode, name what 'opencode export SESSION > FILE' writes.",
+        _begins(b"SQLite format 3\0"),
+    ),
+    Other(
+        "packed with zstd, as Codex and OpenClaw pack old sessions",
+        "Unpack it with 'zstd -d FILE', and name what comes of it.",
+        _begins(b"\x28\xb5\x2f\xfd"),
+    ),
+    Other("packed with gzip", "Unpack it with 'gunzip FILE', and name what comes of it.", _begins(b"\x1f\x8b")),
+    Other(
+        "the header of a session in OpenCode's storage, whose messages lie in other files",
+        _EXPORT,
+        _stored("ses", "projectID", "directory"),
+    ),
+    Other("the header of one message in OpenCode's storage", _EXPORT, _stored("msg", "sessionID", "role")),
+    Other("one part of a message in OpenCode's storage", _EXPORT, _stored("prt", "sessionID", "messageID", "type")),
+    Other(
+        "a session of another harness (DeepSeek's): it begins as those of pi do, but dates its header 'createdAt' or "
+        "numbers its lines 'seq'",
+        "",
+        _is_other_harness,
+    ),
+    Other(
+        "the list of prompts that Gemini CLI logs (logs.json)",
+        _CHATS,
+        _is_list_of("sessionId", "messageId", "type", "message"),
+    ),
+    Other("what Gemini CLI keeps for /restore before a tool changes files", _CHATS, _is_restore_point),
+    Other("a conversation saved with /chat save of Gemini CLI (checkpoint-TAG.json)", _CHATS, _is_saved_chat),
+    Other(
+        "a list of whole conversations, as in data for training, with which no agent goes on",
+        "",
+        _is_training_data,
+    ),
+    Other("a rollout of Codex from before its session_meta lines, of mid-2025", "", _is_old_rollout),
+)
+"""In the order they are asked; the remedy is empty where nothing can be done but to name another file."""
+
 
 _STATE = "The file is not changed."
 

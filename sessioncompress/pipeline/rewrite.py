@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import RENDERERS, Context, View
-from sessioncompress.core.marker import content_of
-from sessioncompress.core.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.marker import References, content_of, digest_of, git_blob
+from sessioncompress.core.model import (
+    Block,
+    Call,
+    Change,
+    Kind,
+    Line,
+    Origin,
+    Path,
+    Purpose,
+    Replacement,
+    Treatment,
+    make_line,
+)
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
+from sessioncompress.errors import InUse
+from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
+from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.plan import Plan, counts
+from sessioncompress.pipeline.reading import parse_any
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 
 
 class Rewritten(NamedTuple):
@@ -114,3 +139,293 @@ def _holds(original: Entry, path: Path, content: bytes, kind: Kind) -> bool:
     except (CannotSplice, TypeError):
         # A value that is nested too deep to be written is a TypeError.
         return False
+
+
+T = TypeVar("T")
+
+_MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
+IN_USE = "it changed while it was being read"
+
+
+class Sink(Protocol):
+    """Where the new session and the originals go."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the new session."""
+
+    def keep(self, line: bytes) -> int:
+        """Keep an original; return its index."""
+
+
+class Tally:
+    """What the replacements of a run come to."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.counts = dict.fromkeys(Kind, 0)
+        self.redundancies = 0
+        self.removed = 0
+
+
+class Applied:
+    """What one pass did: the lines as they are now, which of them changed, their records, and what bore no change."""
+
+    def __init__(self, lines: Lines, ours: Ours) -> None:
+        self.lines = lines
+        self.ours = ours
+        self.changed: list[int] = []
+        self.records = PendingRecords()
+        self.left_alone: set[int] = set()
+        self.again = False
+        self.tally = Tally()
+
+
+class Applier:
+    """Makes the changes of a plan while a session is read for the second time."""
+
+    def __init__(
+        self,
+        view: View,
+        plan: Plan,
+        known: Mapping[int, LineRecord],
+        journal: Journal,
+        sink: Sink,
+        where: str,
+        original: Callable[[LineRecord], Entry | None],
+    ) -> None:
+        self._view = view
+        self._plan = plan
+        self._known = known
+        self._references = References(journal.references)
+        self._journal = journal
+        self._sink = sink
+        self._where = where
+        self._keeps = view.policy.keep_backup
+        self._has_records = journal.counts[0] > 0
+        self._original = original
+        self._first = view.survey.before.lines
+        self._recorded: dict[int, bytes] = {}
+        """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
+        self._known_numbers: dict[bytes, set[int]] = {}
+        self._lines = list(view.lines)
+        self.done = Applied(view.lines, view.ours.copy())
+
+    def run(self, stream: Iterable[Piece]) -> Applied:
+        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
+        planned = self._plan.get
+        for number, raw, whole in stream:
+            changes = planned(number) if whole else None
+            self._sink.write(raw if changes is None else self._changed(number, raw, changes))
+        self.done.lines = Lines(self._lines)
+        self._leave_doubles()
+        return self.done
+
+    def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
+        entry = parse_any(raw)
+        if entry is None or xxh3_64_intdigest(raw) != self._view.lines.rows[number].digest:
+            raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
+        try:
+            new = rewrite(raw, entry, changes, self._view, self._refer)
+            if new is not None:
+                self._record(number, raw, new)
+                return new.raw
+        except MustStay as error:
+            raise broken(str(error), self._where, self._first + number) from error
+        except CannotSplice:
+            pass
+        self.done.left_alone.add(number)
+        self.done.again |= any(change.group for change in changes)
+        return raw
+
+    def _refer(self, content: bytes) -> str | None:
+        return self._references.refer(content) if self._keeps else None
+
+    def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
+        rewritten = sha256(new.raw).digest()
+        known = self._known.get(number) if self._has_records else None
+        original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
+        row = self._journal.rewriting(rewritten) if self._has_records else None
+        before = None if row is None else self._journal.placed(row)
+        if before is not None and before.sha256 != original.hex():
+            self._leave_alone(number)
+            return
+        records = self._blocks(number, new, self._original(known) if known and known.place else None)
+        blocks = [record.encode() for record in records]
+        if any(len(block) > LONGEST_RECORD for block in blocks):
+            raise CannotSplice("a name in it is too long for the journal")
+        for record in records:
+            for key in record.identities():
+                self.done.ours.add(key)
+        if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
+            self._add(number, raw, original, rewritten, b"".join(blocks))
+        else:
+            self._recorded[number] = original
+        line = self._view.form.reader().line(new.raw, new.entry)
+        self._lines[number] = self._in_its_place(number, line)
+        self.done.changed.append(number)
+        self._count(new.replacements)
+
+    def _is_one_more(self, number: int, blocks: list[bytes], rewritten: bytes) -> bool:
+        """Tell whether no record says that of this line: by these is known how many equal ones there are."""
+        if rewritten not in self._known_numbers:
+            self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
+        return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
+
+    def _in_its_place(self, number: int, line: Line) -> Line:
+        """Return a rewritten line with what those before it say: it may not name its tools or its response itself.
+
+        What did not change is held once.
+        """
+        was = self._view.lines.rows[number]
+        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, _, time = line
+        if not all(block.tool for block in blocks):
+            tools = {block.call: block.tool for block in was.blocks}
+            blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
+        if was.facts.first:
+            # What stands before a message says so, not the message.
+            facts = facts._replace(first=True)
+        return make_line(
+            (
+                role,
+                size,
+                digest,
+                _one_of(was.id, name),
+                _one_of(was.parent, parent),
+                blocks,
+                _one_of(was.calls, calls),
+                _one_of(was.answers, answers),
+                io,
+                reads,
+                _one_of(was.facts, facts),
+                was.response,
+                time,
+            )
+        )
+
+    def _leave_alone(self, number: int) -> None:
+        """Try again without this line."""
+        self.done.left_alone.add(number)
+        self.done.again = True
+
+    def _add(self, number: int, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
+        """Add the line's records; keep its original, unless an earlier run did."""
+        place = self._journal.place(original) if self._has_records else None
+        index = self._sink.keep(raw) if self._keeps and place is None else None
+        self.done.records.add(number, original, rewritten, index, place, blocks)
+
+    def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
+        """Return the records of a line's blocks, with their places in its original where that is another line."""
+        records = []
+        calls = self._view.calls(number)
+        places = None if original is None else OriginalPlaces(original)
+        for each in new.replacements:
+            block = each.change.block
+            if block is not None and each.origin is not None:
+                records.append(self._shrunk(number, each, block, each.origin))
+            elif block is not None and each.content is not None:
+                path = each.path if places is None else places.path(each.path, each.content, block.kind)
+                made = calls.get(block.call) if block.kind in _MAYBE_FILES else None
+                records.append(self._block(number, each, block, each.content, path, made))
+        return records
+
+    def _shrunk(self, number: int, each: Replacement, block: Block, origin: Origin) -> BlockRecord:
+        return BlockRecord(
+            ref=origin.ref,
+            line=self._first + number,
+            path=origin.path,
+            kind=block.kind,
+            tool=_writable(block.tool),
+            call=block.call,
+            bytes=origin.bytes,
+            lines=origin.lines,
+            xxh3=origin.xxh3,
+            replacement=self._digest(each, block.kind),
+        )
+
+    def _block(
+        self, number: int, each: Replacement, block: Block, content: bytes, path: Path, made: Call | None
+    ) -> BlockRecord:
+        file = _writable(made.file) if made and _is_whole_file(block.kind, made, path) else ""
+        ref, xxh3 = self._references.named(content)
+        return BlockRecord(
+            ref=ref,
+            line=self._first + number,
+            path=path,
+            kind=block.kind,
+            tool=_writable(block.tool),
+            call=block.call,
+            bytes=len(content),
+            lines=content.count(b"\n") + (not content.endswith(b"\n")),
+            xxh3=xxh3,
+            replacement=self._digest(each, block.kind),
+            file=file,
+            git_blob=git_blob(content) if file else "",
+        )
+
+    def _digest(self, each: Replacement, kind: Kind) -> bytes:
+        """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
+        if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
+            return b""
+        return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
+
+    def _count(self, replacements: Iterable[Replacement]) -> None:
+        tally = self.done.tally
+        calls = set()
+        for each in replacements:
+            block = each.change.block
+            if block is None:
+                continue
+            if block.kind is Kind.ARGUMENT:
+                calls.add(block.call)
+            else:
+                tally.counts[block.kind] += 1
+            tally.redundancies += bool(each.change.note)
+            if (
+                each.origin is None
+                and each.content is not None
+                and counts(block.kind, block.size, self._view.policy, marked=block.marked)
+            ):
+                tally.removed += each.was - len(each.written)
+        tally.calls += len(calls)
+
+    def _leave_doubles(self) -> None:
+        """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
+
+        Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
+        both get the same bytes back.
+        """
+        first: dict[int, int] = {}
+        for number in self.done.changed:
+            kept = first.setdefault(self._lines[number].digest, number)
+            if kept != number and self._original_of(kept) != self._original_of(number):
+                self._leave_alone(number)
+        for number, (was, now) in enumerate(zip(self._view.lines, self._lines, strict=True)):
+            if was.digest in first and now.digest == was.digest and number not in self._known:
+                self._leave_alone(first[was.digest])
+
+    def _original_of(self, number: int) -> bytes:
+        """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
+        return self._recorded.get(number) or self.done.records.original_of(number)
+
+
+def _one_of(was: T, now: T) -> T:
+    """Return the first of two values where they are equal, so that it is held once."""
+    return was if was == now else now
+
+
+def _writable(name: str) -> str:
+    """Return a name that the journal can hold: a call that only its agent can read may name what is no UTF-8."""
+    if name.isascii():
+        return name
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return ""
+    return name
+
+
+def _is_whole_file(kind: Kind, call: Call, path: Path) -> bool:
+    """Say whether the content is all of the file that the call names, so that git may hold it too."""
+    if kind is Kind.ARGUMENT:
+        return call.purpose is Purpose.WRITE and path[-1] == "content"
+    return kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part

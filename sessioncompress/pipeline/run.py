@@ -21,14 +21,29 @@ from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.version import VERSION
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, due
-from sessioncompress.pipeline.apply import Applied, Applier
-from sessioncompress.pipeline.finished import clashing, digest_of_prefix, nothing, prefix_of
-from sessioncompress.pipeline.incremental import NotFinished, Part, can_follow
+from sessioncompress.pipeline.incremental import (
+    NotFinished,
+    Part,
+    can_follow,
+    clashing,
+    digest_of_prefix,
+    nothing,
+    prefix_of,
+)
 from sessioncompress.pipeline.plan import Plan, in_question, plan
-from sessioncompress.pipeline.rewrite import rewrite
-from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.pipeline.summary import advice, boundary_of, counted, imitated, too_few_tokens, why, with_changes
-from sessioncompress.pipeline.survey import parse, parse_any
+from sessioncompress.pipeline.reading import parse, parse_any
+from sessioncompress.pipeline.rewrite import Applied, Applier, rewrite
+from sessioncompress.pipeline.summary import (
+    CompressionStats,
+    Status,
+    advice,
+    boundary_of,
+    counted,
+    imitated,
+    too_few_tokens,
+    why,
+    with_changes,
+)
 from sessioncompress.pipeline.triage import KB
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy

@@ -16,7 +16,7 @@ from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.store.layout import beside_of, has_leftovers, last_line, size_of
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.stats import CompressionStats
+    from sessioncompress.pipeline.summary import CompressionStats
 
 KB = 1024
 SKIPPED = "skipped"
@@ -30,7 +30,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     said = not_due(path, policy, force=force, form=form)
     if said is None:
         return None
-    from sessioncompress.pipeline.stats import CompressionStats, Status
+    from sessioncompress.pipeline.summary import CompressionStats, Status
 
     status, reason = said
     size = path.lstat().st_size

@@ -11,7 +11,7 @@ import step
 from inputs import Inputs, arguments, inputs_of
 
 from sessioncompress.operations import report
-from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.store.layout import beside
 
 GIVEN = {

@@ -35,7 +35,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "compressors.preview._HEADING": ("--- a", "--- a\n+++ ", "*** Add File: ", "--- \n"),
     "core.jsonl._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
     "core.jsonl._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
-    "pipeline.finished._BEGINNING": ('"', '"a\\', "a"),
+    "pipeline.incremental._BEGINNING": ('"', '"a\\', "a"),
     "formats.openai_chat.CLEARED": ("[Tool: a returned 1 chars", " returned ", " returned 1", ", exit code 1"),
     "formats.openai_chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
     "formats.claude.format.ClaudeCode.links": (
@@ -78,22 +78,22 @@ _WORST: dict[str, tuple[str, ...]] = {
     ),
     "core.jsonl._STRINGS": ('"', '"a', '"\\', '\\"', '"\\"'),
     "core.jsonl._TOKENS": ('"', '"a', '"\\', "[", "[]", '["'),
-    "pipeline.rules._DID_NOT_FIT": (
+    "pipeline.budget._DID_NOT_FIT": (
         "context ",
         "exceeds the limit of ",
         "exceeds the limit of 1,",
         "prompt is too lon",
     ),
-    "pipeline.rules._QUOTA": ("quot", "q"),
-    "pipeline.rules._SLOWED_DOWN": ("rate limi", "rate", "too many request"),
-    "pipeline.rules._TOO_MANY": ("429", "429a", "42 "),
+    "pipeline.budget._QUOTA": ("quot", "q"),
+    "pipeline.budget._SLOWED_DOWN": ("rate limi", "rate", "too many request"),
+    "pipeline.budget._TOO_MANY": ("429", "429a", "42 "),
     "core.splice._SCALAR": ("1", "1 ", "]"),
     "core.splice._SPACE": (" ", "\n\t", " a"),
     "core.splice._STRING": ('"a', '"\\"', '"\\', '\\"'),
     "core.splice._TOKEN": ('"', '"a', '\\"', '"\\', "[", "[]"),
     "cli.git._ADDED": ("add ", "add\n", "\n"),
     "cli.git._PATCH": ("patch1-", "patch1", "1", "-1"),
-    "pipeline.survey.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
+    "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
     "store.journal._RUN": ('"type":', '"type": ', '"type":"run'),
@@ -122,7 +122,7 @@ _USED: dict[str, str] = {
     "core.splice._SPACE": "match",
     "core.splice._STRING": "match",
     "cli.git._PATCH": "fullmatch",
-    "pipeline.survey.CONFLICT": "match",
+    "pipeline.reading.CONFLICT": "match",
 }
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 

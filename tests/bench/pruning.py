@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from sessioncompress.compressors import View
 from sessioncompress.core.marker import References
 from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.reading import parse
 from sessioncompress.pipeline.rewrite import rewrite
-from sessioncompress.pipeline.survey import parse
 from sessioncompress.policy.model import BALANCED, Prune
 from tests import texts
 from tests.chats import GenCodeSession

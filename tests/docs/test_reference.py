@@ -17,7 +17,7 @@ import sessioncompress
 from sessioncompress.cli.main import main
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.batch import worst
-from sessioncompress.pipeline.stats import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.file import KEYS, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (

@@ -16,7 +16,7 @@ from sessioncompress.errors import Damaged, Refused, UsageError
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.stats import Status
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
 from tests import texts

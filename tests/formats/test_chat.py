@@ -12,7 +12,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.openai_chat import Chat, ChatReader
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from tests.chats import ChatSession
 from tests.runs import compress, compress_again, fixture, restore
 

@@ -20,8 +20,8 @@ from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude.format import ClaudeCode
 from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.rewrite import rewrite
-from sessioncompress.pipeline.survey import read_line
 from tests.blocks import text
 from tests.claude import ClaudeSession, Use, answer, picture, sealed, thought, use
 from tests.runs import GREEDY, after, compress, compress_again, entries, fixture, restore, survey_of, write

@@ -21,8 +21,8 @@ from sessioncompress.formats.codex.format import Codex
 from sessioncompress.formats.codex.reader import wrapped
 from sessioncompress.formats.table import head_of
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.stats import Status
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from tests import texts
 from tests.rollout import Rollout, address, parted, picture

@@ -15,8 +15,8 @@ from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.stats import Status
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
+from sessioncompress.pipeline.summary import Status
 from tests import texts
 from tests.runs import EAGER
 

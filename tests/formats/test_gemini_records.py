@@ -13,7 +13,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Role, Standing
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.gemini import Gemini, GeminiReader
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from tests import texts
 from tests.records import GeminiRecords
 from tests.runs import compress, compress_again, fixture, restore, split, survey_of, units, view_of

@@ -12,7 +12,7 @@ from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.gencode import GenCode, GenCodeReader
 from sessioncompress.formats.table import detect, head_of
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from tests.chats import GenCodeSession
 from tests.runs import compress, compress_again, fixture, restore
 

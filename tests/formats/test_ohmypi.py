@@ -11,7 +11,7 @@ import pytest
 from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.ohmypi import OhMyPi
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from tests.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
 

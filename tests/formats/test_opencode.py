@@ -12,7 +12,7 @@ from sessioncompress.core.model import Kind, Line, Path, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.table import detect, head_of
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 from tests.documents import OpenCodeExport
 from tests.runs import survey_of
 

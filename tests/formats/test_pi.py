@@ -19,8 +19,8 @@ from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
 from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.rewrite import rewrite
-from sessioncompress.pipeline.survey import read_line
 from tests.build import PiSession, ResponsesSession, image, text, thinking
 from tests.runs import GREEDY, paths, survey_of
 

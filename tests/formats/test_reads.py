@@ -13,7 +13,7 @@ import pytest
 from sessioncompress.core.model import Line
 from sessioncompress.formats.table import format_named
 from sessioncompress.formats.values import CALL, PICTURE, RESULT
-from sessioncompress.pipeline.survey import read_line
+from sessioncompress.pipeline.reading import read_line
 
 Entry = dict[str, Any]
 

@@ -97,14 +97,14 @@ MUTANTS = (
     ),
     Mutant(
         "two originals share a rewritten line",
-        "pipeline/apply.py",
+        "pipeline/rewrite.py",
         "        self._leave_doubles()\n",
         "",
         ("tests/test_compress.py",),
     ),
     Mutant(
         "an answer behind what is finished may repeat a result in it",
-        "pipeline/finished.py",
+        "pipeline/incremental.py",
         "if answer is not None and answer.facts.repeats:",
         "if False:",
         ("tests/test_prefix.py",),
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "the digest of what is finished leaves out its end",
-        "pipeline/finished.py",
+        "pipeline/incremental.py",
         "        if position <= size:\n",
         "        if position < size:\n",
         ("tests/test_prefix.py",),
@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "a request from before a run counts",
-        "pipeline/judge.py",
+        "pipeline/budget.py",
         "answers.behind is None or not _is_since(newest, run)",
         "answers.behind is None",
         ("tests/test_judge.py",),
@@ -572,7 +572,7 @@ MUTANTS = (
     ),
     Mutant(
         "a block is written that cannot be read",
-        "pipeline/apply.py",
+        "pipeline/rewrite.py",
         "if any(len(block) > LONGEST_RECORD for block in blocks):",
         "if False:",
         _NAMES,
