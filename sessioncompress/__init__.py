@@ -12,12 +12,11 @@ from sessioncompress.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.operations.budget import budget_session
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
     from sessioncompress.operations.show import Shown, show
-    from sessioncompress.operations.stats import SessionStats, inspect_session
+    from sessioncompress.operations.stats import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
@@ -40,7 +39,7 @@ _HOMES = {
     "Shown": "operations.show",
     "Status": "pipeline.summary",
     "VerifyStats": "operations.verify",
-    "budget_session": "operations.budget",
+    "budget_session": "operations.stats",
     "compress_session": "operations.compress",
     "forget_session": "operations.forget",
     "inspect_session": "operations.stats",

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from sessioncompress.operations import progress
-from sessioncompress.operations.progress import Progress, said
+from sessioncompress.operations import batch
+from sessioncompress.operations.batch import Progress, said
 
 MB = 1024 * 1024
 
@@ -35,7 +35,7 @@ class Stream(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    monkeypatch.setattr(batch, "monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "200")
     return now
 

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.cli import sessions_report
 from sessioncompress.formats.table import NAMES
-from sessioncompress.operations.listing import ListedSession
+from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.store.layout import beside
 from tests.build import PiSession
 from tests.documents import GeminiDocument

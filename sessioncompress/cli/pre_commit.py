@@ -25,7 +25,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.store.layout import beside_of, holds
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy

@@ -12,7 +12,7 @@ from sessioncompress.cli.options import AGENT, JSON, OLDER_THAN, PROJECT, errors
 from sessioncompress.cli.output import echo_json, for_all, tell_of_opencode
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.listing import ListedSession
+    from sessioncompress.operations.sessions import ListedSession
     from sessioncompress.pipeline.discover import Found
 
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
     """List the sessions of all agents on this machine, and what could be saved; change nothing."""
     from sessioncompress.cli import sessions_report
-    from sessioncompress.operations.listing import listed
-    from sessioncompress.operations.sessions import Selection, Session
+    from sessioncompress.operations.sessions import Selection, Session, listed
     from sessioncompress.operations.sessions import sessions as selected
 
     policies = policies_of(None, None, {})

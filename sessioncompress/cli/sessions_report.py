@@ -8,8 +8,8 @@ from typing import Any
 
 from sessioncompress.core import text
 from sessioncompress.core.text import counted, printable
-from sessioncompress.operations.listing import ListedSession
 from sessioncompress.operations.report import kb
+from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.sessions/1"

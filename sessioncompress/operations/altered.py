@@ -16,7 +16,7 @@ from sessioncompress.core.model import Line
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.operations.entries import begin_alike, identity
+from sessioncompress.operations.show import begin_alike, identity
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import RewrittenLines, original_in, parse, row_of
 from sessioncompress.pipeline.rewrite import value_at

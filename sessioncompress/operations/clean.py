@@ -17,13 +17,14 @@ from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.errors import SessionCompressError, failing
+from sessioncompress.operations import stores
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.operations.stores import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import git, orphans
+from sessioncompress.store import git
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import open_session
@@ -276,7 +277,7 @@ def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | 
         return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
     if decision.deletes and not dry_run:
         decision = _again(decision)
-        if not (decision.holding.size or orphans.remains(holding.session, holding.beside)):
+        if not (decision.holding.size or stores.remains(holding.session, holding.beside)):
             # Another clean-up was faster.
             return None
     if decision.deletes:
@@ -288,12 +289,12 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
     """Keep what lies beside a session that may not be gone, but for the temp files of dead runs."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
-        needed = orphans.needed_links(holding.session, holding.beside)
-        others = not holding.size and set(orphans.remains(holding.session, holding.beside))
-        dead = orphans.dead_drafts(holding.session, holding.beside)
+        needed = stores.needed_links(holding.session, holding.beside)
+        others = not holding.size and set(stores.remains(holding.session, holding.beside))
+        dead = stores.dead_drafts(holding.session, holding.beside)
         size = reading.size_of_names(dead)
         if not dry_run:
-            orphans.remove_drafts(dead, holding.beside)
+            stores.remove_drafts(dead, holding.beside)
     kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
+from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store import orphans, recover
+from sessioncompress.store import recover
 from sessioncompress.store.damage import readable_lines
 from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.layout import Beside, size_of, store_of
@@ -102,8 +103,8 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     path = path.parent.resolve() / path.name
     beside = store_of(path, policy)
     with failing(path, state=""):
-        needed = orphans.needed_links(path, beside)
-        left = [each for each in orphans.remains(path, beside) if each not in needed]
+        needed = stores.needed_links(path, beside)
+        left = [each for each in stores.remains(path, beside) if each not in needed]
         size = reading.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
@@ -111,7 +112,7 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     number = len(_stored(beside, journal))
     refer = _referring(path, beside, journal, policy, kin) if number else ()
     if not dry_run:
-        orphans.forget_gone(path, beside)
+        stores.forget_gone(path, beside)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from sessioncompress.operations import outcome
-from sessioncompress.operations.outcome import Outcome
+from sessioncompress.operations import batch
+from sessioncompress.operations.batch import Outcome
 from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Task(Struct, Generic[T], frozen=True):
 
     def done(self) -> Outcome[T]:
         """Do it."""
-        return outcome.of(self.found, self.work)
+        return batch.outcome_of(self.found, self.work)
 
 
 class _Worker(Struct):
@@ -129,7 +129,7 @@ class _Crew(Generic[T]):
             done: Outcome[T] = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join()
-            return outcome.died(self._tasks[worker.number].found, _how(worker.process.exitcode))
+            return batch.killed_outcome(self._tasks[worker.number].found, _how(worker.process.exitcode))
         return done
 
     def go_on(self, worker: _Worker, number: int | None) -> None:

@@ -26,9 +26,8 @@ from sessioncompress.errors import (
     UsageError,
 )
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.entries import original_of
-from sessioncompress.operations.partial_restore import PutBack
-from sessioncompress.operations.whole import whole_lines
+from sessioncompress.operations.partial_restore import PutBack, whole_lines
+from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import markers_of, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.reading import RewrittenLines, find

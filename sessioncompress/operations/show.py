@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sessioncompress.core.marker import FEWEST_DIGITS, content_of
-from sessioncompress.errors import FileFailed, Refused, SessionCompressError, Unreadable, UsageError, failing
+from xxhash import xxh3_64_hexdigest
+
+from sessioncompress.core.marker import FEWEST_DIGITS, PREFIX, content_of
+from sessioncompress.core.model import Kind
+from sessioncompress.core.splice import CannotSplice
+from sessioncompress.errors import (
+    NOT_CHANGED,
+    Damaged,
+    FileFailed,
+    Refused,
+    SessionCompressError,
+    Unreadable,
+    UsageError,
+    failing,
+)
 from sessioncompress.formats import locations
-from sessioncompress.operations.recorded import recorded
+from sessioncompress.formats.base import Entry
+from sessioncompress.formats.openai_chat import CLEARED
+from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.reading import parse_any
 from sessioncompress.pipeline.relatives import relatives_of
+from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import or_from_git, put_back
@@ -23,7 +39,78 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import FOLDER, backup_folder, beside_of, originals_of, store_of
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
+
+_LONG_ENOUGH = 64
+"""Bytes of a head that hold, besides the type, an id or a time."""
+
+
+def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Path) -> bytes:
+    """Return the original of a rewritten line that has one, with an LF where the line has one.
+
+    Raises Damaged where it is that of another entry.
+    """
+    assert record.place is not None
+    original = originals.line(record.place, record.sha256)
+    if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
+        raise of_another(journal)
+    # A message that stood in a line of its own, and now among others.
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+def identity(entry: Entry | None) -> int:
+    """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays.
+
+    A text that is long, or was until a marker or an agent's own words took its place, may be replaced too.
+    """
+    return hash(tuple((key, value) for key, value in (entry or {}).items() if not _may_change(value)))
+
+
+def _may_change(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
+    return isinstance(value, (dict, list))
+
+
+def of_another(journal: Path) -> Damaged:
+    """Make the error for a journal that mixes up two lines."""
+    return Damaged(
+        "it names the original of another entry for a line of the session",
+        where=journal,
+        state=NOT_CHANGED,
+        remedy="Put the journal back from a backup.",
+    )
+
+
+def begin_alike(raw: bytes, original: bytes) -> bool:
+    """Say whether the same id or time stands before the first object in both: most lines need no parsing."""
+    start = raw.find(b"{", 1)
+    return start >= _LONG_ENOUGH and raw[:start] == original[:start]
+
+
+_TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}
+"""What a value must be that goes back where a marker stands; of thinking none does, in a mirror only of a text."""
+
+
+def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
+    """Return the value. Raises Damaged where the line holds none of that type, size and digest at its place."""
+    # A value that is nested too deep to be written is a TypeError.
+    with suppress(CannotSplice, TypeError):
+        value = value_at(original or {}, block.path)
+        if isinstance(value, _TYPES.get(block.kind, object)) and _agrees(content_of(value, block.kind), block):
+            return value
+    raise Damaged(
+        f"the original of reference {block.ref} is not what the journal says",
+        where=journal,
+        state=NOT_CHANGED,
+        remedy="Put the journal and the originals back from a backup.",
+    )
+
+
+def _agrees(content: bytes, block: BlockRecord) -> bool:
+    return len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3
+
 
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")

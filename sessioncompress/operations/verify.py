@@ -12,9 +12,8 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.entries import identity, of_another
-from sessioncompress.operations.recorded import recorded
 from sessioncompress.operations.restore import way_out
+from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.reading import RewrittenLines, find, parse_any

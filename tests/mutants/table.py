@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log is added to whatever lies there",
-        "pipeline/log.py",
+        "operations/compress.py",
         "appending(file, partial(_refuse_other, file, as_it_was))",
         "appending(file, lambda fd: None)",
         ("tests/test_budget.py",),
@@ -176,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replaced value is not compared with its record",
-        "operations/recorded.py",
+        "operations/show.py",
         "_agrees(content_of(value, block.kind), block)",
         "True",
         ("tests/test_restore.py", "tests/faults/test_store_attacks.py"),
@@ -488,7 +488,7 @@ MUTANTS = (
     Mutant(
         "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
     ),
-    Mutant("another user's log is written", "pipeline/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
+    Mutant("another user's log is written", "operations/compress.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
     Mutant("git runs a repository's hooks", "store/git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),
