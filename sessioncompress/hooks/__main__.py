@@ -53,9 +53,9 @@ def _do(what: str, rest: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> No
 
 
 def _note(what: str, text: str) -> None:
-    from sessioncompress.hooks import log
+    from sessioncompress.hooks import base
 
-    log.note(what, text)
+    base.note_in_log(what, text)
 
 
 def _limit(seconds: int) -> None:

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessioncompress.hooks import log
-from sessioncompress.hooks.command import command
+from sessioncompress.hooks import base
+from sessioncompress.hooks.base import command
 
 if TYPE_CHECKING:
     from sessioncompress.policy.sources import Policies
@@ -30,7 +30,7 @@ def start(raw: bytes) -> None:
 
     session = json.loads(raw).get("transcript_path")
     if not isinstance(session, str) or not Path(session).exists():
-        log.note("ended", f"the agent names no session that is there: {session}")
+        base.note_in_log("ended", f"the agent names no session that is there: {session}")
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
@@ -50,13 +50,13 @@ def compress(session: Path) -> None:
     from sessioncompress.formats.locations import subagents
     from sessioncompress.policy.sources import Policies
 
-    policies = Policies(warn=lambda said: log.note("compress", said))
+    policies = Policies(warn=lambda said: base.note_in_log("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
     for each in (session, *subagents(session)):
         try:
-            log.note("compress", _compressed(each, policies, deadline))
+            base.note_in_log("compress", _compressed(each, policies, deadline))
         except SessionCompressError as error:
-            log.note("compress", str(error))
+            base.note_in_log("compress", str(error))
 
 
 def _compressed(session: Path, policies: Policies, deadline: float) -> str:

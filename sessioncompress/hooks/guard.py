@@ -60,16 +60,16 @@ def answer(raw: bytes) -> bytes:
         return b""
     from pathlib import Path
 
-    from sessioncompress.hooks import log
+    from sessioncompress.hooks import base
     from sessioncompress.hooks.known import known
 
     session = call.get("transcript_path")
     ours = known(found, Path(session)) if isinstance(session, str) else []
     tool = f"{call.get('tool_name')} in {session}"
     if not ours:
-        log.note("guard", f"let through {tool}: nothing beside the session knows {found[0]}")
+        base.note_in_log("guard", f"let through {tool}: nothing beside the session knows {found[0]}")
         return b""
-    log.note("guard", f"refused {tool}: {ours[0]}")
+    base.note_in_log("guard", f"refused {tool}: {ours[0]}")
     return _denied(reason(ours))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +12,46 @@ from importlib import import_module
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
-from sessioncompress.hooks import log, record
+from sessioncompress.hooks import base as log
 from sessioncompress.hooks.base import AgentHooks
-from sessioncompress.hooks.record import Record
-from sessioncompress.store import disk
+from sessioncompress.store import disk, layout
 from sessioncompress.store.disk import put
+
+
+class Record(Struct, frozen=True):
+    """The texts that were put in, the last first, and the folders that had to be made, the outermost first."""
+
+    pieces: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+def place(file: Path) -> Path:
+    """Return where the record of a file lies."""
+    from hashlib import sha256
+
+    return layout.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
+
+
+def load(file: Path) -> Record:
+    """Return what is known of a file; an empty record where nothing is, or not any more."""
+    try:
+        document = json.loads(place(file).read_bytes())
+        return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
+    except (OSError, FileFailed, ValueError, KeyError, TypeError):
+        return Record()
+
+
+def keep(file: Path, record: Record) -> None:
+    """Write the record of a file, or remove it where it is empty. Raises OSError and FileFailed."""
+    if record == Record():
+        disk.remove(place(file))
+        return
+    disk.make_folder(place(file).parent)
+    put(place(file), json.dumps({"file": str(file)} | asdict(record), indent=2).encode() + b"\n")
+
 
 _NOT_CHANGED = "It is not changed."
 _OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"
@@ -48,8 +82,8 @@ def to_install(agent: AgentHooks) -> Change:
     """Return what puts our hooks in as this version writes them, in the place of others of ours."""
     file, text = read(agent)
     if text is not None and agent.is_current(text):
-        return Change(file, text, text, record.load(file))
-    base, folders = _without(agent, file, text), record.load(file).folders
+        return Change(file, text, text, load(file))
+    base, folders = _without(agent, file, text), load(file).folders
     pieces = sorted(agent.added(base), reverse=True)
     after = base or ""
     for at, new in pieces:
@@ -61,7 +95,7 @@ def to_install(agent: AgentHooks) -> Change:
 def to_uninstall(agent: AgentHooks) -> Change:
     """Return what takes our hooks out: to the byte what was there before, where nothing of them has changed since."""
     file, text = read(agent)
-    return Change(file, text, _without(agent, file, text), Record(folders=record.load(file).folders))
+    return Change(file, text, _without(agent, file, text), Record(folders=load(file).folders))
 
 
 def read(agent: AgentHooks) -> tuple[Path, str | None]:
@@ -88,7 +122,7 @@ def read(agent: AgentHooks) -> tuple[Path, str | None]:
 def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
     if text is None or not agent.programs(text):
         return text
-    pieces = record.load(file).pieces
+    pieces = load(file).pieces
     if pieces and (exact := _cut(text, pieces)) is not None:
         with suppress(Refused):
             if not exact or not agent.programs(exact):
@@ -118,7 +152,7 @@ def write(change: Change) -> None:
             raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
         if change.after is not None:
             # First, so that whatever happens then what was put in can be taken out.
-            record.keep(change.file, change.record)
+            keep(change.file, change.record)
             disk.make_folder(change.file.parent)
             put(change.file, change.after.encode())
         else:
@@ -128,7 +162,7 @@ def write(change: Change) -> None:
             return
         for folder in reversed(change.record.folders):
             disk.remove_folder(Path(folder))
-        record.keep(change.file, Record())
+        keep(change.file, Record())
 
 
 def status(agent: AgentHooks) -> Iterator[str]:
@@ -145,4 +179,4 @@ def status(agent: AgentHooks) -> Iterator[str]:
         yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
     if off := agent.switched_off(text):
         yield f"they are not called: {off}"
-    yield f"what they did and could not do: {log.file()}"
+    yield f"what they did and could not do: {log.log_file()}"

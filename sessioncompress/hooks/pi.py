@@ -10,8 +10,7 @@ from pathlib import Path
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.version import VERSION
 from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import AgentHooks, Piece
-from sessioncompress.hooks.command import command
+from sessioncompress.hooks.base import AgentHooks, Piece, command
 from sessioncompress.store.layout import at_home
 
 _SOURCE = Path(__file__).with_name("pi.ts")

@@ -57,7 +57,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.base._SECONDS": ("T00:00:00.000", "T00:00:00.000Z", "T0", "00:"),
     "formats.values._MEDIA_TYPE": ("data:", "data:a", "a"),
     "hooks.pi._COMMAND": ("const COMMAND = [", "const COMMAND = []", "];\n"),
-    "hooks.settings._INDENT": (" ", "\t ", " \n"),
+    "hooks.claude._INDENT": (" ", "\t ", " \n"),
     "core.jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
     "core.jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
     "core.marker": (
@@ -111,7 +111,7 @@ _USED: dict[str, str] = {
     "formats.codex.reader.FRAME": "fullmatch",
     "formats.base._SECONDS": "fullmatch",
     "formats.values._MEDIA_TYPE": "match",
-    "hooks.settings._INDENT": "match",
+    "hooks.claude._INDENT": "match",
     "core.jsonl._MAY_HOLD_JSON": "match",
     "store.folder._OURS": "fullmatch",
     "store.late_links._SEALED": "fullmatch",

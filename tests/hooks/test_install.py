@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import FileFailed
-from sessioncompress.hooks import AGENTS, install, record
+from sessioncompress.hooks import AGENTS, install
 from sessioncompress.store import disk
 from tests.hooks.test_settings import TEXTS, THEIRS
 
@@ -275,7 +275,7 @@ def test_an_extension_of_another_version_is_replaced(extension: Path) -> None:
     hook("install", "pi", "--yes")
     older = extension.read_text().replace(sys.executable, OLDER)
     extension.write_text(older)
-    record.keep(extension, record.Record((older,), ()))
+    install.keep(extension, install.Record((older,), ()))
     hook("install", "pi", "--yes")
     assert OLDER not in extension.read_text()
     hook("uninstall", "pi", "--yes")

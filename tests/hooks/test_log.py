@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.hooks import log
+from sessioncompress.hooks import base
 
 
 @pytest.fixture(autouse=True)
@@ -17,38 +17,38 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_line_each_time() -> None:
-    log.note("guard", "one")
-    log.note("ended", "two\nlines \x1b[31m")
-    lines = log.file().read_text().splitlines()
+    base.note_in_log("guard", "one")
+    base.note_in_log("ended", "two\nlines \x1b[31m")
+    lines = base.log_file().read_text().splitlines()
     assert [line.split(" ", 1)[1] for line in lines] == ["guard: one", r"ended: two\x0alines \x1b[31m"]
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line) for line in lines)
-    assert log.file().stat().st_mode & 0o777 == 0o600
-    assert log.file().parent.stat().st_mode & 0o777 == 0o700
+    assert base.log_file().stat().st_mode & 0o777 == 0o600
+    assert base.log_file().parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_it_stays_bounded(state: Path) -> None:
-    for _ in range(2 * log.LARGEST // 1000 + 300):
-        log.note("guard", "x" * 3000)
+    for _ in range(2 * base.LARGEST // 1000 + 300):
+        base.note_in_log("guard", "x" * 3000)
     assert sorted(each.name for each in state.iterdir()) == ["hook.log", "hook.log.1"]
-    assert all(each.stat().st_size < log.LARGEST + 3000 for each in state.iterdir())
+    assert all(each.stat().st_size < base.LARGEST + 3000 for each in state.iterdir())
 
 
 def test_what_cannot_be_noted_is_not(state: Path, tmp_path: Path) -> None:
     """A link that someone put there is not followed, and nothing fails."""
     state.mkdir()
     (state / "hook.log").symlink_to(tmp_path / "elsewhere")
-    log.note("guard", "one")
+    base.note_in_log("guard", "one")
     assert not (tmp_path / "elsewhere").exists()
     state.rename(tmp_path / "moved")
     state.write_text("a file")
-    log.note("guard", "one")
+    base.note_in_log("guard", "one")
     assert state.read_text() == "a file"
 
 
 def test_a_relative_state_folder_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert log.file() == tmp_path / ".local" / "state" / "sessioncompress" / "hook.log"
+    assert base.log_file() == tmp_path / ".local" / "state" / "sessioncompress" / "hook.log"
 
 
 def test_without_a_home_nothing_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,5 +56,5 @@ def test_without_a_home_nothing_is_noted(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setattr("os.path.expanduser", str)
     monkeypatch.chdir(tmp_path)
-    log.note("guard", "one")
+    base.note_in_log("guard", "one")
     assert list(tmp_path.iterdir()) == []
