@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.cli.git import altered
+from sessioncompress.cli.pre_commit import altered
 from sessioncompress.errors import FileFailed, NotASession, Refused, SessionCompressError
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.reading import whose

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.cli import budget_report
+from sessioncompress.cli import budget as budget_report
 from sessioncompress.pipeline.summary import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.cli import sessions_report
+from sessioncompress.cli import sessions
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.store.layout import beside
@@ -87,14 +87,14 @@ def listed(**more: Any) -> ListedSession:
 @pytest.mark.parametrize(("more", "line"), [case[1:] for case in ROWS], ids=[case[0] for case in ROWS])
 def test_a_line(more: dict[str, Any], line: str) -> None:
     """Every line has all columns, under their headings."""
-    assert sessions_report.line(listed(**more)) == line
-    assert sessions_report.HEADING.index("project") == line.index(line.split()[-2], 50)
+    assert sessions.line(listed(**more)) == line
+    assert sessions.HEADING.index("project") == line.index(line.split()[-2], 50)
 
 
 @pytest.mark.parametrize(("seconds", "said"), AGES)
 def test_an_age(seconds: float, said: str) -> None:
     """In the largest unit that is full; a clock that was ahead makes nothing negative."""
-    assert f" {said} " in sessions_report.line(listed(modified=time.time() - seconds - 0.5 * (seconds > 0)))
+    assert f" {said} " in sessions.line(listed(modified=time.time() - seconds - 0.5 * (seconds > 0)))
 
 
 def test_the_list_has_all_agents(agents: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_list_has_all_agents(agents: Path) -> None:
     result = run("sessions")
     assert result.exit_code == 0
     heading, *rows, total = result.stdout.splitlines()
-    assert heading == sessions_report.HEADING
+    assert heading == sessions.HEADING
     assert [row.split()[0] for row in rows] == ["pi", "pi", "claude-code", "codex", "gemini"]
     assert [row.split()[3:5] for row in rows[2:4]] == [["8", "d"], ["8", "d"]]
     size = sum(len(raw) for path, raw in before.items() if path.name not in ("logs.json", "history.jsonl"))
@@ -181,7 +181,7 @@ def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
 def test_an_empty_list(here: Path) -> None:
     """It is a heading and a total, or a document without sessions."""
     del here
-    assert run("sessions").stdout.splitlines() == [sessions_report.HEADING, "total: 0 sessions"]
+    assert run("sessions").stdout.splitlines() == [sessions.HEADING, "total: 0 sessions"]
     assert document("sessions")["sessions"] == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.cli.git import put_aside, refuse_if_put_aside, stage
+from sessioncompress.cli.pre_commit import put_aside, refuse_if_put_aside, stage
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.store.layout import Beside, beside
 from tests.repository import Repository
@@ -168,7 +168,7 @@ def test_carriage_returns_of_a_session(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, attributes: str, changed: bool, ends: bytes
 ) -> None:
     """Only where it has some the rules count; they are found wherever a piece that is read ends."""
-    monkeypatch.setattr("sessioncompress.cli.git.BUFFER", 3)
+    monkeypatch.setattr("sessioncompress.cli.pre_commit.BUFFER", 3)
     Path("a.jsonl").write_bytes(b"{}\n" + b'{"a": "\\r\\n"}' + ends)
     refused(attributes, "'*.jsonl -text'" if changed and ends != b"\n" else "", store("a.jsonl"))
     repository.git("add", "--all")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -23,9 +23,68 @@ from sessioncompress.cli.options import (
     tell_of_two_stores,
 )
 from sessioncompress.cli.output import echo_json, echo_total, for_each
+from sessioncompress.core.text import counted, printable
+from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.summary import BudgetStats, to_json
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import BudgetStats
+
+SCHEMA = "sessioncompress.budget/1"
+
+_BY = {
+    "session": "as the session says",
+    "policy": "by the policy",
+    "table": "by our table",
+    "fallback": "taken for a model that is not known",
+}
+
+
+def line(stats: BudgetStats) -> str:
+    """Return the line of one session: what is due and why, and the numbers behind that."""
+    decision = f"{stats.decision}: {stats.reason} (rule {stats.rule})"
+    parts = [_in_use(stats), *_usable(stats), *_counted(stats), *_since(stats)]
+    return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
+
+
+def _in_use(stats: BudgetStats) -> str:
+    model = f"{printable(stats.model)}, " if stats.model else ""
+    window = f"{stats.context_window:,} ({model}{_BY[stats.limits_from]})"
+    return f"{stats.tokens:,} tokens of a window of {window} in use, {100 * stats.utilisation:.0f} %"
+
+
+def _usable(stats: BudgetStats) -> Iterable[str]:
+    if stats.usable != stats.context_window:
+        yield f"{stats.usable:,} usable"
+
+
+def _counted(stats: BudgetStats) -> Iterable[str]:
+    if stats.tokens_recorded is None:
+        yield "estimated, none recorded"
+    elif stats.recorded_is_stale:
+        yield f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction"
+    else:
+        yield f"recorded, {stats.tokens_estimated:,} estimated"
+
+
+def _since(stats: BudgetStats) -> Iterable[str]:
+    yield counted(stats.messages, "message", "messages")
+    if stats.messages_since is not None:
+        seconds = stats.seconds_since
+        ago = f" {counted(round(seconds), 'second', 'seconds')} ago" if seconds is not None else ""
+        yield f"{stats.messages_since:,} since the last run{ago}"
+
+
+def total(all_stats: Sequence[BudgetStats]) -> str:
+    """Return how many of several sessions have what due."""
+    decided = [stats.decision for stats in all_stats]
+    return ": " + ", ".join(f"{decided.count(action):,} {action}" for action in Action if action in decided)
+
+
+def document(all_stats: Iterable[BudgetStats]) -> dict[str, Any]:
+    """Return the `--json` document of `budget`."""
+    files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in all_stats]
+    return {"schema": SCHEMA, "files": files}
 
 
 @click.command(epilog="Example: sessioncompress budget --rule omp session.jsonl")
@@ -47,7 +106,6 @@ def budget(
     as_json: bool,
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
-    from sessioncompress.cli import budget_report
     from sessioncompress.operations import batch
     from sessioncompress.operations.stats import budget_session
 
@@ -60,10 +118,10 @@ def budget(
 
     done = for_each(paths, work)
     if as_json:
-        echo_json(budget_report.document(done.results))
+        echo_json(document(done.results))
     else:
         for each in done.results:
-            click.echo(budget_report.line(each))
-        echo_total(paths, len(done.results), budget_report.total(done.results), done.others)
+            click.echo(line(each))
+        echo_total(paths, len(done.results), total(done.results), done.others)
     due = any(each.decision != "none" for each in done.results)
     sys.exit(batch.worst({done.exit_code, int(due)}))

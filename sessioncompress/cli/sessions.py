@@ -3,17 +3,79 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.cli.options import AGENT, JSON, OLDER_THAN, PROJECT, errors_end_it, policies_of
 from sessioncompress.cli.output import echo_json, for_all, tell_of_opencode
+from sessioncompress.core import text
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations.report import kb
+from sessioncompress.operations.sessions import ListedSession
+from sessioncompress.pipeline.summary import to_json
 
 if TYPE_CHECKING:
     from sessioncompress.operations.sessions import ListedSession
     from sessioncompress.pipeline.discover import Found
+
+SCHEMA = "sessioncompress.sessions/1"
+HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"
+
+_DIGEST_SHOWN = 12
+_DIGEST_DIGITS = 64
+_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+
+
+def line(session: ListedSession) -> str:
+    """Return the line of one session."""
+    saves = kb(session.could_save) if session.could_save else "-"
+    age = _age(max(time.time() - session.modified, 0))
+    head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {_yes(session):<10}"
+    return f"{head}  {_project(session.project)}  {printable(session.path)}"
+
+
+def total_line(sessions: Sequence[ListedSession], others: Mapping[str, int]) -> str:
+    """Return the line that ends the list; `others` says how many came to nothing, by why."""
+    agents = len({each.agent for each in sessions})
+    head = f"total: {counted(len(sessions), 'session', 'sessions')}"
+    if sessions:
+        compressed = sum(each.compressed for each in sessions)
+        saves = kb(sum(each.could_save for each in sessions))
+        head += f" of {counted(agents, 'agent', 'agents')}, {kb(sum(each.size for each in sessions))}"
+        head += f"; {compressed:,} compressed already; a run could save {saves}, originals included"
+    return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
+
+
+def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
+    """Return the `--json` document of the list."""
+    totals = {
+        "sessions": len(sessions),
+        "size": sum(each.size for each in sessions),
+        "compressed": sum(each.compressed for each in sessions),
+        "couldSave": sum(each.could_save for each in sessions),
+    }
+    listed = [to_json(each) | {"modified": text.written_time(each.modified)} for each in sessions]
+    return {"schema": SCHEMA, "sessions": listed, "totals": totals}
+
+
+def _yes(session: ListedSession) -> str:
+    return "yes" if session.compressed else "-"
+
+
+def _project(said: str) -> str:
+    """Return a folder, or the first digits of what is only known as its digest."""
+    is_digest = len(said) == _DIGEST_DIGITS and "/" not in said
+    return f"sha256:{said[:_DIGEST_SHOWN]}" if is_digest else printable(said) or "-"
+
+
+def _age(seconds: float) -> str:
+    """Return how long ago something was, in the largest unit that is full."""
+    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    return f"{int(seconds // length):,} {unit}"
 
 
 @click.command(epilog="Example: sessioncompress sessions --project .")
@@ -24,7 +86,6 @@ if TYPE_CHECKING:
 @errors_end_it
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
     """List the sessions of all agents on this machine, and what could be saved; change nothing."""
-    from sessioncompress.cli import sessions_report
     from sessioncompress.operations.sessions import Selection, Session, listed
     from sessioncompress.operations.sessions import sessions as selected
 
@@ -34,15 +95,15 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, as
         assert isinstance(found, Session)
         one = listed(found, policies.of(found.path))
         if not as_json:
-            click.echo(sessions_report.line(one))
+            click.echo(line(one))
         return one
 
     if not as_json:
-        click.echo(sessions_report.HEADING)
+        click.echo(HEADING)
     done = for_all(selected(Selection(agent, project, older_than)), work)
     if as_json:
-        echo_json(sessions_report.document(done.results))
+        echo_json(document(done.results))
     else:
-        click.echo(sessions_report.total_line(done.results, done.others))
+        click.echo(total_line(done.results, done.others))
     tell_of_opencode(agent)
     sys.exit(done.exit_code)

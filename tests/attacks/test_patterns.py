@@ -91,8 +91,8 @@ _WORST: dict[str, tuple[str, ...]] = {
     "core.splice._SPACE": (" ", "\n\t", " a"),
     "core.splice._STRING": ('"a', '"\\"', '"\\', '\\"'),
     "core.splice._TOKEN": ('"', '"a', '\\"', '"\\', "[", "[]"),
-    "cli.git._ADDED": ("add ", "add\n", "\n"),
-    "cli.git._PATCH": ("patch1-", "patch1", "1", "-1"),
+    "cli.pre_commit._ADDED": ("add ", "add\n", "\n"),
+    "cli.pre_commit._PATCH": ("patch1-", "patch1", "1", "-1"),
     "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
@@ -121,7 +121,7 @@ _USED: dict[str, str] = {
     "core.splice._SCALAR": "match",
     "core.splice._SPACE": "match",
     "core.splice._STRING": "match",
-    "cli.git._PATCH": "fullmatch",
+    "cli.pre_commit._PATCH": "fullmatch",
     "pipeline.reading.CONFLICT": "match",
 }
 """How a pattern is used where that is not by looking for it everywhere in a text."""

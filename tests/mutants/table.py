@@ -456,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "a filter changes what is committed",
-        "cli/git.py",
+        "cli/pre_commit.py",
         'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
         "False",
         ("tests/test_staging.py",),
