@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sessioncompress.core.version import VERSION as __version__
+from sessioncompress.core import VERSION as __version__
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError

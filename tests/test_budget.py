@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.cli import budget as budget_report
+from sessioncompress.cli import budget
 from sessioncompress.pipeline.summary import BudgetStats
 from tests import texts
 from tests.build import PiSession, dice
@@ -91,7 +91,7 @@ LINES = [
 @pytest.mark.parametrize(("stats", "expected"), LINES)
 def test_the_line_of_a_session(stats: BudgetStats, expected: str) -> None:
     """The decision and why, then the numbers, with what they are of."""
-    assert budget_report.line(stats) == HEAD + expected
+    assert budget.line(stats) == HEAD + expected
 
 
 def much(made: PiSession, turns: int) -> PiSession:

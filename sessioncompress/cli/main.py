@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
-from sessioncompress.core.version import VERSION
 
 _COMMANDS = {
     "budget": "budget",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessioncompress.compressors import preview as failures
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, own_part, preview, reference, shrunk
+from sessioncompress.compressors.preview import Wording, lines_of, own_part, preview, reference, shrunk
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
 
@@ -95,7 +94,7 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
         room += len(above.group())
     room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     part = own_part(text)
-    if change.failures and (keep := failures.lines_of(text, context.view.lines[change.line].facts.failed)):
+    if change.failures and (keep := lines_of(text, context.view.lines[change.line].facts.failed)):
         yield preview(text, room, wording, keep=keep, part=part)
         yield preview(text, room // 2, wording, keep=keep, part=part)
     yield preview(text, room, wording, part=part)

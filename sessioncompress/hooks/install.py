@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
-from sessioncompress.hooks import base as log
-from sessioncompress.hooks.base import AgentHooks
+from sessioncompress.hooks.base import AgentHooks, log_file
 from sessioncompress.store import disk, layout
 from sessioncompress.store.disk import put
 
@@ -179,4 +178,4 @@ def status(agent: AgentHooks) -> Iterator[str]:
         yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
     if off := agent.switched_off(text):
         yield f"they are not called: {off}"
-    yield f"what they did and could not do: {log.log_file()}"
+    yield f"what they did and could not do: {log_file()}"

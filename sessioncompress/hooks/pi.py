@@ -7,8 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from sessioncompress.core import VERSION
 from sessioncompress.core.marker import PREFIX
-from sessioncompress.core.version import VERSION
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece, command
 from sessioncompress.store.layout import at_home

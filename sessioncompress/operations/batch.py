@@ -9,8 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
-from sessioncompress.core import process
-from sessioncompress.core.version import VERSION
+from sessioncompress.core import VERSION, process
 from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.pipeline.discover import Found
 

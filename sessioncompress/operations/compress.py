@@ -14,9 +14,8 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from sessioncompress.core import text
+from sessioncompress.core import VERSION, text
 from sessioncompress.core.text import printable_json, utf8
-from sessioncompress.core.version import VERSION
 from sessioncompress.errors import FileFailed
 from sessioncompress.pipeline import due, reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind

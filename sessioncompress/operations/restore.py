@@ -12,10 +12,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress.core import text
+from sessioncompress.core import VERSION, text
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.core.text import as_written, counted, not_there, of_relatives, strangers, unreadable
-from sessioncompress.core.version import VERSION
 from sessioncompress.errors import (
     NOT_CHANGED,
     Damaged,

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core import text
+from sessioncompress.core import VERSION, text
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.marker import References
 from sessioncompress.core.model import NO_PREFIX, Change, Prefix
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.core.version import VERSION
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, due
 from sessioncompress.pipeline.incremental import (

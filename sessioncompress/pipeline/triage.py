@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessioncompress.core import VERSION
 from sessioncompress.core.text import counted
-from sessioncompress.core.version import VERSION
 from sessioncompress.errors import failing
 from sessioncompress.formats import locations
 from sessioncompress.policy.model import Policy, Rule

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
-from sessioncompress.store.layout import folder as state_folder
+from sessioncompress.store.layout import state_folder
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")

@@ -59,6 +59,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "hooks.pi._COMMAND": ("const COMMAND = [", "const COMMAND = []", "];\n"),
     "hooks.claude._INDENT": (" ", "\t ", " \n"),
     "core.jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
+    "core.jsonl.WHITESPACE": (" ", "\n\t", " a"),
     "core.jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
     "core.marker": (
         *(

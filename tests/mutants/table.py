@@ -256,7 +256,7 @@ MUTANTS = (
     Mutant(
         "a draft is on disk before it is known to pay",
         "store/swap.py",
-        "if self._pending_size >= (_HELD if self._fd < 0 else reading.BUFFER):",
+        "if self._pending_size >= (_HELD if self._fd < 0 else disk.BUFFER):",
         "if True:",
         _COMMIT,
     ),
@@ -437,8 +437,8 @@ MUTANTS = (
         _LOCK,
     ),
     # A file that is no session.
-    Mutant("a settings file is not flushed", "store/disk.py", "        disk.flush(fd)\n", "", _PUT),
-    Mutant("its name is not flushed", "store/disk.py", "    disk.flush_folder(path.parent)\n", "", _PUT),
+    Mutant("a settings file is not flushed", "store/disk.py", "        flush(fd)\n", "", _PUT),
+    Mutant("its name is not flushed", "store/disk.py", "    flush_folder(path.parent)\n", "", _PUT),
     # Whose policy counts, and what it may say.
     Mutant(
         "a file near a session says anything",

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sessioncompress.core import text as times
+from sessioncompress.core.text import said_time, written_time
 from sessioncompress.store import late_links
 
 WRITTEN = [
@@ -26,16 +26,16 @@ WRITTEN = [
 @pytest.mark.parametrize(("seconds", "text"), WRITTEN)
 def test_any_time_is_written_and_read(seconds: float, text: str) -> None:
     """Years that nothing reads become the first or the last that are."""
-    assert times.written_time(seconds) == text
-    said = times.said_time(text)
+    assert written_time(seconds) == text
+    said = said_time(text)
     assert said is not None
-    assert times.written_time(said) == text
+    assert written_time(said) == text
 
 
 @pytest.mark.parametrize("text", ["", "never", "10000-01-01T00:00:00Z", "2026-03-02", "2026-03-02T09:00:00Z" * 2])
 def test_what_is_no_time(text: str) -> None:
     """It says nothing."""
-    assert times.said_time(text) is None
+    assert said_time(text) is None
 
 
 @pytest.mark.parametrize(("clock", "since"), [(1e30, 10**18 - 1), (-1e9, 0), (1.9, 1)])

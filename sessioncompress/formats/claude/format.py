@@ -13,8 +13,7 @@ from sessioncompress.core.model import Answer, Block, Path, Role, Shape, Usage, 
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader, moment
-from sessioncompress.formats.claude import screen as claude_notes
-from sessioncompress.formats.claude import screen as claude_screen
+from sessioncompress.formats.claude import screen
 from sessioncompress.formats.claude.reader import PICTURES, THOUGHTS, ClaudeReader
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -193,7 +192,7 @@ class ClaudeCode(base.InEntries):
     name = "claude-code"
     tools = frozenset(_TOOLS.lower().split())
     kept_tools = _KEPT_TOOLS
-    listings = claude_notes.LISTINGS
+    listings = screen.LISTINGS
     # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
     links: re.Pattern[str] | None = re.compile(
         r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
@@ -233,12 +232,11 @@ class ClaudeCode(base.InEntries):
         match path:
             case ("message", "content", int(index), *rest):
                 return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
-        notes, screen = claude_notes.note_may_change, claude_screen.screen_may_change
-        return notes(entry, path, old, value) or screen(entry, path, old, value)
+        return screen.note_may_change(entry, path, old, value) or screen.screen_may_change(entry, path, old, value)
 
     def stand_in(self, path: Path, value: Any) -> Any:
         """Return what takes the place of a copy for the screen."""
-        return claude_screen.stand_in(path, value)
+        return screen.stand_in(path, value)
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
         """Return nothing: the agent has no words of its own for a result that it cleared."""

@@ -12,8 +12,7 @@ from sessioncompress.core.model import Answer, Block, Path, Shape, within
 from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader, window
-from sessioncompress.formats.codex import reader as codex_events
-from sessioncompress.formats.codex import reader as codex_reasoning
+from sessioncompress.formats.codex import reader
 from sessioncompress.formats.codex.reader import (
     CALLS,
     FRAME,
@@ -131,11 +130,9 @@ class Codex(base.InEntries):
             return False
         match entry.get("type"), inner:
             case "response_item", _:
-                return codex_reasoning.reasoning_may_become(payload, inner, value) or _may_change_item(
-                    payload, inner, value
-                )
+                return reader.reasoning_may_become(payload, inner, value) or _may_change_item(payload, inner, value)
             case "event_msg", _:
-                return codex_events.event_may_become(payload, inner, value)
+                return reader.event_may_become(payload, inner, value)
             case "compacted", ("replacement_history", int(index), "content", *part):
                 return _may_change_part(payload["replacement_history"][index]["content"], tuple(part), value)
         return False
