@@ -6,12 +6,12 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged
