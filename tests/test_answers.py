@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.jsonl import document_of, pieces_of
-from sessioncompress.core.model import Usage
+from sessioncompress.core.model import Answer, Usage
 from sessioncompress.core.text import estimate
-from sessioncompress.formats.base import Format
+from sessioncompress.formats.base import Entry
+from sessioncompress.formats.pi import Pi
 from sessioncompress.formats.table import format_named
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import survey
@@ -249,21 +250,19 @@ def test_gencodes_notes_belong_to_their_messages() -> None:
     assert found.added[1] == estimate(4 + len(SAID), characters_per_token("claude-sonnet-4-5"))
 
 
-class Counting:
-    """A format that counts what it is asked."""
+class Counting(Pi):
+    """A format that counts how often it is asked for an answer."""
 
-    def __init__(self, form: Format) -> None:
-        self._form = form
-        self.asked = 0
+    asked = 0
 
-    def __getattr__(self, name: str) -> Any:
-        self.asked += name == "answer"
-        return getattr(self._form, name)
+    def answer(self, entry: Entry) -> Answer | None:
+        self.asked += 1
+        return super().answer(entry)
 
 
 def test_only_lines_that_may_hold_an_answer_are_parsed() -> None:
     data = pi(100, 300, 500)
-    form = Counting(format_named("pi"))
+    form = Counting()
     read_once = survey(pieces(data), format_named("pi"))
     answers(pieces(data), read_once, form)
     assert form.asked == 3
@@ -276,7 +275,7 @@ def test_a_line_off_the_live_path_is_not_parsed_again() -> None:
     made.assistant("Two.", usage=used(200))
     made.branch(kept)
     made.assistant("Three.", usage=used(300))
-    form = Counting(format_named("pi"))
+    form = Counting()
     answers(pieces(made.bytes()), survey(pieces(made.bytes()), format_named("pi")), form)
     assert form.asked == 2
 

@@ -1,17 +1,20 @@
-"""What every format gives the other stages: recognise, read a line, hang the lines together, say what may change."""
+"""What a format gives the other stages: recognize, read a line, hang the lines together, say what may change."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from xxhash import xxh3_64_intdigest
+
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Block, Line, Path, Shape, tokens
-from sessioncompress.formats import values
+from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Line, Path, Role, Shape, make_line
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats import tree, values
 
 _LATEST = 1 << 53
 """Milliseconds: what JavaScript counts exactly."""
@@ -23,17 +26,8 @@ _SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
 """What agents write behind the minute."""
 
 
-class InEntries:
-    """A format whose answers all stand in its entries."""
-
-    def noted(self, document: Any) -> Mapping[int, Answer]:
-        """Return none: nothing around a document's messages tells of requests."""
-        del document
-        return {}
-
-
 def moment(value: Any) -> int:
-    """Return a time in milliseconds, of such a number or of a text that names it; 0 where it is neither."""
+    """Read a time in milliseconds, from such a number or from a text that names it; 0 where it is neither."""
     if isinstance(value, int):
         return int(value) if 0 <= value <= _LATEST else 0
     written = values.text(value)
@@ -49,17 +43,12 @@ def moment(value: Any) -> int:
 
 @lru_cache(maxsize=64)
 def _milliseconds_of_minute(minute: str) -> int:
-    """Return when a minute begins. Lines that follow each other are of few, and datetime takes ten times as long."""
+    # Lines that follow each other are of few minutes, and datetime takes ten times as long.
     return _milliseconds(f"{minute}:00Z")
 
 
 def _milliseconds(written: str) -> int:
     return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // _MILLISECOND
-
-
-def window(value: Any) -> int:
-    """Return a context window in tokens, 0 where there is none."""
-    return tokens(value) or 0
 
 
 Entry = dict[str, Any]
@@ -73,7 +62,7 @@ class Reader(Protocol):
     """Reads the lines of one file in their order; may keep what the lines before said."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this line."""
+        """Read what the plan must know of this line."""
 
 
 class Head(NamedTuple):
@@ -106,85 +95,111 @@ class Cleared(NamedTuple):
     flags: Mapping[Path, Any]
 
 
-class Format(Protocol):
-    """One agent's way to write sessions."""
+class Format:
+    """One agent's way to write sessions. An agent's class says what differs from the defaults here."""
 
-    @property
-    def name(self) -> str:
-        """The name in reports and in `--json`."""
+    name: str
+    """The name in reports and in `--json`."""
 
-    @property
-    def tools(self) -> frozenset[str]:
-        """The agent's own tools, in lower case."""
+    tools: frozenset[str] = frozenset()
+    """The agent's own tools, in lower case."""
 
-    @property
-    def kept_tools(self) -> frozenset[str]:
-        """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
+    kept_tools: frozenset[str] = frozenset()
+    """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
 
-    @property
-    def listings(self) -> frozenset[str]:
-        """The attachments that list what the agent has (skills, agents, tools), by the name that their blocks bear."""
+    listings: frozenset[str] = frozenset()
+    """The attachments that list what the agent has (skills, agents, tools), by the name that their blocks bear."""
 
-    @property
-    def links(self) -> re.Pattern[str] | None:
-        """What in a result's text names a file of the agent, and must stay there; None where there is no such thing."""
+    links: re.Pattern[str] | None = None
+    """What in a result's text names a file of the agent, and must stay there."""
 
-    @property
-    def preamble(self) -> re.Pattern[str] | None:
-        """What the agent writes above a result's own text: a preview has it beside its share of that text."""
+    preamble: re.Pattern[str] | None = None
+    """What the agent writes above a result's own text: a preview has it beside its share of that text."""
 
-    @property
-    def frame(self) -> re.Pattern[str] | None:
-        """What the agent knows its own lists by: the two groups stay before and behind the reference to a list."""
+    frame: re.Pattern[str] | None = None
+    """What the agent knows its own lists by: the two groups stay before and behind the reference to a list."""
+
+    answer_marks: tuple[bytes, ...] = ()
+    """Bytes of which one stands in every entry that answer() says something of."""
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the file is this agent's, from what it holds and never from its name."""
+        """Tell from the content, never from the file's name, whether the file is this agent's."""
+        raise NotImplementedError
 
     def named(self, head: Head) -> Name:
-        """Return by which id the session goes, from which other one it came, and where it was begun.
-
-        Empty where the header says none.
-        """
+        """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
+        raise NotImplementedError
 
     def reader(self) -> Reader:
-        """Return a reader for one file."""
+        """Make a reader for one file."""
+        raise NotImplementedError
 
     def shape(self, lines: Lines) -> Shape:
-        """Find the live path and the dead history."""
+        """Find the live path and the dead history; here all entries follow each other."""
+        return tree.listed(lines)
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of an entry may become that one (or be REMOVED).
+        """Tell whether the value at a path of an entry may become that one (or be REMOVED).
 
         It is asked for every single change, whoever proposed it: what it does not name stays as it is.
         """
+        raise NotImplementedError
 
     def stand_in(self, path: Path, value: Any) -> Any:
-        """Return what takes a mirror's place: REMOVED, or a value that the agent accepts there.
+        """Give what takes a mirror's place: REMOVED, or a value that the agent accepts there.
 
         Of a text it may be Treatment.REFERENCE, which asks for its reference.
         """
+        del path, value
+        return REMOVED
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return what the agent itself leaves of a result of this entry that it clears `now`, in ms since 1970.
+        """Give what the agent itself leaves of a result of this entry that it clears `now`, in ms since 1970.
 
         None where it has no words of its own for that.
         """
+        del entry, block, text, now
+        return None
 
     def text_part(self, text: str) -> Any:
-        """Return a content part that is this text, for an image's place."""
+        """Make a content part of a text, for an image's place."""
+        return {"type": "text", "text": text}
 
     def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
-
-    @property
-    def answer_marks(self) -> tuple[bytes, ...]:
-        """Bytes of which one stands in every entry that answer() says something of."""
+        """Read an image part's media type and its base64 data."""
+        return values.image_of_url(part)
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what an entry says of the request that it answers, or of those behind it; None where it says nothing.
+        """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.
 
         It never raises, whatever the entry holds.
         """
+        del entry
+        return None
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
-        """Return the answers that stand around a document's messages, by the number of the message."""
+        """Read the answers that stand around a document's messages, by the number of the message."""
+        del document
+        return {}
+
+
+def line_of(
+    raw: bytes,
+    role: Role,
+    blocks: Iterable[Block] = (),
+    *,
+    id: str = "",  # noqa: A002
+    parent: str = "",
+    calls: Iterable[Call] = (),
+    answers: str = "",
+    io: int = 0,
+    reads: int = 0,
+    facts: Facts = PLAIN,
+    response: str = "",
+    time: int = 0,
+) -> Line:
+    """Make the line that these bytes are."""
+    digest = xxh3_64_intdigest(raw)
+    return make_line(
+        (role, len(raw), digest, id, parent, tuple(blocks), tuple(calls), answers, io, reads, facts, response, time)
+    )

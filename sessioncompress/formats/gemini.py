@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Mapping
 from sys import intern
@@ -149,7 +148,6 @@ class GeminiReader(Struct):
     """The calls whose results stand with them: what repeats those is not counted once more."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this message or record."""
         if isinstance(entry.get(BACK), str):
             return _line(raw, Role.OTHER)._replace(parent=entry[BACK])
         if "id" not in entry and "type" not in entry:
@@ -282,16 +280,11 @@ _OUTER_KEYS = (*HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 
 
-class Gemini(base.InEntries):
+class Gemini(base.Format):
     """Sessions of Gemini CLI."""
 
     name = "gemini"
     tools = _TOOLS
-    kept_tools: frozenset[str] = frozenset()
-    listings: frozenset[str] = frozenset()
-    links: re.Pattern[str] | None = None
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
     answer_marks = (b'"gemini"', b'"error"')
 
     def recognises(self, head: Head) -> bool:
@@ -303,7 +296,6 @@ class Gemini(base.InEntries):
         return all(map(_is_record, head.entries))
 
     def named(self, head: Head) -> Name:
-        """Return the session's id, and the digest of its folder."""
         first = head.entries[0] if head.document is None and head.entries else head.document
         header = values.fields(first)
         if not all(isinstance(header.get(key), str) for key in HEADER_KEYS):
@@ -311,7 +303,6 @@ class Gemini(base.InEntries):
         return Name(values.text(header["sessionId"]), project=values.text(header.get("projectHash")))
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return GeminiReader()
 
     def shape(self, lines: Lines) -> Shape:
@@ -337,7 +328,6 @@ class Gemini(base.InEntries):
         return Shape(path, frozenset(read.difference(path)))
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of a message may become that one (or be REMOVED)."""
         match path:
             case ("thoughts",):
                 return value is REMOVED and entry.get("type") == "gemini"
@@ -347,21 +337,10 @@ class Gemini(base.InEntries):
                 return _may_change_part(values.fields(entry["content"][index]), tuple(inner), value)
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
-        """Return what takes a mirror's place: nothing, as of a call that shows nothing."""
-        del path, value
-        return REMOVED
-
-    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
-        """Return nothing: the agent has no words of its own for a result that it cleared."""
-        del entry, block, text, now
-
     def text_part(self, text: str) -> Any:
-        """Return a text part."""
         return {"text": text}
 
     def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
         data = values.fields(values.fields(part).get("inlineData"))
         return values.text(data.get("mimeType")), values.text(data.get("data"))
 

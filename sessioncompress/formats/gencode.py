@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from sys import intern
@@ -28,7 +27,7 @@ from sessioncompress.core.model import (
     within,
 )
 from sessioncompress.core.splice import Added
-from sessioncompress.formats import values
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -69,7 +68,6 @@ class GenCodeReader(Struct):
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this message."""
         content = entry.get("content")
         parts = [(index, values.fields(part)) for index, part in enumerate(values.items(content))]
         size = values.characters(content)
@@ -112,17 +110,12 @@ class GenCodeReader(Struct):
         return line._replace(facts=facts, answers=names[0] if one else "")
 
 
-class GenCode:
+class GenCode(base.Format):
     """Sessions of gencode 0.4."""
 
     name = "gencode"
     tools = _TOOLS
     kept_tools = frozenset({_USERS_WORDS})
-    listings: frozenset[str] = frozenset()
-    links: re.Pattern[str] | None = None
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
-    answer_marks: tuple[bytes, ...] = ()
 
     def recognises(self, head: Head) -> bool:
         """Say whether the document says of itself what this agent's sessions do, and its messages have their roles."""
@@ -132,13 +125,11 @@ class GenCode:
         return all(values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries)
 
     def named(self, head: Head) -> Name:
-        """Return the session's id, that of the one it was forked from, and its folder."""
         metadata = _metadata(head)
         parent = values.text(metadata.get("parentId"))
         return Name(values.text(metadata.get("id")), (parent,) if parent else (), values.text(metadata.get("cwd")))
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return GenCodeReader()
 
     def shape(self, lines: Lines) -> Shape:
@@ -161,11 +152,6 @@ class GenCode:
                 return isinstance(value, str) and step not in values.FILE_KEYS and "thoughtSignature" not in part
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
-        """Return a mirror as it is: there are none."""
-        del path
-        return value
-
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Return the agent's words, and its two marks; None where one of them is there."""
         del text
@@ -174,20 +160,6 @@ class GenCode:
             return None
         at = (_EPOCH + timedelta(milliseconds=now)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
-
-    def text_part(self, text: str) -> Any:
-        """Return a text part."""
-        return {"type": "text", "text": text}
-
-    def image(self, part: Any) -> tuple[str, str]:
-        """Return nothing: its messages hold no images."""
-        del part
-        return "", ""
-
-    def answer(self, entry: Entry) -> Answer | None:
-        """Return nothing: a message says nothing of its request."""
-        del entry
-        return None
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Return the answers that the document notes in its head, each with the message that it ends with."""

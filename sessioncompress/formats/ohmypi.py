@@ -39,11 +39,9 @@ class OhMyPi(pi.FamilyFormat):
     links = re.compile(r"artifact://\d+")
 
     def recognises(self, head: Head) -> bool:
-        """Say whether a pi-like file holds entries that only oh-my-pi writes."""
         return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return OhMyPiReader(_PURPOSES)
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:

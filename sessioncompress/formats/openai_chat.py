@@ -11,11 +11,10 @@ from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
-from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Shape, Usage
+from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Usage
 from sessioncompress.core.model import within as usage_within
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, tree, values
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 
 FUNCTION = "function"
@@ -41,7 +40,6 @@ class ChatReader(Struct):
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this message."""
         size = values.characters(entry.get("content"))
         match entry.get("role"):
             case "assistant":
@@ -161,16 +159,10 @@ _EXIT_WITHIN = 200
 """Characters at either end of a result in which a command's exit code may stand."""
 
 
-class Chat(base.InEntries):
+class Chat(base.Format):
     """Chats in OpenAI's form."""
 
     name = "openai-chat"
-    tools: frozenset[str] = frozenset()
-    kept_tools: frozenset[str] = frozenset()
-    listings: frozenset[str] = frozenset()
-    links: re.Pattern[str] | None = None
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
@@ -191,12 +183,7 @@ class Chat(base.InEntries):
         """Return a reader for one chat."""
         return ChatReader()
 
-    def shape(self, lines: Lines) -> Shape:
-        """All messages follow each other; nothing of them is dead."""
-        return tree.listed(lines)
-
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of a message may become that one (or be REMOVED)."""
         match path:
             case (str(key),) if key in REASONING:
                 return value is REMOVED and may_go(entry)
@@ -210,11 +197,6 @@ class Chat(base.InEntries):
                 return isinstance(value, str) and _may_change(entry["tool_calls"][index][FUNCTION], tuple(inner))
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
-        """Return a mirror as it is: there are none."""
-        del path
-        return value
-
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Return what lists of chats say of a result that is gone; None where no call names its tool."""
         del entry, now
@@ -223,14 +205,6 @@ class Chat(base.InEntries):
         code = _exit_code(text)
         ended = f", exit code {code}" if code else ""
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
-
-    def text_part(self, text: str) -> Any:
-        """Return a text part."""
-        return {"type": TEXT, "text": text}
-
-    def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
-        return values.image_of_url(part)
 
     def answer(self, entry: Entry) -> Answer | None:
         """Return what a message of the model says of its request, where its program notes that."""

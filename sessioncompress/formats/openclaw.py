@@ -18,11 +18,9 @@ class OpenClaw(pi.FamilyFormat):
     tools = _TOOLS
 
     def recognises(self, head: Head) -> bool:
-        """Say whether a pi-like file holds entries that only OpenClaw writes."""
         return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return pi.FamilyReader(_PURPOSES)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from sys import intern
 from typing import Any
@@ -11,7 +10,6 @@ from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
-from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import (
     Answer,
     Block,
@@ -22,13 +20,12 @@ from sessioncompress.core.model import (
     Path,
     Purpose,
     Role,
-    Shape,
     Tie,
     Usage,
     beside,
 )
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.formats import base, tree, values
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
@@ -72,7 +69,6 @@ class OpenCodeReader(Struct):
     """The first message that a compaction keeps, by the message that asked for it."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this message."""
         info = values.fields(entry.get("info"))
         name = values.text(info.get("id"))
         parts = [(index, part) for index, part in enumerate(values.items(entry.get("parts"))) if isinstance(part, dict)]
@@ -110,16 +106,11 @@ class OpenCodeReader(Struct):
         return _line(raw, name, role, blocks, calls, io, reads, facts)
 
 
-class OpenCode(base.InEntries):
+class OpenCode(base.Format):
     """Sessions of OpenCode, exported."""
 
     name = "opencode"
     tools = _TOOLS
-    kept_tools: frozenset[str] = frozenset()
-    listings: frozenset[str] = frozenset()
-    links: re.Pattern[str] | None = None
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
@@ -130,21 +121,14 @@ class OpenCode(base.InEntries):
         return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in head.entries)
 
     def named(self, head: Head) -> Name:
-        """Return the session's id, its parent's, and its folder."""
         info = values.fields(values.fields(head.document).get("info"))
         parent = values.text(info.get("parentID"))
         return Name(values.text(info.get("id")), (parent,) if parent else (), values.text(info.get("directory")))
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return OpenCodeReader()
 
-    def shape(self, lines: Lines) -> Shape:
-        """All messages follow each other; those before what the last compaction kept are dead."""
-        return tree.listed(lines)
-
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of a message may become that one (or be REMOVED)."""
         if path == _DIFFS:
             return bool(value == [])
         match path:
@@ -163,12 +147,7 @@ class OpenCode(base.InEntries):
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
 
-    def text_part(self, text: str) -> Any:
-        """Return a text part."""
-        return {"type": "text", "text": text}
-
     def image(self, part: Any) -> tuple[str, str]:
-        """Return an attachment's media type and its base64 data."""
         return values.text(values.fields(part).get("mime")), values.text(values.fields(part).get("url")).partition(
             "base64,"
         )[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -35,7 +34,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import base, tree, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
+from sessioncompress.formats.base import Entry, Head, Name, Reader
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16
@@ -96,7 +95,6 @@ class FamilyReader(Struct):
     """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this entry."""
         message = entry.get("message")
         if not isinstance(message, dict) or entry.get("type") != "message":
             line = self._other(raw, entry)
@@ -267,26 +265,18 @@ class FamilyReader(Struct):
         return tuple(found)
 
 
-class FamilyFormat(base.InEntries):
+class FamilyFormat(base.Format):
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
-    kept_tools: frozenset[str] = frozenset()
-    listings: frozenset[str] = frozenset()
-    links: re.Pattern[str] | None = None
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
     answer_marks = (b'"assistant"',)
 
     def named(self, head: Head) -> Name:
-        """Return the header's id and folder, and the path of the session that this one was forked from."""
         return _name_in(header_of(head) or {})
 
     def shape(self, lines: Lines) -> Shape:
-        """Return the live path and the dead history."""
         return tree.shape(lines)
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
         if path in _MIRRORS:
             return value is REMOVED
         message = values.fields(entry.get("message"))
@@ -297,22 +287,7 @@ class FamilyFormat(base.InEntries):
             return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
-        """Take mirrors out."""
-        del path, value
-        return REMOVED
-
-    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return nothing: the agent has no words of its own for a result that it cleared."""
-        del entry, block, text, now
-        return None
-
-    def text_part(self, text: str) -> Any:
-        """Return a text part."""
-        return {"type": "text", "text": text}
-
     def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
 
     def answer(self, entry: Entry) -> Answer | None:
@@ -486,9 +461,7 @@ class Pi(FamilyFormat):
     tools = _TOOLS
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the file starts with pi's header."""
         return header_of(head) is not None
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return FamilyReader(_PURPOSES)

@@ -1,4 +1,4 @@
-"""Times and windows as agents write them."""
+"""Times as agents write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.formats.base import moment, window
+from sessioncompress.formats.base import moment
 
 NO_TIME: list[Any] = [None, "", "yesterday", "2026-13-01", [], {}, -1, 1 << 54, 1.5, "0001-01-01"]
 
@@ -26,8 +26,3 @@ def test_what_is_no_time_is_unknown(value: Any) -> None:
 )
 def test_a_time_is_in_milliseconds(value: Any, time: int) -> None:
     assert moment(value) == time
-
-
-@pytest.mark.parametrize(("value", "tokens"), [(None, 0), (-1, 0), (True, 0), ("200000", 0), (200_000, 200_000)])
-def test_a_window_is_in_tokens(value: Any, tokens: int) -> None:
-    assert window(value) == tokens

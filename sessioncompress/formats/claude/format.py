@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Block, Path, Role, Shape, Usage, beside
+from sessioncompress.core.model import Answer, Path, Role, Shape, Usage, beside
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader, moment
@@ -186,7 +186,7 @@ _NOTES = frozenset(
 _NAMES = ("sessionId", "leafUuid", "messageId")
 
 
-class ClaudeCode(base.InEntries):
+class ClaudeCode(base.Format):
     """Sessions of Claude Code, and of its subagents."""
 
     name = "claude-code"
@@ -197,8 +197,6 @@ class ClaudeCode(base.InEntries):
     links: re.Pattern[str] | None = re.compile(
         r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
     )
-    preamble: re.Pattern[str] | None = None
-    frame: re.Pattern[str] | None = None
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
@@ -207,7 +205,6 @@ class ClaudeCode(base.InEntries):
         return any(_is_own(each) and "parentUuid" in each for each in entries) and not any(map(_is_others, entries))
 
     def named(self, head: Head) -> Name:
-        """Return the session's id, a subagent's own, whose fork it is, and the first folder that it names."""
         folder = next((cwd for entry in head.entries if (cwd := values.text(entry.get("cwd")))), "")
         for entry in filter(_is_own, head.entries):
             own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
@@ -217,37 +214,25 @@ class ClaudeCode(base.InEntries):
         return Name()
 
     def reader(self) -> Reader:
-        """Return a reader for one session."""
         return ClaudeReader()
 
     def shape(self, lines: Lines) -> Shape:
-        """Return the live path and the dead history."""
         return shape(lines)
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of a line may become that one (or be REMOVED)."""
         old: Any = entry
         for step in path:
             old = old[step]
         match path:
             case ("message", "content", int(index), *rest):
                 return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
-        return screen.note_may_change(entry, path, old, value) or screen.screen_may_change(entry, path, old, value)
+        notes, screen = screen.note_may_change, screen.screen_may_change
+        return notes(entry, path, old, value) or screen(entry, path, old, value)
 
     def stand_in(self, path: Path, value: Any) -> Any:
-        """Return what takes the place of a copy for the screen."""
         return screen.stand_in(path, value)
 
-    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
-        """Return nothing: the agent has no words of its own for a result that it cleared."""
-        del entry, block, text, now
-
-    def text_part(self, text: str) -> Any:
-        """Return a text part."""
-        return {"type": "text", "text": text}
-
     def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
         source = values.fields(values.fields(part).get("source"))
         return values.text(source.get("media_type")), values.text(source.get("data"))
 

@@ -66,7 +66,6 @@ class ClaudeReader:
         """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this line."""
         kind = entry.get("type")
         message = entry.get("message")
         if kind == "assistant" and isinstance(message, dict):

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Block, Path, Shape, within
+from sessioncompress.core.model import Answer, Path, Shape, tokens, within
 from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader, window
+from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex import reader
 from sessioncompress.formats.codex.reader import (
     CALLS,
@@ -44,7 +44,7 @@ def answer_of(kind: str, payload: Mapping[str, Any]) -> Answer | None:
         case "turn_context", _:
             return Answer(model=values.text(payload.get("model")))
         case "event_msg", "task_started":
-            return Answer(window=window(payload.get(_WINDOW)))
+            return Answer(window=tokens(payload.get(_WINDOW)) or 0)
         case "event_msg", "error":
             return Answer(error=values.text(payload.get("message")) or "error")
         case "event_msg", "token_count":
@@ -58,7 +58,7 @@ def _counted(info: Mapping[str, Any]) -> Answer:
     Behind a compaction it is no count but an estimate, in its total alone: that is no usage.
     """
     last = values.fields(info.get("last_token_usage"))
-    return Answer(usage=within(*map(last.get, _USAGE)), window=window(info.get(_WINDOW)))
+    return Answer(usage=within(*map(last.get, _USAGE)), window=tokens(info.get(_WINDOW)) or 0)
 
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
@@ -79,20 +79,17 @@ _TOOLS = frozenset(
 )
 
 
-class Codex(base.InEntries):
+class Codex(base.Format):
     """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
 
     name = "codex"
     tools = _TOOLS
-    kept_tools: frozenset[str] = frozenset()
     listings = frozenset({SKILLS})
-    links: re.Pattern[str] | None = None
     preamble = PREAMBLE
     frame: re.Pattern[str] | None = FRAME
     answer_marks = MARKS
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the file starts with Codex's header."""
         if not head.entries or head.entries[0].get("type") != "session_meta":
             return False
         header = head.entries[0]
@@ -100,14 +97,12 @@ class Codex(base.InEntries):
         return all(isinstance(each, str) for each in (header.get("timestamp"), meta.get("id"), meta.get("cwd")))
 
     def named(self, head: Head) -> Name:
-        """Return the thread's id and folder, and the id of the one that it was forked from."""
         header = head.entries[0] if head.entries else {}
         meta = values.fields(header.get(PAYLOAD)) if header.get("type") == "session_meta" else {}
         parent = values.text(meta.get("forked_from_id"))
         return Name(values.text(meta.get("id")), (parent,) if parent else (), values.text(meta.get("cwd")))
 
     def reader(self) -> Reader:
-        """Return a reader for one rollout."""
         return RolloutReader()
 
     def shape(self, lines: Lines) -> Shape:
@@ -124,13 +119,14 @@ class Codex(base.InEntries):
         return Shape(array("I", live.path), frozenset(tree.dead(lines, live.path)))
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path of an entry may become that one (or be REMOVED)."""
         payload, inner = values.fields(entry.get(PAYLOAD)), path[1:]
         if path[:1] != (PAYLOAD,):
             return False
         match entry.get("type"), inner:
             case "response_item", _:
-                return reader.reasoning_may_become(payload, inner, value) or _may_change_item(payload, inner, value)
+                return reader.reasoning_may_become(payload, inner, value) or _may_change_item(
+                    payload, inner, value
+                )
             case "event_msg", _:
                 return reader.event_may_become(payload, inner, value)
             case "compacted", ("replacement_history", int(index), "content", *part):
@@ -142,17 +138,8 @@ class Codex(base.InEntries):
         del path
         return type(value)()
 
-    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> None:
-        """Return nothing: the agent has no words of its own for a result that it cleared."""
-        del entry, block, text, now
-
     def text_part(self, text: str) -> Any:
-        """Return a text part."""
         return {"type": "input_text", "text": text}
-
-    def image(self, part: Any) -> tuple[str, str]:
-        """Return an image part's media type and its base64 data."""
-        return values.image_of_url(part)
 
     def answer(self, entry: Entry) -> Answer | None:
         """Return what an event says of the request before it, or by which model those behind it go."""

@@ -244,7 +244,6 @@ class RolloutReader(Struct):
     _responses: Responses = field(default_factory=Responses)
 
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Return what the plan must know of this line."""
         payload = values.fields(entry.get(PAYLOAD))
         match entry.get("type"):
             case "session_meta":
