@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
-
-from msgspec import Struct
-from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
@@ -30,7 +28,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.base import Entry, Head, Name, Reader, line_of
 
 PURPOSES = {
     "read_file": Purpose.READ,
@@ -127,7 +125,6 @@ def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[B
 
 HEADER_KEYS = ("sessionId", "projectHash")
 BACK = "$rewindTo"
-UPDATE = "$set"
 
 _NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
 """How a message of the user begins that is none: a command, or what the agent puts there itself."""
@@ -138,42 +135,46 @@ _COPIED = "_response"
 _THINKS = Facts(thinks=True)
 
 
-class GeminiReader(Struct):
+@dataclass(slots=True)
+class GeminiReader:
     """Reads the messages of one session, and the records between them."""
 
-    _made: dict[str, Call] = {}
+    _made: dict[str, Call] = field(default_factory=dict)
     """The calls by their ids: a message that the model gets as their result names no file."""
 
-    _given: set[str] = set()
+    _given: set[str] = field(default_factory=set)
     """The calls whose results stand with them: what repeats those is not counted once more."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         if isinstance(entry.get(BACK), str):
-            return _line(raw, Role.OTHER)._replace(parent=entry[BACK])
+            return line_of(raw, Role.OTHER, parent=entry[BACK])
         if "id" not in entry and "type" not in entry:
-            return _record(raw, entry)
+            if isinstance(values.fields(entry.get("$set")).get("messages"), list):
+                # It takes the place of all messages before it.
+                return line_of(raw, Role.CHECKPOINT)
+            return line_of(raw, Role.HEADER if all(key in entry for key in HEADER_KEYS) else Role.OTHER)
         name = values.text(entry.get("id"))
         kind = entry.get("type")
         if kind == "gemini":
-            return self._answer(raw, entry)._replace(id=name)
+            return self._answer(raw, entry, name)
         if kind == "user":
-            return self._user(raw, entry)._replace(id=name)
+            return self._user(raw, entry, name)
         pictures = [block for index, part in parts_of(entry) for block in picture((*CONTENT, index), part, "", "")]
-        return _line(raw, Role.OTHER, tuple(pictures))._replace(id=name)
+        return line_of(raw, Role.OTHER, pictures, id=name)
 
-    def _user(self, raw: bytes, entry: Entry) -> Line:
+    def _user(self, raw: bytes, entry: Entry, name: str) -> Line:
         content = entry.get("content")
         parts = parts_of(entry)
         results = [(index, part) for index, part in parts if "functionResponse" in part]
         if results:
-            return self._results(raw, values.text(entry.get("id")), results, parts)
+            return self._results(raw, name, results, parts)
         text = said(content)
         blocks = [block for index, part in parts for block in picture((*CONTENT, index), part, "", "")]
         if marker.PREFIX_BYTES in raw:
             blocks += values.marked_images(CONTENT, values.items(content))
         is_turn = bool(text.strip()) and not text.strip().startswith(_NOT_SAID)
         is_turn |= not text.strip() and any(part and "text" not in part for _, part in parts)
-        return _line(raw, Role.USER if is_turn else Role.OTHER, tuple(blocks), reads=len(text))
+        return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, id=name, reads=len(text))
 
     def _results(self, raw: bytes, message: str, results: Parts, parts: Parts) -> Line:
         """Read what the model gets as the results of its calls."""
@@ -191,9 +192,9 @@ class GeminiReader(Struct):
         copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
         facts = Facts(several=several, copy_of=copy_of) if several or copy_of else PLAIN
         reads = sent([part for _, part in parts]) if io else 0
-        return _line(raw, Role.RESULT, tuple(blocks), io=io, reads=reads, facts=facts)._replace(answers=one.name)
+        return line_of(raw, Role.RESULT, blocks, id=message, answers=one.name, io=io, reads=reads, facts=facts)
 
-    def _answer(self, raw: bytes, entry: Entry) -> Line:
+    def _answer(self, raw: bytes, entry: Entry, name: str) -> Line:
         parts = parts_of(entry)
         asks = [(index, part) for index, part in parts if "functionCall" in part]
         made = [
@@ -215,14 +216,13 @@ class GeminiReader(Struct):
                 path: Path = (*CONTENT, index, "functionCall", "args")
                 values.arguments(path, values.fields(part["functionCall"]).get("args"), call, blocks)
         self._made.update(calls)
-        thoughts = thoughts_of(entry, parts, calls)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
         # What of the thoughts stands beside the parts is not sent again.
         frames = sum(len(values.literal(each.get("result"))) - sent(each.get("result")) for _, each in made)
         reads = io - frames + len(said(entry.get("content")))
         facts = _THINKS if thinks else PLAIN
-        line = _line(raw, Role.ASSISTANT, (*blocks, *thoughts), io=io, reads=reads, facts=facts)
-        return line._replace(calls=tuple(calls.values()))
+        blocks += thoughts_of(entry, parts, calls)
+        return line_of(raw, Role.ASSISTANT, blocks, id=name, calls=calls.values(), io=io, reads=reads, facts=facts)
 
     def _called(self, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
         """Add the blocks of a call with its result; return how many characters both are."""
@@ -245,36 +245,9 @@ class GeminiReader(Struct):
         return size + len(values.literal(result))
 
 
-def _record(raw: bytes, entry: Entry) -> Line:
-    """Read what is no message: the header, or an update; one that sets all messages takes the place of those before."""
-    if isinstance(values.fields(entry.get(UPDATE)).get("messages"), list):
-        return _line(raw, Role.CHECKPOINT)
-    return _line(raw, Role.HEADER if all(key in entry for key in HEADER_KEYS) else Role.OTHER)
-
-
-def _line(
-    raw: bytes, role: Role, blocks: tuple[Block, ...] = (), *, io: int = 0, reads: int = 0, facts: Facts = PLAIN
-) -> Line:
-    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=blocks, io=io, reads=reads, facts=facts)
-
-
-_TOOLS = frozenset(
-    {
-        *PURPOSES,
-        "replace",
-        "list_directory",
-        "read_many_files",
-        "glob",
-        "grep_search",
-        "search_file_content",
-        "google_web_search",
-        "web_fetch",
-        "write_todos",
-        "save_memory",
-        "codebase_investigator",
-        "ask_user",
-        "activate_skill",
-    }
+_TOOLS = (
+    "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
+    "write_todos save_memory codebase_investigator ask_user activate_skill"
 )
 _OUTER_KEYS = (*HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
@@ -284,7 +257,7 @@ class Gemini(base.Format):
     """Sessions of Gemini CLI."""
 
     name = "gemini"
-    tools = _TOOLS
+    tools = frozenset({*PURPOSES, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
 
     def recognises(self, head: Head) -> bool:

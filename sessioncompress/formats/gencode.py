@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from sys import intern
 from typing import Any
-
-from msgspec import Struct
-from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import (
@@ -28,27 +26,11 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.splice import Added
 from sessioncompress.formats import base, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader, line_of
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 _USERS_WORDS = "askuserquestion"
-_TOOLS = frozenset(
-    {
-        *_PURPOSES,
-        _USERS_WORDS,
-        "edit",
-        "glob",
-        "grep",
-        "webfetch",
-        "websearch",
-        "todowrite",
-        "task",
-        "taskoutput",
-        "skill",
-        "enterplanmode",
-        "exitplanmode",
-    }
-)
+_TOOLS = "edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
 _METADATA_KEYS = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
 _ROLES = ("system", "user", "assistant")
 _BESIDE = "anthropic"
@@ -61,10 +43,11 @@ _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class GenCodeReader(Struct):
+@dataclass(slots=True)
+class GenCodeReader:
     """Reads the messages of one session."""
 
-    _made: dict[str, Call] = {}
+    _made: dict[str, Call] = field(default_factory=dict)
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -76,7 +59,7 @@ class GenCodeReader(Struct):
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
         if results:
             return self._results(raw, results, size)
-        return _line(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=size)
+        return line_of(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=size)
 
     def _answer(self, raw: bytes, parts: Sequence[tuple[int, Mapping[str, Any]]], size: int) -> Line:
         blocks: list[Block] = []
@@ -91,7 +74,7 @@ class GenCodeReader(Struct):
                 calls.append(call)
                 self._made[call.name] = call
         reads = size + io + values.CALL * len(calls)
-        return _line(raw, Role.ASSISTANT, blocks, io=io, reads=reads)._replace(calls=tuple(calls))
+        return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads)
 
     def _results(self, raw: bytes, results: Sequence[tuple[int, Mapping[str, Any]]], size: int) -> Line:
         blocks: list[Block] = []
@@ -106,15 +89,15 @@ class GenCodeReader(Struct):
         one = len(names) == 1
         failed = any(part.get("isError") is True for _, part in results)
         facts = Facts(failed=failed, several=() if one else names)
-        line = _line(raw, Role.RESULT, blocks, io=io, reads=size + io + values.RESULT * len(names))
-        return line._replace(facts=facts, answers=names[0] if one else "")
+        reads = size + io + values.RESULT * len(names)
+        return line_of(raw, Role.RESULT, blocks, answers=names[0] if one else "", io=io, reads=reads, facts=facts)
 
 
 class GenCode(base.Format):
     """Sessions of gencode 0.4."""
 
     name = "gencode"
-    tools = _TOOLS
+    tools = frozenset({*_PURPOSES, _USERS_WORDS, *_TOOLS.split()})
     kept_tools = frozenset({_USERS_WORDS})
 
     def recognises(self, head: Head) -> bool:
@@ -187,10 +170,6 @@ def _call(part: Mapping[str, Any]) -> Call:
         # Its lines come with their numbers: what it returns is never the file itself.
         within = f"numbered,{within}"
     return Call(name, name, tool, purpose, file, within)
-
-
-def _line(raw: bytes, role: Role, blocks: Sequence[Block] = (), *, io: int = 0, reads: int = 0) -> Line:
-    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=tuple(blocks), io=io, reads=reads)
 
 
 def _usage(recorded: Mapping[str, Any], read: Callable[..., Usage | None]) -> Usage | None:

@@ -9,53 +9,46 @@ from sessioncompress.core.model import Block, Kind, Path, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Reader
+from sessioncompress.formats.base import Cleared, Entry, Reader
 
-_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _ARGUMENTS: Path = ("data", "args")
 _PRUNED: Path = ("message", "prunedAt")
-_OWN_ENTRIES = frozenset(
-    {
-        "title",
-        "title_change",
-        "session_init",
-        "model_usage",
-        "service_tier_change",
-        "ttsr_injection",
-        "mode_change",
-        "credential_pin",
-        "reset_boundary",
-    }
+_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
+_TOOLS = "edit grep glob find ls web_search fetch task"
+_OWN_ENTRIES = (
+    "title title_change session_init model_usage service_tier_change ttsr_injection mode_change credential_pin "
+    "reset_boundary"
 )
-
-_TOOLS = frozenset({*_PURPOSES, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})
 
 
 class OhMyPi(pi.FamilyFormat):
     """Sessions of oh-my-pi."""
 
     name = "oh-my-pi"
-    tools = _TOOLS
+    purposes = _PURPOSES
+    tools = frozenset({*_PURPOSES, *_TOOLS.split()})
     links = re.compile(r"artifact://\d+")
 
-    def recognises(self, head: Head) -> bool:
-        return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
+    def is_own(self, entry: Entry) -> bool:
+        kind = entry.get("type")
+        if _is_start(entry) or (kind == "model_change" and "model" in entry):
+            return True
+        return kind in _OWN_ENTRIES.split()
 
     def reader(self) -> Reader:
-        return OhMyPiReader(_PURPOSES)
+        return OhMyPiReader(self.purposes)
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the value at a path may become that one; the arguments of a start are emptied, never dropped."""
+        """Let the arguments of a start be emptied, never dropped."""
         if path == _PRUNED:
             return isinstance(value, Added) and _may_be_pruned(entry)
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
     def stand_in(self, path: Path, value: Any) -> Any:
-        """Empty the arguments of a start; take other mirrors out."""
         return {} if path == _ARGUMENTS else super().stand_in(path, value)
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return the agent's words, and when it said them; None where it has done so before."""
+        """Give the agent's words, and when it said them; None where it has done so before."""
         del block
         if not _may_be_pruned(entry):
             return None
@@ -66,7 +59,7 @@ class OhMyPiReader(pi.FamilyReader):
     """Reads oh-my-pi's entries."""
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Return the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
+        """Find the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
             return []
         size = len(values.literal(entry["data"]["args"]))
@@ -83,10 +76,3 @@ def _is_start(entry: Entry) -> bool:
 def _may_be_pruned(entry: Entry) -> bool:
     message = values.fields(entry.get("message"))
     return message.get("role") == "toolResult" and _PRUNED[-1] not in message
-
-
-def _is_own(entry: Entry) -> bool:
-    kind = entry.get("type")
-    if _is_start(entry) or (kind == "model_change" and "model" in entry):
-        return True
-    return isinstance(kind, str) and kind in _OWN_ENTRIES

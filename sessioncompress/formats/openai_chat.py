@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
-
-from msgspec import Struct
-from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Usage
 from sessioncompress.core.model import within as usage_within
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader, line_of
 
 FUNCTION = "function"
 TEXT = "text"
@@ -33,10 +31,11 @@ _CONTENT: Path = ("content",)
 _SKILL_FILE = "SKILL.md"
 
 
-class ChatReader(Struct):
+@dataclass(slots=True)
+class ChatReader:
     """Reads the messages of one chat."""
 
-    _made: dict[str, Call] = {}
+    _made: dict[str, Call] = field(default_factory=dict)
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -50,8 +49,8 @@ class ChatReader(Struct):
                 blocks = _pictures(entry.get("content"), "", "")
                 if marker.PREFIX_BYTES in raw:
                     blocks += values.marked_images(_CONTENT, values.items(entry.get("content")))
-                return _line(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
-        return _line(raw, Role.OTHER, [], reads=size)
+                return line_of(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
+        return line_of(raw, Role.OTHER, reads=size)
 
     def _answer(self, raw: bytes, entry: Entry, size: int) -> Line:
         blocks: list[Block] = []
@@ -69,11 +68,11 @@ class ChatReader(Struct):
             blocks += _arguments(("tool_calls", index, FUNCTION, "arguments"), written, given, call)
         thoughts = [(key, values.text(entry.get(key))) for key in REASONING]
         if may_go(entry):
-            blocks += [block for key, text in thoughts for block in _thought(key, text)]
+            sizes = ((key, len(values.literal(text))) for key, text in thoughts if text)
+            blocks += [Block(Kind.THINKING, (key,), size, size) for key, size in sizes]
         reads = size + io + values.CALL * len(calls) + sum(len(text) for _, text in thoughts)
         facts = Facts(thinks=True) if any(text for _, text in thoughts) else PLAIN
-        line = _line(raw, Role.ASSISTANT, blocks, io=io, reads=reads)
-        return line._replace(calls=tuple(calls), facts=facts)
+        return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads, facts=facts)
 
     def _result(self, raw: bytes, entry: Entry, size: int) -> Line:
         name = values.text(entry.get("tool_call_id"))
@@ -88,7 +87,7 @@ class ChatReader(Struct):
                 blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "text"), text, tool, name)
         blocks += _pictures(content, tool, name)
         reads = size + values.pictures(blocks) + values.RESULT
-        return _line(raw, Role.RESULT, blocks, io=size, reads=reads)._replace(answers=name)
+        return line_of(raw, Role.RESULT, blocks, answers=name, io=size, reads=reads)
 
 
 def may_go(entry: Mapping[str, Any]) -> bool:
@@ -119,11 +118,6 @@ def _arguments(path: Path, written: str, given: Any, call: Call) -> list[Block]:
     return blocks
 
 
-def _thought(key: str, text: str) -> list[Block]:
-    size = len(values.literal(text))
-    return [Block(Kind.THINKING, (key,), size, size)] if text else []
-
-
 def _pictures(content: Any, tool: str, call: str) -> list[Block]:
     """Return the blocks of the images that stand there themselves; of one elsewhere its address stays."""
     return [
@@ -133,10 +127,6 @@ def _pictures(content: Any, tool: str, call: str) -> list[Block]:
         and values.text(values.fields(values.fields(part).get(IMAGE)).get("url")).startswith("data:")
         for block in values.whole(Kind.IMAGE, (*_CONTENT, index), part, tool, call)
     ]
-
-
-def _line(raw: bytes, role: Role, blocks: list[Block], *, io: int = 0, reads: int = 0) -> Line:
-    return Line(role, len(raw), xxh3_64_intdigest(raw), blocks=tuple(blocks), io=io, reads=reads)
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats import pi
-from sessioncompress.formats.base import Entry, Head, Reader
+from sessioncompress.formats.base import Entry
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "exec": Purpose.COMMAND, "process": Purpose.COMMAND}
-
-_TOOLS = frozenset({*_PURPOSES, "edit", "grep", "find", "ls", "web_search", "web_fetch", "session_status", "browser"})
+_TOOLS = "edit grep find ls web_search web_fetch session_status browser"
 
 
 class OpenClaw(pi.FamilyFormat):
     """Sessions of OpenClaw."""
 
     name = "openclaw"
-    tools = _TOOLS
+    purposes = _PURPOSES
+    tools = frozenset({*_PURPOSES, *_TOOLS.split()})
 
-    def recognises(self, head: Head) -> bool:
-        return pi.header_of(head) is not None and any(_is_own(entry) for entry in head.entries)
-
-    def reader(self) -> Reader:
-        return pi.FamilyReader(_PURPOSES)
-
-
-def _is_own(entry: Entry) -> bool:
-    kind = entry.get("customType")
-    return isinstance(kind, str) and (kind.startswith("openclaw") or kind == "model-snapshot")
+    def is_own(self, entry: Entry) -> bool:
+        kind = entry.get("customType")
+        return isinstance(kind, str) and (kind.startswith("openclaw") or kind == "model-snapshot")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
-
-from msgspec import Struct
-from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import (
@@ -26,29 +24,12 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import base, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, Reader, line_of
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
-_TOOLS = frozenset(
-    {
-        *_PURPOSES,
-        "edit",
-        "multiedit",
-        "apply_patch",
-        "patch",
-        "grep",
-        "glob",
-        "list",
-        "webfetch",
-        "websearch",
-        "codesearch",
-        "task",
-        "todowrite",
-        "todoread",
-        "question",
-        "lsp",
-        "invalid",
-    }
+_TOOLS = (
+    "edit multiedit apply_patch patch grep glob list webfetch websearch codesearch task todowrite todoread question "
+    "lsp invalid"
 )
 _FILE_KEYS = ("filePath", "path")
 _PART_KEYS = ("offset", "limit")
@@ -62,10 +43,11 @@ _PRUNED = frozenset({"output", "attachments"})
 _DIFFS: Path = ("info", "summary", "diffs")
 
 
-class OpenCodeReader(Struct):
+@dataclass(slots=True)
+class OpenCodeReader:
     """Reads the messages of one session."""
 
-    _tails: dict[str, str] = {}
+    _tails: dict[str, str] = field(default_factory=dict)
     """The first message that a compaction keeps, by the message that asked for it."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -78,8 +60,10 @@ class OpenCodeReader(Struct):
         if compactions:
             self._tails[name] = values.text(compactions[0].get("tail_start_id")) or name
         role = Role.USER if info.get("role") == "user" and not compactions else Role.OTHER
-        blocks = [Block(Kind.MIRROR, _DIFFS, size, size)] if (size := _diffs(info)) else []
-        return _line(raw, name, role, blocks, reads=sum(len(values.text(part.get("text"))) for _, part in parts))
+        diffs = values.fields(info.get("summary")).get("diffs")
+        # Only the screen shows them.
+        blocks = values.whole(Kind.MIRROR, _DIFFS, diffs, "", "") if isinstance(diffs, list) else []
+        return line_of(raw, role, blocks, id=name, reads=sum(len(values.text(part.get("text"))) for _, part in parts))
 
     def _answer(self, raw: bytes, info: Mapping[str, Any], name: str, parts: Sequence[tuple[int, Entry]]) -> Line:
         blocks: list[Block] = []
@@ -87,30 +71,33 @@ class OpenCodeReader(Struct):
         io = 0
         for index, part in parts:
             if part.get("type") == "tool":
+                state = values.fields(part.get("state"))
                 calls.append(_call(part))
-                blocks += _tool(("parts", index, "state"), values.fields(part.get("state")), calls[-1])
-                io += _io(values.fields(part.get("state")))
+                blocks += _tool(("parts", index, "state"), state, calls[-1])
+                output = "" if _is_pruned(state) else values.text(state.get("output"))
+                io += len(values.literal(state.get("input"))) + len(output)
         texts = sum(
             len(values.text(part.get("text"))) for _, part in parts if part.get("type") in ("text", "reasoning")
         )
         thoughts = [(index, part) for index, part in parts if part.get("type") == "reasoning"]
         ties: tuple[Tie, ...] = ()
         if _may_go(parts):
-            blocks += [_thinking(index, part) for index, part in thoughts]
+            sizes = ((index, len(values.literal(part))) for index, part in thoughts)
+            blocks += [Block(Kind.THINKING, ("parts", index), size, size) for index, size in sizes]
             ties = tuple(_tie(index, part, path) for index, part in parts if (path := _tied(part)))
         made = info.get("summary") is True and bool(info.get("finish")) and not info.get("error")
         keeps = self._tails.get(values.text(info.get("parentID")), "") if made else ""
         facts = Facts(ties=ties, thinks=bool(thoughts), keeps=keeps)
         role = Role.CHECKPOINT if keeps else Role.ASSISTANT
         reads = io + texts + (values.CALL + values.RESULT) * len(calls)
-        return _line(raw, name, role, blocks, calls, io, reads, facts)
+        return line_of(raw, role, blocks, id=name, calls=calls, io=io, reads=reads, facts=facts)
 
 
 class OpenCode(base.Format):
     """Sessions of OpenCode, exported."""
 
     name = "opencode"
-    tools = _TOOLS
+    tools = frozenset({*_PURPOSES, *_TOOLS.split()})
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
@@ -234,16 +221,6 @@ def _may_be_pruned(state: Mapping[str, Any]) -> bool:
     return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
 
 
-def _io(state: Mapping[str, Any]) -> int:
-    output = "" if _is_pruned(state) else values.text(state.get("output"))
-    return len(values.literal(state.get("input"))) + len(output)
-
-
-def _thinking(index: int, part: Entry) -> Block:
-    size = len(values.literal(part))
-    return Block(Kind.THINKING, ("parts", index), size, size)
-
-
 def _tie(index: int, part: Entry, path: Path) -> Tie:
     value: Any = part
     for step in path:
@@ -271,27 +248,6 @@ def _may_go(parts: Sequence[tuple[int, Entry]]) -> bool:
     known = all(values.fields(part.get("metadata")).keys() <= _TIED or _tied(part) is None for part in others)
     signed = any("google" in values.fields(part.get("metadata")) for part in others)
     return known and not signed and any(part.get("type") == "tool" or part.get("text") for part in others)
-
-
-def _diffs(info: Mapping[str, Any]) -> int:
-    """Return the size of the diffs in a message's summary, which only the screen shows."""
-    diffs = values.fields(info.get("summary")).get("diffs")
-    size = len(values.literal(diffs)) if isinstance(diffs, list) else 0
-    return size if size >= values.SMALLEST_BLOCK else 0
-
-
-def _line(
-    raw: bytes,
-    name: str,
-    role: Role,
-    blocks: Sequence[Block],
-    calls: Sequence[Call] = (),
-    io: int = 0,
-    reads: int = 0,
-    facts: Facts | None = None,
-) -> Line:
-    digest = xxh3_64_intdigest(raw)
-    return Line(role, len(raw), digest, name, "", tuple(blocks), tuple(calls), "", io, reads, facts or Facts())
 
 
 def _error(error: Any) -> str:

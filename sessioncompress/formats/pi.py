@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from sys import intern
 from typing import Any
-
-from msgspec import Struct, field
-from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
@@ -30,11 +28,10 @@ from sessioncompress.core.model import (
     Usage,
     beside,
     make_block,
-    make_line,
 )
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import base, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader
+from sessioncompress.formats.base import Entry, Head, Name, Reader, line_of
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16
@@ -61,37 +58,25 @@ _FAILED = Facts(failed=True)
 
 
 def header_of(head: Head) -> Entry | None:
-    """Return the header of a pi-like session: the first entry, or the second behind a title slot."""
+    """Find the header of a pi-like session: the first entry, or the second behind a title slot."""
     for entry in head.entries[:2]:
         if entry.get("type") == "session":
             good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
-            return entry if good and not _is_other_harness(head) else None
+            # DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`.
+            foreign = any("createdAt" in each or "seq" in each for each in head.entries)
+            return entry if good and not foreign else None
         if entry.get("type") != "title":
             return None
     return None
 
 
-def _name_in(header: Entry) -> Name:
-    parents = (values.text(header.get(key)) for key in _PARENTS)
-    return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
-
-
-def _is_other_harness(head: Head) -> bool:
-    """DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`."""
-    return any("createdAt" in entry or "seq" in entry for entry in head.entries)
-
-
-def _is_list(version: Any) -> bool:
-    """Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent."""
-    return version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
-
-
-class FamilyReader(Struct):
+@dataclass(slots=True)
+class FamilyReader:
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
     _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
-    _asked: dict[str, Call] = {}
+    _asked: dict[str, Call] = field(default_factory=dict)
     """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -111,26 +96,24 @@ class FamilyReader(Struct):
         role = Role.OTHER
         keeps: str | int = ""
         if kind == "session":
-            facts = Facts(listed=True) if _is_list(entry.get("version")) else PLAIN
-            return Line(Role.HEADER, len(raw), xxh3_64_intdigest(raw), facts=facts)
+            # Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent.
+            version = entry.get("version")
+            is_list = version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
+            return line_of(raw, Role.HEADER, facts=Facts(listed=True) if is_list else PLAIN)
         if kind == "compaction":
             role = Role.CHECKPOINT
             index = entry.get("firstKeptEntryIndex")
             keeps = index if isinstance(index, int) else values.text(entry.get("firstKeptEntryId"))
         elif kind == "reset_boundary":
             role = Role.CHECKPOINT
-        blocks = self.entry_blocks(entry)
         facts = Facts(keeps=keeps) if role is Role.CHECKPOINT else PLAIN
-        return _line(raw, entry, role, tuple(blocks), reads=self._entry_reads(entry), facts=facts)
+        reads = len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
+        return _line(raw, entry, role, self.entry_blocks(entry), reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Return the blocks of an entry that is no message; most agents have none."""
+        """Make the blocks of an entry that is no message; most agents have none."""
         del entry
         return []
-
-    @staticmethod
-    def _entry_reads(entry: Entry) -> int:
-        return len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
 
     def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         content = message.get("content")
@@ -144,20 +127,28 @@ class FamilyReader(Struct):
             + len(values.text(message.get("command")))
         )
         role = Role.USER if message.get("role") == "user" else Role.OTHER
-        return _line(raw, entry, role, tuple(blocks), reads=reads)
+        return _line(raw, entry, role, blocks, reads=reads)
 
     def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         tool = intern(values.text(message.get("toolName")))
         answers = values.text(message.get("toolCallId"))
         made = self._asked.pop(answers, None)
-        answers, call = (answers, _name(answers)) if made is None else (made.id, made.name)
+        answers, call = (answers, _call_of(answers)) if made is None else (made.id, made.name)
         blocks: list[Block] = []
         characters = 0
         for index, part in enumerate(values.items(message.get("content"))):
             text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                self._add_result(_text_path(index), text, tool, call, blocks)
+                marked = marker.occurs_in(text)
+                if len(text) < values.SMALLEST_BLOCK and not marked:
+                    continue
+                written = values.literal(text)
+                digest, size = digest_of(written), len(written)
+                if len(text) <= _LONGEST_COMPARED:
+                    self._unanswered.append((text, digest))
+                path = _part_path(index, "text")
+                blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked, False)))
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
@@ -167,19 +158,7 @@ class FamilyReader(Struct):
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
         reads = characters + values.pictures(blocks) + values.RESULT
-        return _line(raw, entry, Role.RESULT, tuple(blocks), (), answers, characters, reads, facts)
-
-    def _add_result(self, path: Path, text: str, tool: str, call: str, blocks: list[Block]) -> None:
-        """Add the block of a text, and keep the text until the next assistant message shows if it repeats it."""
-        marked = marker.occurs_in(text)
-        if len(text) < values.SMALLEST_BLOCK and not marked:
-            return
-        written = values.literal(text)
-        digest = digest_of(written)
-        if len(text) <= _LONGEST_COMPARED:
-            self._unanswered.append((text, digest))
-        size = len(written)
-        blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked, False)))
+        return _line(raw, entry, Role.RESULT, blocks, answers=answers, io=characters, reads=reads, facts=facts)
 
     def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
         parts = values.items(message.get("content"))
@@ -193,9 +172,9 @@ class FamilyReader(Struct):
         for index, part in enumerate(parts):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
-                made = self._made(part)
+                made, size = self._call(index, part, blocks)
                 calls.append(made)
-                io += self._arguments(index, part, made, blocks)
+                io += size
                 if responses:
                     ties += _id_tie((*_part_path(index), "id"), part.get("id"))
             elif kind == "text":
@@ -207,14 +186,15 @@ class FamilyReader(Struct):
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
-                found = _thinking(_part_path(index), part)
-                blocks += found
-                written += len(found)
+                size = len(values.literal(part))
+                written += size > 0
+                blocks.append(Block(Kind.THINKING, _part_path(index), size, size))
         if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
             # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
             blocks = [block for block in blocks if block.kind is not Kind.THINKING]
         payload = message.get("providerPayload")
-        sealed = payload is not None and not _may_go(payload)
+        # A Responses history repeats what the message says in its content; any other payload we do not know.
+        sealed = payload is not None and values.fields(payload).get("type") != "openaiResponsesHistory"
         if payload is not None and not sealed:
             blocks += values.whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
@@ -222,36 +202,32 @@ class FamilyReader(Struct):
         repeats = self._repeated(texts)
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
-        reads = 0 if _failed(message) else characters + io + values.CALL * len(calls)
-        return _line(raw, entry, Role.ASSISTANT, tuple(blocks), tuple(calls), "", io, reads, facts)
+        reads = 0 if message.get("stopReason") in _STOPS else characters + io + values.CALL * len(calls)
+        return _line(raw, entry, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads, facts=facts)
 
-    def _arguments(self, index: int, part: Entry, made: Call, blocks: list[Block]) -> int:
-        """Add the blocks of one call; return how many characters its arguments are."""
-        _, call, tool, *_ = made
+    def _call(self, index: int, part: Entry, blocks: list[Block]) -> tuple[Call, int]:
+        """Read a call and add its blocks; also count the characters of its arguments."""
+        tool = intern(values.text(part.get("name")))
         arguments = part.get("arguments")
+        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
+        call_id = values.text(part.get("id"))
+        call = _call_of(call_id)
+        made = Call(call_id, call, tool, purpose, *values.about(values.fields(arguments)))
+        self._asked[call_id] = made
         written = values.literal(arguments)
+        path = _part_path(index, "arguments")
         if len(written) >= values.SMALLEST_BLOCK and isinstance(arguments, dict):
             # A thought signature vouches for the call as it was made: its arguments stay.
             bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
-            blocks.append(
-                make_block((Kind.ARGUMENT, _arguments_path(index), len(written), bulk, tool, call, b"", False, False))
-            )
+            blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, tool, call, b"", False, False)))
         if marker.PREFIX_BYTES in written:
-            blocks += values.marked_leaves(_arguments_path(index), arguments, tool, call)
+            blocks += values.marked_leaves(path, arguments, tool, call)
         if "partialJson" in part:
-            blocks += values.whole(Kind.MIRROR, (*_part_path(index), "partialJson"), part["partialJson"], tool, call)
-        return len(written)
-
-    def _made(self, part: Mapping[str, Any]) -> Call:
-        tool = intern(values.text(part.get("name")))
-        name = values.text(part.get("id"))
-        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
-        made = Call(name, _name(name), tool, purpose, *values.about(values.fields(part.get("arguments"))))
-        self._asked[name] = made
-        return made
+            blocks += values.whole(Kind.MIRROR, _part_path(index, "partialJson"), part["partialJson"], tool, call)
+        return made, len(written)
 
     def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
-        """Return the digests of the results that stand again, whole, in the texts that follow them."""
+        """Find the results that stand again, whole, in the texts that follow them; as digests."""
         if not self._unanswered:
             return ()
         waiting = tuple(self._unanswered)
@@ -268,10 +244,26 @@ class FamilyReader(Struct):
 class FamilyFormat(base.Format):
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
+    purposes: Mapping[str, Purpose]
+    """What the agent's tools are for, by their names in lower case."""
+
     answer_marks = (b'"assistant"',)
 
+    def recognises(self, head: Head) -> bool:
+        return header_of(head) is not None and any(map(self.is_own, head.entries))
+
+    def is_own(self, entry: Entry) -> bool:
+        """Tell whether only this agent of the family writes such an entry."""
+        del entry
+        return True
+
     def named(self, head: Head) -> Name:
-        return _name_in(header_of(head) or {})
+        header = header_of(head) or {}
+        parents = (values.text(header.get(key)) for key in _PARENTS)
+        return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
+
+    def reader(self) -> Reader:
+        return FamilyReader(self.purposes)
 
     def shape(self, lines: Lines) -> Shape:
         return tree.shape(lines)
@@ -281,7 +273,7 @@ class FamilyFormat(base.Format):
             return value is REMOVED
         message = values.fields(entry.get("message"))
         if path == ("message", "toolCallId"):
-            return bool(value) and value == _name(values.text(message.get("toolCallId")))
+            return bool(value) and value == _call_of(values.text(message.get("toolCallId")))
         if path[:2] == _CONTENT and len(path) > len(_CONTENT) and isinstance(path[2], int):
             part = message["content"][path[2]]
             return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
@@ -291,11 +283,13 @@ class FamilyFormat(base.Format):
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what an assistant message says of its request; usage that stands elsewhere is of no such request."""
+        """Read what an assistant message says of its request; usage that stands elsewhere is of no such request."""
         message = values.fields(entry.get("message"))
         if entry.get("type") != "message" or message.get("role") != "assistant":
             return None
-        error = _error(message)
+        stop, error = values.text(message.get("stopReason")), ""
+        if stop in _STOPS:
+            error = values.text(message.get("errorMessage")) or stop
         return Answer(
             model=values.text(message.get("model")),
             usage=None if error else _usage(values.fields(message.get("usage"))),
@@ -304,55 +298,19 @@ class FamilyFormat(base.Format):
         )
 
 
-def _line(
-    raw: bytes,
-    entry: Entry,
-    role: Role,
-    blocks: tuple[Block, ...] = (),
-    calls: tuple[Call, ...] = (),
-    answers: str = "",
-    io: int = 0,
-    reads: int = 0,
-    facts: Facts = PLAIN,
-) -> Line:
-    own, parent = entry.get("id"), entry.get("parentId")
-    return make_line(
-        (
-            role,
-            len(raw),
-            xxh3_64_intdigest(raw),
-            own if isinstance(own, str) else "",
-            parent if isinstance(parent, str) else "",
-            blocks,
-            calls,
-            answers,
-            io,
-            reads,
-            facts,
-            "",
-            0,
-        )
-    )
+def _line(raw: bytes, entry: Entry, role: Role, blocks: Iterable[Block], **fields: Any) -> Line:
+    name, parent = values.text(entry.get("id")), values.text(entry.get("parentId"))
+    return line_of(raw, role, blocks, id=name, parent=parent, **fields)
 
 
-def _name(call: str) -> str:
-    """Return the part of a call's id that stays: behind a bar stands an item id that may have to go."""
-    return call.partition("|")[0]
+def _call_of(call_id: str) -> str:
+    """The part of a call's id that stays: behind a bar stands an item id that may have to go."""
+    return call_id.partition("|")[0]
 
 
 @cache
-def _part_path(index: int) -> Path:
-    return ("message", "content", index)
-
-
-@cache
-def _text_path(index: int) -> Path:
-    return ("message", "content", index, "text")
-
-
-@cache
-def _arguments_path(index: int) -> Path:
-    return ("message", "content", index, "arguments")
+def _part_path(index: int, *inner: str) -> Path:
+    return ("message", "content", index, *inner)
 
 
 def _with_blobs(line: Line, entry: Entry) -> Line:
@@ -379,11 +337,6 @@ def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 
-def _thinking(path: Path, part: Entry) -> list[Block]:
-    size = len(values.literal(part))
-    return [Block(Kind.THINKING, path, size, size)] if size else []
-
-
 def _id_tie(path: Path, name: Any) -> list[Tie]:
     """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
     call, bar, item = values.text(name).partition("|")
@@ -400,7 +353,7 @@ def _signature_tie(path: Path, signature: Any) -> list[Tie]:
 
 
 def _phase_alone(signature: Any) -> str | None:
-    """Return the signature without its item id, written as the agent does; None where it names no phase.
+    """Write the signature without its item id, as the agent does; None where it names no phase.
 
     OpenAI asks for the phase of each text in every later request. For an empty id the agent makes one of its own.
     """
@@ -411,13 +364,7 @@ def _phase_alone(signature: Any) -> str | None:
     return values.literal({"v": 1, "id": "", "phase": phase}).decode()
 
 
-def _may_go(payload: Any) -> bool:
-    """A Responses history repeats what the message says in its content; any other payload we do not know."""
-    return values.fields(payload).get("type") == "openaiResponsesHistory"
-
-
 def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool:
-    """Say whether this value inside a content part may become that one."""
     kind = values.fields(part).get("type")
     match rest:
         case ():
@@ -428,19 +375,10 @@ def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool
             kept = _phase_alone(part.get(key)) if key == "textSignature" else None
             return value is REMOVED if kept is None else bool(value == kept)
         case ("id",):
-            return kind == "toolCall" and bool(value) and value == _name(values.text(part.get("id")))
+            return kind == "toolCall" and bool(value) and value == _call_of(values.text(part.get("id")))
         case ("arguments", *_, step):
             return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
     return False
-
-
-def _failed(message: Mapping[str, Any]) -> bool:
-    return values.text(message.get("stopReason")) in _STOPS
-
-
-def _error(message: Mapping[str, Any]) -> str:
-    said = (values.text(message.get(key)) for key in ("errorMessage", "stopReason"))
-    return next(filter(None, said)) if _failed(message) else ""
 
 
 def _usage(recorded: Mapping[str, Any]) -> Usage | None:
@@ -451,17 +389,10 @@ def _usage(recorded: Mapping[str, Any]) -> Usage | None:
 
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 
-_TOOLS = frozenset({*_PURPOSES, "edit", "grep", "find", "ls"})
-
 
 class Pi(FamilyFormat):
     """Sessions of pi, versions 1 to 3 and the entries of pi 1.x; also what GitClaw keeps of its pi."""
 
     name = "pi"
-    tools = _TOOLS
-
-    def recognises(self, head: Head) -> bool:
-        return header_of(head) is not None
-
-    def reader(self) -> Reader:
-        return FamilyReader(_PURPOSES)
+    purposes = _PURPOSES
+    tools = frozenset({*_PURPOSES, "edit", "grep", "find", "ls"})

@@ -1,4 +1,4 @@
-"""What Claude Code records of its requests: the usage in each line of a response, of which the last is whole."""
+"""Claude Code: how to recognize a session, its live path, what may change in it, and the usage that it records."""
 
 from __future__ import annotations
 
@@ -21,21 +21,6 @@ _NO_MODEL = "<synthetic>"
 """Stands for the model in an answer that the agent made itself."""
 
 
-def answer(entry: Entry) -> Answer | None:
-    """Return what a line says of the request that it answers."""
-    if entry.get("type") != "assistant":
-        return None
-    message = values.fields(entry.get("message"))
-    at = moment(entry.get("timestamp"))
-    if entry.get("isApiErrorMessage") is True:
-        said = "".join(values.part_text(part) for part in values.items(message.get("content")))
-        return Answer(error=said or "the request failed", at=at)
-    model = values.text(message.get("model"))
-    if model == _NO_MODEL:
-        return None
-    return Answer(model=model, usage=_usage(values.fields(message.get("usage"))), at=at)
-
-
 def _usage(recorded: Mapping[str, Any]) -> Usage | None:
     """Read what was counted: where the vendor went round several times, all rounds together, and then each of them."""
     rounds = values.items(recorded.get("iterations"))
@@ -44,25 +29,9 @@ def _usage(recorded: Mapping[str, Any]) -> Usage | None:
     return beside(sent, output, read, wrote, thought)
 
 
-def shape(lines: Lines) -> Shape:
-    """Return the live path, with what stood on it before a compaction, which is dead."""
-    numbers = {name: number for number, name in enumerate(lines.ids) if name}
-    leaf = _leaf(lines, numbers)
-    if leaf is None:
-        return Shape(array("I"), frozenset())
-    path = [*_joined(lines, _up(lines, leaf, numbers), numbers), *_below(lines, leaf)]
-    return Shape(array("I", path), frozenset(_dead(lines, path)))
-
-
-def _leaf(lines: Lines, numbers: Mapping[str, int]) -> int | None:
-    """Return the newest message; in a file that holds none but a subagent's, the last line."""
-    _, newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=(0, None))
-    return max(numbers.values(), default=None) if newest is None else newest
-
-
 def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
     """Walk from the leaf to the root; where a parent is missing, the walk goes on at the message before it in time."""
-    earlier = None
+    times: list[tuple[int, int]] | None = None
     path: list[int] = []
     seen = bytearray(len(lines))
     step: int | None = leaf
@@ -72,23 +41,13 @@ def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
         parent = lines.parents[step]
         following = numbers.get(parent)
         if parent and following is None and lines.roles[step] is not Role.CHECKPOINT:
-            earlier = earlier or _Earlier(lines)
-            following = earlier.than(step)
+            if times is None:
+                times = sorted((time, number) for number, time in enumerate(lines.times) if time)
+            at = bisect_left(times, (lines.times[step], 0))
+            following = times[at - 1][1] if at else None
         step = following
     path.reverse()
     return path
-
-
-class _Earlier:
-    """Finds the message before another one in time."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-        self._times = sorted((time, number) for number, time in enumerate(lines.times) if time)
-
-    def than(self, number: int) -> int | None:
-        at = bisect_left(self._times, (self._lines.times[number], 0))
-        return self._times[at - 1][1] if at else None
 
 
 def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> list[int]:
@@ -106,7 +65,7 @@ def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> li
 def _beside(
     lines: Lines, path: frozenset[int], responses: frozenset[str], numbers: Mapping[str, int]
 ) -> Mapping[str, Sequence[int]]:
-    """Return the lines off the path that belong to a response on it: its other parts, and their results."""
+    """Find the lines off the path that belong to a response on it: its other parts, and their results."""
     found: dict[str, list[int]] = {}
     for number, role in enumerate(lines.roles):
         if number in path or not (lines.responses[number] or role is Role.RESULT):
@@ -119,7 +78,7 @@ def _beside(
 
 
 def _below(lines: Lines, leaf: int) -> list[int]:
-    """Return what hangs on the leaf and is no message of the conversation: attachments, notes of the agent."""
+    """Find what hangs on the leaf and is no message of the conversation: attachments, notes of the agent."""
     names = {lines.ids[leaf]}
     found = []
     for number in range(leaf + 1, len(lines)):
@@ -130,7 +89,7 @@ def _below(lines: Lines, leaf: int) -> list[int]:
 
 
 def _dead(lines: Lines, path: Sequence[int]) -> Iterable[int]:
-    """Return the lines of the path that no model sees again, by the last compaction that the path knows of.
+    """Find the lines of the path that no model sees again, by the last compaction that the path knows of.
 
     What a compaction kept hangs behind the lines before it, as it always did: the path may lead through it and past
     the compaction.
@@ -159,27 +118,10 @@ _TOOLS = (
 _KEPT_TOOLS = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
 """What the user answered; the plan, which a resume writes to its file, and the list, which it shows."""
 
-_NOTES = frozenset(
-    {
-        "summary",
-        "custom-title",
-        "ai-title",
-        "last-prompt",
-        "tag",
-        "agent-name",
-        "agent-color",
-        "agent-setting",
-        "pr-link",
-        "file-history-snapshot",
-        "file-history-delta",
-        "attribution-snapshot",
-        "mode",
-        "permission-mode",
-        "worktree-state",
-        "queue-operation",
-        "content-replacement",
-        "progress",
-    }
+_NOTES = (
+    "summary custom-title ai-title last-prompt tag agent-name agent-color agent-setting pr-link mode progress "
+    "file-history-snapshot file-history-delta attribution-snapshot permission-mode worktree-state queue-operation "
+    "content-replacement"
 )
 """Lines beside the conversation, which often come first."""
 
@@ -217,7 +159,15 @@ class ClaudeCode(base.Format):
         return ClaudeReader()
 
     def shape(self, lines: Lines) -> Shape:
-        return shape(lines)
+        """Find the live path, with what stood on it before a compaction, which is dead."""
+        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        # The leaf is the newest message; in a file that holds none but a subagent's, the last line.
+        newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=None)
+        leaf = max(numbers.values(), default=None) if newest is None else newest[1]
+        if leaf is None:
+            return Shape(array("I"), frozenset())
+        path = [*_joined(lines, _up(lines, leaf, numbers), numbers), *_below(lines, leaf)]
+        return Shape(array("I", path), frozenset(_dead(lines, path)))
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
         old: Any = entry
@@ -226,8 +176,7 @@ class ClaudeCode(base.Format):
         match path:
             case ("message", "content", int(index), *rest):
                 return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
-        notes, screen = screen.note_may_change, screen.screen_may_change
-        return notes(entry, path, old, value) or screen(entry, path, old, value)
+        return screen.note_may_change(entry, path, old, value) or screen.screen_may_change(entry, path, old, value)
 
     def stand_in(self, path: Path, value: Any) -> Any:
         return screen.stand_in(path, value)
@@ -237,8 +186,18 @@ class ClaudeCode(base.Format):
         return values.text(source.get("media_type")), values.text(source.get("data"))
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what a line of an answer says of its request; the last line of a response has the whole usage."""
-        return answer(entry)
+        """Read what a line of an answer says of its request; the last line of a response has the whole usage."""
+        if entry.get("type") != "assistant":
+            return None
+        message = values.fields(entry.get("message"))
+        at = moment(entry.get("timestamp"))
+        if entry.get("isApiErrorMessage") is True:
+            said = "".join(values.part_text(part) for part in values.items(message.get("content")))
+            return Answer(error=said or "the request failed", at=at)
+        model = values.text(message.get("model"))
+        if model == _NO_MODEL:
+            return None
+        return Answer(model=model, usage=_usage(values.fields(message.get("usage"))), at=at)
 
 
 def _is_own(entry: Entry) -> bool:
@@ -247,7 +206,7 @@ def _is_own(entry: Entry) -> bool:
         return False
     if "parentUuid" in entry:
         return isinstance(entry.get("sessionId"), str)
-    return kind in _NOTES and any(isinstance(entry.get(key), str) for key in _NAMES)
+    return kind in _NOTES.split() and any(isinstance(entry.get(key), str) for key in _NAMES)
 
 
 def _is_others(entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""What Codex records of its requests: an event behind each response, and the model once a turn."""
+"""Codex: how to recognize a rollout, its live path, what may change in it, and the usage that it records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sessioncompress.core.model import Answer, Path, Shape, tokens, within
 from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
-from sessioncompress.formats.codex import reader
 from sessioncompress.formats.codex.reader import (
     CALLS,
     FRAME,
@@ -23,10 +22,10 @@ from sessioncompress.formats.codex.reader import (
     TEXT_PARTS,
     RolloutReader,
     arguments_of,
+    event_may_become,
+    reasoning_may_become,
     wrapped,
 )
-
-MARKS = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
 _WINDOW = "model_context_window"
 _USAGE = (
@@ -38,44 +37,10 @@ _USAGE = (
 )
 
 
-def answer_of(kind: str, payload: Mapping[str, Any]) -> Answer | None:
-    """Return what a line of that type says of a request."""
-    match kind, payload.get("type"):
-        case "turn_context", _:
-            return Answer(model=values.text(payload.get("model")))
-        case "event_msg", "task_started":
-            return Answer(window=tokens(payload.get(_WINDOW)) or 0)
-        case "event_msg", "error":
-            return Answer(error=values.text(payload.get("message")) or "error")
-        case "event_msg", "token_count":
-            return _counted(values.fields(payload.get("info")))
-    return None
-
-
-def _counted(info: Mapping[str, Any]) -> Answer:
-    """Read a count: it stands behind the results of the calls of its response, and may be written again.
-
-    Behind a compaction it is no count but an estimate, in its total alone: that is no usage.
-    """
-    last = values.fields(info.get("last_token_usage"))
-    return Answer(usage=within(*map(last.get, _USAGE)), window=tokens(info.get(_WINDOW)) or 0)
-
-
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
-_TOOLS = frozenset(
-    {
-        "exec_command",
-        "exec",
-        "shell",
-        "shell_command",
-        "local_shell",
-        "write_stdin",
-        "apply_patch",
-        "update_plan",
-        "view_image",
-        "patch_apply",
-        "mcp_tool_call",
-    }
+_TOOLS = (
+    "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
+    "mcp_tool_call"
 )
 
 
@@ -83,11 +48,11 @@ class Codex(base.Format):
     """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
 
     name = "codex"
-    tools = _TOOLS
+    tools = frozenset(_TOOLS.split())
     listings = frozenset({SKILLS})
     preamble = PREAMBLE
     frame: re.Pattern[str] | None = FRAME
-    answer_marks = MARKS
+    answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
     def recognises(self, head: Head) -> bool:
         if not head.entries or head.entries[0].get("type") != "session_meta":
@@ -124,11 +89,9 @@ class Codex(base.Format):
             return False
         match entry.get("type"), inner:
             case "response_item", _:
-                return reader.reasoning_may_become(payload, inner, value) or _may_change_item(
-                    payload, inner, value
-                )
+                return reasoning_may_become(payload, inner, value) or _may_change_item(payload, inner, value)
             case "event_msg", _:
-                return reader.event_may_become(payload, inner, value)
+                return event_may_become(payload, inner, value)
             case "compacted", ("replacement_history", int(index), "content", *part):
                 return _may_change_part(payload["replacement_history"][index]["content"], tuple(part), value)
         return False
@@ -142,10 +105,24 @@ class Codex(base.Format):
         return {"type": "input_text", "text": text}
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what an event says of the request before it, or by which model those behind it go."""
-        kind, payload = values.text(entry.get("type")), values.fields(entry.get(PAYLOAD))
-        answer = answer_of(kind, payload)
-        return answer and answer._replace(at=base.moment(entry.get("timestamp")))
+        """Read what an event says of the request before it, or which model those behind it go to."""
+        payload = values.fields(entry.get(PAYLOAD))
+        match entry.get("type"), payload.get("type"):
+            case "turn_context", _:
+                found = Answer(model=values.text(payload.get("model")))
+            case "event_msg", "task_started":
+                found = Answer(window=tokens(payload.get(_WINDOW)) or 0)
+            case "event_msg", "error":
+                found = Answer(error=values.text(payload.get("message")) or "error")
+            case "event_msg", "token_count":
+                # It stands behind the results of the calls of its response, and may be written again. Behind a
+                # compaction it is no count but an estimate, in its total alone: that is no usage.
+                info = values.fields(payload.get("info"))
+                last = values.fields(info.get("last_token_usage"))
+                found = Answer(usage=within(*map(last.get, _USAGE)), window=tokens(info.get(_WINDOW)) or 0)
+            case _:
+                return None
+        return found._replace(at=base.moment(entry.get("timestamp")))
 
 
 def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Codex's events: what of them is a copy for the screen of what the model has in its items.
+"""Read the lines of a Codex rollout: items, which the model gets, and events, which hold copies for the screen.
 
 Codex itself empties the outputs of most commands when it writes such an event; so do we with the rest.
 """
@@ -6,20 +6,45 @@ Codex itself empties the outputs of most commands when it writes such an event; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from sys import intern
 from typing import Any
 
-from msgspec import Struct, field
-from xxhash import xxh3_64_intdigest
-
 from sessioncompress.core import marker
 from sessioncompress.core.marker import digest_of
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Tie, make_line
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Tie
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import values
-from sessioncompress.formats.base import Entry
+from sessioncompress.formats.base import Entry, line_of
+
+PAYLOAD = "payload"
+CALLS: Mapping[str, Path] = {
+    "function_call": ("arguments",),
+    "custom_tool_call": ("input",),
+    "local_shell_call": ("action", "command"),
+}
+"""The items that are calls, and where in them the arguments stand."""
+
+RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+HISTORY: Path = (PAYLOAD, "replacement_history")
+
+SKILLS = "skills_instructions"
+FRAME = re.compile(rf"(<{SKILLS}>).*(</{SKILLS}>)\s*", re.DOTALL)
+"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
+
+_MESSAGES = frozenset({"message", "agent_message"})
+_COMMANDS = frozenset(
+    {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
+)
+_SKILL_FILE = "SKILL.md"
+_PART = re.compile(r"[^|;&\n]+")
+_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
+_WORD = re.compile(r"[^\s'\"`\\]+")
+_NAMES_SKILL = re.compile(rf"\b{re.escape(_SKILL_FILE)}\b")
+_PROMPT = Facts(prompt=True)
+_TASK = Facts(task=True)
 
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     "exec_command_end": ("stdout", "stderr", "aggregated_output", "formatted_output"),
@@ -38,28 +63,24 @@ _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
 """The texts of a change to a file."""
 
 
-def mirrors(root: str, event: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield the copies that an event holds."""
+def _mirrors(event: Mapping[str, Any]) -> Iterator[Block]:
     kind = values.text(event.get("type"))
     tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
     changes = _changes(values.fields(event.get("changes")) if kind == _PATCH else {})
     for path, value in chain(_values(kind, event), changes):
-        yield from values.whole(Kind.MIRROR, (root, *path), value, tool, call)
+        yield from values.whole(Kind.MIRROR, (PAYLOAD, *path), value, tool, call)
 
 
 def event_may_become(event: Mapping[str, Any], path: Path, value: Any) -> bool:
-    """Say whether the value at a path of an event is such a copy, and that one an empty value of its type."""
-    copy = _at(values.text(event.get("type")), event, path)
-    return copy is not None and type(value) is type(copy) and not value
-
-
-def _at(kind: str, event: Mapping[str, Any], path: Path) -> Any:
-    """Return the copy at a path; None where none stands there."""
+    """Tell whether an event has a copy for the screen at a path, and the value is an empty one of its type."""
+    kind = values.text(event.get("type"))
     match path:
         case ("changes", str(file), _):
             files = values.fields(event.get("changes")) if kind == _PATCH else {}
-            return dict(_changes({file: files.get(file)})).get(path)
-    return dict(_values(kind, event)).get(path)
+            copy = dict(_changes({file: files.get(file)})).get(path)
+        case _:
+            copy = dict(_values(kind, event)).get(path)
+    return copy is not None and type(value) is type(copy) and not value
 
 
 def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
@@ -89,33 +110,13 @@ _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
 
 
-class Responses(Struct):
-    """Tells of each item in its turn to which response it belongs: from one input, or output of a tool, to the next."""
-
-    _made: int = 0
-    _name: str = ""
-
-    def placed(self, line: Line, item: Mapping[str, Any], payload: str) -> Line:
-        """Return an item's line with its response, and with what must change together with the reasoning in it."""
-        kind = values.text(item.get("type"))
-        if kind.endswith("_output") or kind == "agent_message" or (kind == "message" and not _is_answer(item)):
-            self._name = ""
-            return line
-        if not self._name:
-            self._made += 1
-            self._name = f"response {self._made}"
-        if kind == _REASONING:
-            return _sealed(line._replace(response=self._name), item, payload)
-        return line._replace(response=self._name, facts=_tied(line.facts, item, payload))
-
-
 def is_reasoning(item: Mapping[str, Any]) -> bool:
-    """Say whether an item is reasoning, or was until it lost its seal."""
+    """Tell whether an item is reasoning, or was until it lost its seal."""
     return item.get("type") in (_REASONING, PASSED_OVER)
 
 
 def reasoning_may_become(item: Mapping[str, Any], path: Path, value: Any) -> bool:
-    """Say whether the value at a path of an item may become that one, for reasoning to go."""
+    """Tell whether the value at a path of an item may become that one, for reasoning to go."""
     match path:
         case ("type",):
             return item.get("type") == _REASONING and bool(value == PASSED_OVER)
@@ -126,23 +127,22 @@ def reasoning_may_become(item: Mapping[str, Any], path: Path, value: Any) -> boo
     return False
 
 
-def _sealed(line: Line, item: Mapping[str, Any], payload: str) -> Line:
-    """Return the line of reasoning; without a seal of some length it stays, and all that hangs on it."""
+def _with_reasoning(line: Line, item: Mapping[str, Any], kind: str) -> Line:
+    """Add to a response's line what must change together with the reasoning in it."""
+    if kind != _REASONING:
+        name = item.get("id")
+        if not isinstance(name, str) or is_reasoning(item):
+            return line
+        # The id names the item to the API, which then wants the reasoning before it.
+        ties = (Tie((PAYLOAD, "id"), None, len(name) + len('"id":"",')),)
+        free = _may_be_nameless(item)
+        return line._replace(facts=line.facts._replace(ties=ties) if free else line.facts._replace(sealed=True))
     seal = item.get("encrypted_content")
     if not isinstance(seal, str):
         return line._replace(facts=Facts(thinks=True))
-    blocks = values.whole(Kind.THINKING, (payload, "encrypted_content"), seal, "", "")
-    return line._replace(blocks=tuple(blocks), facts=Facts(ties=(Tie((payload, "type"), PASSED_OVER, 0),), thinks=True))
-
-
-def _tied(facts: Facts, item: Mapping[str, Any], payload: str) -> Facts:
-    """Return the facts of any other item: its id names it to the API, which then wants the reasoning before it."""
-    name = item.get("id")
-    if not isinstance(name, str) or is_reasoning(item):
-        return facts
-    if not _may_be_nameless(item):
-        return facts._replace(sealed=True)
-    return facts._replace(ties=(Tie((payload, "id"), None, len(name) + len('"id":"",')),))
+    # Without a seal of some length it stays, and all that hangs on it.
+    blocks = values.whole(Kind.THINKING, (PAYLOAD, "encrypted_content"), seal, "", "")
+    return line._replace(blocks=tuple(blocks), facts=Facts(ties=(Tie((PAYLOAD, "type"), PASSED_OVER, 0),), thinks=True))
 
 
 def _may_be_nameless(item: Mapping[str, Any]) -> bool:
@@ -165,7 +165,7 @@ _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.
 
 
 def output_texts(output: Any) -> Iterator[tuple[Path, str]]:
-    """Yield the texts of a call's output, and where they stand in it: it is a text, or a list of parts."""
+    """Find the texts of a call's output, and where they stand in it: it is a text, or a list of parts."""
     if isinstance(output, str):
         inner = wrapped(output)
         yield ((), output) if inner is None else (("output",), inner)
@@ -175,14 +175,14 @@ def output_texts(output: Any) -> Iterator[tuple[Path, str]]:
 
 
 def wrapped(output: str) -> str | None:
-    """Return the text of an output that older versions wrote, as a string, in an object with its metadata."""
+    """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
     found = values.fields(within(output)) if '"metadata"' in output else {}
     text = found.get("output")
     return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
 
 
 def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
-    """Return the block of a text that the model reads, where it is long enough or holds something like a marker."""
+    """Make the block of a text that the model reads, where it is long enough or holds something like a marker."""
     marked = marker.occurs_in(text)
     if len(text) < values.SMALLEST_BLOCK and not marked:
         return []
@@ -196,7 +196,7 @@ def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
 
 
 def images_in(path: Path, parts: Any, tool: str = "", call: str = "") -> list[Block]:
-    """Return the blocks of the images among content parts; one that only names an address stays."""
+    """Make the blocks of the images among content parts; one that only names an address stays."""
     found: list[Block] = []
     for index, part in enumerate(values.items(parts)):
         if values.fields(part).get("type") == "input_image" and values.text(part.get("image_url")).startswith("data:"):
@@ -204,76 +204,62 @@ def images_in(path: Path, parts: Any, tool: str = "", call: str = "") -> list[Bl
     return found
 
 
-PAYLOAD = "payload"
-CALLS: Mapping[str, Path] = {
-    "function_call": ("arguments",),
-    "custom_tool_call": ("input",),
-    "local_shell_call": ("action", "command"),
-}
-"""The items that are calls, and where in them the arguments stand."""
-
-RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-HISTORY: Path = (PAYLOAD, "replacement_history")
-
-SKILLS = "skills_instructions"
-FRAME = re.compile(rf"(<{SKILLS}>).*(</{SKILLS}>)\s*", re.DOTALL)
-"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
-
-_MESSAGES = frozenset({"message", "agent_message"})
-_COMMANDS = frozenset(
-    {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
-)
-_SKILL_FILE = "SKILL.md"
-_PART = re.compile(r"[^|;&\n]+")
-_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
-_WORD = re.compile(r"[^\s'\"`\\]+")
-_NAMES_SKILL = re.compile(rf"\b{re.escape(_SKILL_FILE)}\b")
-_PROMPT = Facts(prompt=True)
-_TASK = Facts(task=True)
-
-
-class RolloutReader(Struct):
+@dataclass(slots=True)
+class RolloutReader:
     """Reads the lines of one rollout."""
 
-    _made: dict[str, Call] = {}
+    _made: dict[str, Call] = field(default_factory=dict)
     """The calls that wait for their results, which do not name their tool."""
 
-    _said: set[int] = set()
+    _said: set[int] = field(default_factory=set)
     """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
 
-    _responses: Responses = field(default_factory=Responses)
+    _responses: int = 0
+    _response: str = ""
+    """What goes from one input, or output of a tool, to the next is one response: how many there were, and the last."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         payload = values.fields(entry.get(PAYLOAD))
         match entry.get("type"):
             case "session_meta":
-                return _line(raw, Role.HEADER)
+                return line_of(raw, Role.HEADER)
             case "response_item" if payload:
-                return self._responses.placed(self._item(raw, payload), payload, PAYLOAD)
+                return self._item(raw, payload)
             case "event_msg":
                 return _event(raw, payload)
             case "compacted" if _is_checkpoint(payload):
                 return self._checkpoint(raw, payload["replacement_history"])
-        return _line(raw, Role.OTHER)
+        return line_of(raw, Role.OTHER)
 
     def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         kind = values.text(item.get("type"))
         if kind in CALLS:
-            return self._call(raw, item, (PAYLOAD, *CALLS[kind]))
-        if kind in RESULTS:
-            return self._result(raw, item)
-        if kind in _MESSAGES:
+            line = self._call(raw, item, (PAYLOAD, *CALLS[kind]))
+        elif kind in RESULTS:
+            line = self._result(raw, item)
+        elif kind in _MESSAGES:
             self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
-            return _message(raw, item)
-        if is_reasoning(item):
-            return _line(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
-        return _line(raw, Role.OTHER)
+            line = _message(raw, item)
+        elif is_reasoning(item):
+            line = line_of(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
+        else:
+            line = line_of(raw, Role.OTHER)
+        if kind.endswith("_output") or kind == "agent_message" or (kind == "message" and not _is_answer(item)):
+            self._response = ""
+            return line
+        if not self._response:
+            self._responses += 1
+            self._response = f"response {self._responses}"
+        return _with_reasoning(line._replace(response=self._response), item, kind)
 
     def _call(self, raw: bytes, item: Mapping[str, Any], path: Path) -> Line:
         call = values.text(item.get("call_id")) or values.text(item.get("id"))
         tool = intern(values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call"))
         written = arguments_of(item, path[1:])
-        made = _made(call, tool, written)
+        # A command that prints a skill is a read of it.
+        skill = _skill_read(written) if isinstance(written, str) and _SKILL_FILE in written else ""
+        purpose = Purpose.READ if skill else Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER
+        made = Call(call, call, tool, purpose, skill)
         self._made[call] = made
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
         arguments = values.given(written) if isinstance(written, str) else written
@@ -284,7 +270,7 @@ class RolloutReader(Struct):
         if marker.PREFIX_BYTES in raw and size:
             blocks += values.marked_leaves(path, arguments, tool, call)
         reads = size + values.CALL
-        return _line(raw, Role.ASSISTANT, tuple(blocks), calls=(made,), io=size, reads=reads)
+        return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=reads)
 
     def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         call = values.text(item.get("call_id"))
@@ -297,7 +283,7 @@ class RolloutReader(Struct):
             blocks += result_text((PAYLOAD, "output", *path), text, tool, call)
         blocks += images_in((PAYLOAD, "output"), item.get("output"), tool, call)
         reads = characters + values.pictures(blocks) + values.RESULT
-        return _line(raw, Role.RESULT, tuple(blocks), answers=call, io=characters, reads=reads)
+        return line_of(raw, Role.RESULT, blocks, answers=call, io=characters, reads=reads)
 
     def _checkpoint(self, raw: bytes, history: list[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
@@ -316,34 +302,26 @@ class RolloutReader(Struct):
                 if hash(text) in self._said or marker.is_one(text):
                     blocks += result_text((*path, step, "text"), text, "", "")
         reads = sum(len(text) for item in history for text in _texts(values.fields(item)))
-        return _line(raw, Role.CHECKPOINT, tuple(blocks), reads=reads)
+        return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
 
 
 def _is_checkpoint(payload: Mapping[str, Any]) -> bool:
-    """Say whether Codex can read this as one: it passes over a line that is not as it expects."""
+    # Codex passes over a line that is not as it expects.
     history = payload.get("replacement_history")
     is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
     return is_whole and isinstance(payload.get("message"), str)
 
 
 def arguments_of(item: Mapping[str, Any], path: Path) -> Any:
-    """Return what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
+    """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
     value: Any = item
     for step in path:
         value = values.fields(value).get(str(step))
     return value if isinstance(value, list if path == CALLS["local_shell_call"] else str) else None
 
 
-def _made(call: str, tool: str, arguments: Any) -> Call:
-    """Return a call; a command that prints a skill is a read of it."""
-    skill = _skill_read(arguments) if isinstance(arguments, str) and _SKILL_FILE in arguments else ""
-    if skill:
-        return Call(call, call, tool, Purpose.READ, skill)
-    return Call(call, call, tool, Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER)
-
-
 def _skill_read(command: str) -> str:
-    """Return the path of the skill that a command prints; an empty text where it prints none."""
+    """Find the path of the skill that a command prints; an empty text where it prints none."""
     for part in _PART.findall(command):
         prints = _PRINTS.search(part)
         for word in _WORD.findall(part, prints.end()) if prints else ():
@@ -360,43 +338,24 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
     content = item.get("content")
     reads = sum(map(len, _texts(item)))
     if item.get("role") == "assistant":
-        return _line(raw, Role.ASSISTANT, reads=reads)
+        return line_of(raw, Role.ASSISTANT, reads=reads)
     blocks = images_in((PAYLOAD, "content"), content)
-    if item.get("role") == "developer":
-        blocks += _listed(values.items(content))
+    for index, part in enumerate(values.items(content) if item.get("role") == "developer" else ()):
+        # The lists of skills among the texts that Codex itself puts in.
+        text = values.text(values.fields(part).get("text"))
+        if FRAME.fullmatch(text):
+            blocks += values.long_text(Kind.ATTACHMENT, (PAYLOAD, "content", index, "text"), text, SKILLS, "")
     if marker.PREFIX_BYTES in raw:
         blocks += values.marked_images((PAYLOAD, "content"), values.items(content))
     reads += values.pictures(blocks)
-    return _line(raw, Role.OTHER, tuple(blocks), reads=reads, facts=_PROMPT if item.get("role") == "user" else PLAIN)
-
-
-def _listed(parts: Sequence[Any]) -> Iterator[Block]:
-    """Yield the lists of skills among the texts that Codex itself puts in."""
-    for index, part in enumerate(parts):
-        text = values.text(values.fields(part).get("text"))
-        if FRAME.fullmatch(text):
-            yield from values.long_text(Kind.ATTACHMENT, (PAYLOAD, "content", index, "text"), text, SKILLS, "")
+    return line_of(raw, Role.OTHER, blocks, reads=reads, facts=_PROMPT if item.get("role") == "user" else PLAIN)
 
 
 def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     kind, back = event.get("type"), event.get("num_turns")
     if kind == "thread_rolled_back" and isinstance(back, int):
-        return _line(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
+        return line_of(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
     if kind in ("task_started", "turn_started"):
-        return _line(raw, Role.OTHER, facts=_TASK)
+        return line_of(raw, Role.OTHER, facts=_TASK)
     role = Role.USER if kind == "user_message" else Role.OTHER
-    return _line(raw, role, tuple(mirrors(PAYLOAD, event)))
-
-
-def _line(
-    raw: bytes,
-    role: Role,
-    blocks: tuple[Block, ...] = (),
-    *,
-    calls: tuple[Call, ...] = (),
-    answers: str = "",
-    io: int = 0,
-    reads: int = 0,
-    facts: Facts = PLAIN,
-) -> Line:
-    return make_line((role, len(raw), xxh3_64_intdigest(raw), "", "", blocks, calls, answers, io, reads, facts, "", 0))
+    return line_of(raw, role, _mirrors(event))
