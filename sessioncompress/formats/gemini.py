@@ -43,9 +43,18 @@ Parts = list[tuple[int, Mapping[str, Any]]]
 _SKILL_FILE = "SKILL.md"
 _THOUGHTS: Path = ("thoughts",)
 
+HEADER_KEYS = ("sessionId", "projectHash")
+BACK = "$rewindTo"
+
+_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
+"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
+
+_COPIED = "_response"
+"""Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
+
 
 def said(content: Any) -> str:
-    """Return the text of a message's content."""
+    """Read the text of a message's content."""
     if isinstance(content, str):
         return content
     texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
@@ -53,12 +62,12 @@ def said(content: Any) -> str:
 
 
 def parts_of(entry: Entry) -> Parts:
-    """Return the parts of a message with their places; one that is no object is an empty one."""
+    """List the parts of a message with their places; one that is no object is an empty one."""
     return [(index, values.fields(part)) for index, part in enumerate(values.items(entry.get("content")))]
 
 
 def call_of(made: Mapping[str, Any]) -> Call:
-    """Return a call, as it stands with its result or among the parts."""
+    """Read a call, as it stands with its result or among the parts."""
     tool = intern(values.text(made.get("name")))
     name = values.text(made.get("id"))
     arguments = values.fields(made.get("args"))
@@ -67,21 +76,18 @@ def call_of(made: Mapping[str, Any]) -> Call:
 
 
 def sent(result: Any) -> int:
-    """Return how many characters a model reads of what a call gave back: without the frame that names the call."""
+    """Count the characters that a model reads of what a call gave back: without the frame that names the call."""
     if isinstance(result, str):
         return len(result)
     parts = [values.fields(part) for part in values.items(result)]
     pictures = sum(min(len(data), values.PICTURE) for data in map(_data, parts))
     answers = [values.fields(values.fields(part.get("functionResponse")).get("response")) for part in parts]
-    return pictures + sum(map(_said_in, answers))
-
-
-def _said_in(answer: Mapping[str, Any]) -> int:
-    return sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in answer.values())
+    texts = (each for answer in answers for each in answer.values())
+    return pictures + sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in texts)
 
 
 def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
-    """Return the blocks of the texts that a tool gave back; of a skill that was read none."""
+    """Make the blocks of the texts that a tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
     if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
         return blocks
@@ -93,7 +99,7 @@ def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
 
 
 def picture(path: Path, part: Mapping[str, Any], tool: str, call: str) -> list[Block]:
-    """Return the block of a part that holds an image or the like, none for any other part; what is signed stays."""
+    """Make the block of a part that holds an image or the like, none of any other part; what is signed stays."""
     data = _data(part)
     return values.whole(Kind.IMAGE, path, part, tool, call) if data and "thoughtSignature" not in part else []
 
@@ -103,7 +109,7 @@ def _data(part: Mapping[str, Any]) -> str:
 
 
 def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[Block]:
-    """Return the blocks of a message's thoughts, beside its parts and among them; it must say or call something too.
+    """Make the blocks of a message's thoughts, beside its parts and among them; it must say or call something too.
 
     A thought with a signature stays. By a call or a thought among the parts the agent tells that those are all there
     is: where the thoughts are what it tells it by, and calls stand beside the parts, they stay.
@@ -122,15 +128,6 @@ def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[B
                 blocks.append(Block(Kind.THINKING, (*CONTENT, index), size, size))
     return blocks
 
-
-HEADER_KEYS = ("sessionId", "projectHash")
-BACK = "$rewindTo"
-
-_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
-"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
-
-_COPIED = "_response"
-"""Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
 
 _THINKS = Facts(thinks=True)
 
@@ -225,7 +222,7 @@ class GeminiReader:
         return line_of(raw, Role.ASSISTANT, blocks, id=name, calls=calls.values(), io=io, reads=reads, facts=facts)
 
     def _called(self, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
-        """Add the blocks of a call with its result; return how many characters both are."""
+        """Add the blocks of a call with its result; count the characters of both."""
         path: Path = ("toolCalls", index)
         given: list[Block] = []
         size = values.arguments((*path, "args"), made.get("args"), call, given)
@@ -261,7 +258,7 @@ class Gemini(base.Format):
     answer_marks = (b'"gemini"', b'"error"')
 
     def recognises(self, head: Head) -> bool:
-        """Say whether it names a session and a project first, and goes on with messages of this agent."""
+        """Tell whether it names a session and a project first, and goes on with messages of this agent."""
         if head.document is not None:
             return _is_header(values.fields(head.document)) and all(map(_has_message_keys, head.entries))
         if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
@@ -279,7 +276,7 @@ class Gemini(base.Format):
         return GeminiReader()
 
     def shape(self, lines: Lines) -> Shape:
-        """Return the messages that a resume reads. All others are dead: nobody can go back to them.
+        """Find the messages that a resume reads. All others are dead: nobody can go back to them.
 
         In a document every message counts; only records have a header among them.
         """
@@ -318,7 +315,7 @@ class Gemini(base.Format):
         return values.text(data.get("mimeType")), values.text(data.get("data"))
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what a message of the model says of its request, or one of the agent of what failed."""
+        """Read what a message of the model says of its request, or one of the agent of what failed."""
         at = base.moment(entry.get("timestamp"))
         if entry.get("type") == "error":
             return Answer(error=said(entry.get("content")) or "error", at=at)
@@ -336,7 +333,7 @@ def _has_message_keys(entry: Entry) -> bool:
 
 
 def _is_record(entry: Entry) -> bool:
-    """Say whether it is a line of this agent: an update, a way back or the like, a message, or the header again."""
+    """Tell whether it is a line of this agent: an update, a way back or the like, a message, or the header again."""
     if any(key.startswith("$") for key in entry):
         return len(entry) == 1
     return _is_header(entry) or (_has_message_keys(entry) and isinstance(entry["type"], str))
@@ -364,7 +361,7 @@ def _may_change_call(call: Mapping[str, Any], path: Path, value: Any) -> bool:
 
 
 def _may_change_part(part: Mapping[str, Any], path: Path, value: Any) -> bool:
-    """Say whether a part may go, or become a text, or a text in it another one."""
+    """Tell whether a part may go, or become a text, or a text in it another one."""
     match path:
         case ():
             gone = value is REMOVED and part.get("thought") is True and "thoughtSignature" not in part

@@ -101,7 +101,7 @@ class GenCode(base.Format):
     kept_tools = frozenset({_USERS_WORDS})
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the document says of itself what this agent's sessions do, and its messages have their roles."""
+        """Tell whether the document says of itself what this agent's sessions do, and its messages have their roles."""
         metadata = _metadata(head)
         if not all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS):
             return False
@@ -120,7 +120,7 @@ class GenCode(base.Format):
         return Shape(range(len(lines)), frozenset())
 
     def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
-        """Say whether the text at a path of a message may become that one.
+        """Allow changes of results and of arguments.
 
         The agent marks what it left out itself (`pruned`, `prunedAt`), and reads neither mark: the text is all.
         """
@@ -136,7 +136,7 @@ class GenCode(base.Format):
         return False
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return the agent's words, and its two marks; None where one of them is there."""
+        """Give the agent's words, and its two marks; None where one of them is there."""
         del text
         part = block.path[:-1]
         if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
@@ -145,7 +145,7 @@ class GenCode(base.Format):
         return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
-        """Return the answers that the document notes in its head, each with the message that it ends with."""
+        """Read the answers that the document notes in its head, each with the message that it ends with."""
         metadata = values.fields(values.fields(document).get("metadata"))
         notes = map(values.fields, values.items(metadata.get("completions")))
         model, read = values.text(metadata.get("model")), beside if metadata.get("provider") == _BESIDE else within

@@ -34,35 +34,35 @@ _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 
 
 def agent_folders() -> Iterator[Path]:
-    """Yield the folders of this user's agents that may hold sessions."""
+    """Find the folders of this user's agents that may hold sessions."""
     for home, pattern in _homes():
         yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
 def agent_roots() -> Iterator[Path]:
-    """Yield the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
+    """List the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
     roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in _homes())
     yield from dict.fromkeys(roots)
 
 
 def subagents(session: Path) -> list[Path]:
-    """Return the sessions of a session's subagents, which Claude Code keeps in a folder of its name."""
+    """Find the sessions of a session's subagents, which Claude Code keeps in a folder of its name."""
     return sorted(session.with_suffix("").glob("subagents/*.jsonl"))
 
 
 def below(folder: Path) -> Iterator[Path]:
-    """Yield where an agent that keeps its state in a project has the sessions of a project in that folder."""
+    """Tell where an agent that keeps its state in a project has the sessions of a project in that folder."""
     yield from (folder / each for each in _BELOW)
 
 
 def opencode() -> Path | None:
-    """Return this user's folder of OpenCode where sessions lie in it, which only OpenCode itself can give out."""
+    """Find this user's folder of OpenCode where sessions lie in it, which only OpenCode itself can give out."""
     folder = _expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "opencode"
     return folder if holds_opencode(folder) else None
 
 
 def holds_opencode(folder: Path) -> bool:
-    """Say whether a folder is one in which OpenCode keeps sessions: its database, or the files that were before it."""
+    """Tell whether a folder is one in which OpenCode keeps sessions: its database, or the files that were before it."""
     stored = any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))
     return stored or next(folder.glob("opencode*.db"), None) is not None
 
@@ -74,7 +74,7 @@ def _homes() -> Iterator[tuple[Path, str]]:
 
 
 def _expanded(named: str) -> Path:
-    """Return a folder; where nobody has such a home, `~` stays as it is, and nothing lies there."""
+    # Where nobody has such a home, `~` stays as it is, and nothing lies there.
     return Path(os.path.expanduser(named))  # noqa: PTH111
 
 
@@ -93,7 +93,7 @@ A chat names no agent: it has none, since a document that is only met may be any
 
 
 def may_be_session(first: bytes) -> bool:
-    """Say whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
+    """Tell whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
     return any(all(key in first for key in keys) for keys in _SIGNS)
 
 
@@ -106,7 +106,7 @@ _LINES: tuple[tuple[tuple[bytes, ...], tuple[bytes, ...]], ...] = (
 
 
 def is_plainly_session(first: bytes) -> bool:
-    """Say whether a file that begins so is a session for certain; of any other its format must be asked."""
+    """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
     if not first.startswith(b"{"):
         return False
     lines = (all(key in first for key in has) and not any(key in first for key in lacks) for has, lacks in _LINES)

@@ -91,7 +91,7 @@ class ChatReader:
 
 
 def may_go(entry: Mapping[str, Any]) -> bool:
-    """Say whether a message's reasoning may go: not from one with calls, which some providers then refuse.
+    """Tell whether a message's reasoning may go: not from one with calls, which some providers then refuse.
 
     Nor where it is signed or sealed: what holds that is another value.
     """
@@ -119,7 +119,7 @@ def _arguments(path: Path, written: str, given: Any, call: Call) -> list[Block]:
 
 
 def _pictures(content: Any, tool: str, call: str) -> list[Block]:
-    """Return the blocks of the images that stand there themselves; of one elsewhere its address stays."""
+    """Make the blocks of the images that stand there themselves; of one elsewhere its address stays."""
     return [
         block
         for index, part in enumerate(values.items(content))
@@ -156,7 +156,7 @@ class Chat(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
-        """Say whether all is messages of this form and nothing else, and a model or a tool speaks in them.
+        """Tell whether all is messages of this form and nothing else, and a model or a tool speaks in them.
 
         A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.
         """
@@ -165,7 +165,7 @@ class Chat(base.Format):
         return any(entry["role"] in _SPEAKING for entry in head.entries)
 
     def named(self, head: Head) -> Name:
-        """Return an empty name: an id of such a file may be anybody's."""
+        """Give an empty name: an id of such a file may be anybody's."""
         del head
         return Name()
 
@@ -188,7 +188,7 @@ class Chat(base.Format):
         return False
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return what lists of chats say of a result that is gone; None where no call names its tool."""
+        """Give what lists of chats say of a result that is gone; None where no call names its tool."""
         del entry, now
         if not block.tool:
             return None
@@ -197,7 +197,7 @@ class Chat(base.Format):
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what a message of the model says of its request, where its program notes that."""
+        """Read what a message of the model says of its request, where its program notes that."""
         if entry.get("role") != "assistant":
             return None
         at = base.moment(values.text(entry.get("timestamp")) or values.text(entry.get("created_at")))
@@ -205,7 +205,7 @@ class Chat(base.Format):
 
 
 def _exit_code(text: str) -> str:
-    """Return the exit code that a text says at its end, or else above all; nothing where it says none."""
+    """Read the exit code that a text says at its end, or else above all; nothing where it says none."""
     found = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:] or _EXIT.findall(text[:_EXIT_WITHIN])[:1]
     return found[0] if found else ""
 
@@ -220,7 +220,7 @@ def _is_message(entry: Entry) -> bool:
 
 
 def _calls_fit(entry: Entry) -> bool:
-    """Say whether the message has calls and answers as its role may, in this form."""
+    """Tell whether the message has calls and answers as its role may, in this form."""
     calls = entry.get("tool_calls")
     if entry["role"] == "tool":
         return isinstance(entry.get("tool_call_id"), str) and not calls
@@ -232,7 +232,7 @@ def _calls_fit(entry: Entry) -> bool:
 
 
 def _may_change(function: Mapping[str, Any], path: Path) -> bool:
-    """Say whether a text of a call's arguments may change: they stay a string of JSON where they are one."""
+    """Tell whether a text of a call's arguments may change: they stay a string of JSON where they are one."""
     if not path:
         return values.given(function["arguments"]) is function["arguments"]
     return path[-1] not in _FILE_KEYS

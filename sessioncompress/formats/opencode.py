@@ -101,7 +101,7 @@ class OpenCode(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
-        """Say whether the document is one session with its messages, as the export has them."""
+        """Tell whether the document is one session with its messages, as the export has them."""
         info = values.fields(values.fields(head.document).get("info"))
         if not all(isinstance(info.get(key), str) for key in ("id", "projectID", "directory")):
             return False
@@ -124,12 +124,12 @@ class OpenCode(base.Format):
         return False
 
     def stand_in(self, path: Path, value: Any) -> Any:
-        """Return what takes a mirror's place: an empty one of its type, since the agent's schema asks for it."""
+        """Give an empty one of its type, since the agent's schema asks for it."""
         del path
         return type(value)()
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Return the time by which the agent knows what it does not send; the words are its own, in the request."""
+        """Give the time by which the agent knows what it does not send; the words are its own, in the request."""
         del text
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
@@ -140,7 +140,7 @@ class OpenCode(base.Format):
         )[2]
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Return what a message of the model says of its request, the last one where it took several."""
+        """Read what a message of the model says of its request, the last one where it took several."""
         info = values.fields(entry.get("info"))
         if info.get("role") != "assistant":
             return None
@@ -190,7 +190,7 @@ def _call(part: Entry) -> Call:
 
 
 def _tool(path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
-    """Return the blocks of one call: what it was given, what it gave back, what the screen shows of it.
+    """Make the blocks of one call: what it was given, what it gave back, what the screen shows of it.
 
     Of a skill that was read what it gave back stays.
     """
@@ -211,12 +211,12 @@ def _tool(path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
 
 
 def _is_pruned(state: Mapping[str, Any]) -> bool:
-    """Say whether the agent has taken what a call gave back out of what it sends: then only the screen shows it."""
+    """Tell whether the agent has taken what a call gave back out of what it sends: then only the screen shows it."""
     return state.get("status") == "completed" and bool(values.fields(state.get("time")).get("compacted"))
 
 
 def _may_be_pruned(state: Mapping[str, Any]) -> bool:
-    """Say whether the agent could take the output of a call out of what it sends, and has not yet."""
+    """Tell whether the agent could take the output of a call out of what it sends, and has not yet."""
     time = state.get("time")
     return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
 
@@ -229,7 +229,7 @@ def _tie(index: int, part: Entry, path: Path) -> Tie:
 
 
 def _tied(part: Mapping[str, Any]) -> Path | None:
-    """Return where a text or a call names the reasoning that it came from; None where it does not.
+    """Find where a text or a call names the reasoning that it came from; None where it does not.
 
     Beside a phase that is the item's id alone: OpenAI asks for the phase of each text in every later request.
     """
@@ -243,7 +243,7 @@ def _tied(part: Mapping[str, Any]) -> Path | None:
 
 
 def _may_go(parts: Sequence[tuple[int, Entry]]) -> bool:
-    """Say whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
+    """Tell whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
     others = [part for _, part in parts if part.get("type") in ("text", "tool")]
     known = all(values.fields(part.get("metadata")).keys() <= _TIED or _tied(part) is None for part in others)
     signed = any("google" in values.fields(part.get("metadata")) for part in others)

@@ -1,4 +1,4 @@
-"""The table of formats, and the one question asked of it: whose a session is.
+"""The table of formats, by which a session's format is detected from its content.
 
 A format is imported when a session may be its own: to import all takes longer than to compress a small session.
 """
@@ -31,10 +31,6 @@ def _begins_as_pi(head: Head) -> bool:
     return any(entry.get("type") == "session" for entry in head.entries[:2])
 
 
-def _names_parents(head: Head) -> bool:
-    return any("parentUuid" in entry for entry in head.entries)
-
-
 def _begins_as_codex(head: Head) -> bool:
     return bool(head.entries) and head.entries[0].get("type") == "session_meta"
 
@@ -43,24 +39,34 @@ def _begins_as_gemini(head: Head) -> bool:
     return any(isinstance(each, dict) and "projectHash" in each for each in (head.document, *head.entries[:1]))
 
 
-def _is_document_with(key: str) -> Callable[[Head], bool]:
-    return lambda head: isinstance(head.document, dict) and key in head.document
-
-
 def _has_roles(head: Head) -> bool:
     return bool(head.entries) and all("role" in entry for entry in head.entries)
+
+
+def _is_document_with(key: str) -> Callable[[Head], bool]:
+    return lambda head: isinstance(head.document, dict) and key in head.document
 
 
 _TABLE = (
     _Row("oh-my-pi", "ohmypi", "OhMyPi", _begins_as_pi, is_relative=True),
     _Row("openclaw", "openclaw", "OpenClaw", _begins_as_pi, is_relative=True),
     _Row("pi", "pi", "Pi", _begins_as_pi, is_relative=True),
-    _Row("claude-code", "claude.format", "ClaudeCode", _names_parents),
-    _Row("codex", "codex.format", "Codex", _begins_as_codex),
+    _Row("claude-code", "claude.format", "ClaudeCode", lambda head: any("parentUuid" in each for each in head.entries)),
+    _Row(
+        "codex",
+        "codex.format",
+        "Codex",
+        _begins_as_codex,
+    ),
     _Row("gemini", "gemini", "Gemini", _begins_as_gemini),
     _Row("opencode", "opencode", "OpenCode", _is_document_with("info")),
     _Row("gencode", "gencode", "GenCode", _is_document_with("metadata")),
-    _Row("openai-chat", "openai_chat", "Chat", _has_roles),
+    _Row(
+        "openai-chat",
+        "openai_chat",
+        "Chat",
+        _has_roles,
+    ),
 )
 """In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 
@@ -83,19 +89,28 @@ def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
 
     Of a document the lines are its messages, and `document` is all else of it.
     """
-    found = [(raw, entry) for raw in islice(lines, HEAD_LINES) if (entry := _entry(raw)) is not None]
-    parsed = {raw: entry for raw, entry in found if not raw.startswith(_BOM)}
-    return Head(tuple(entry for _, entry in found), document, parsed)
+    entries: list[Entry] = []
+    parsed: dict[bytes, Entry] = {}
+    for raw in islice(lines, HEAD_LINES):
+        try:
+            entry = loads(raw.removeprefix(_BOM)) if is_readable(raw) else None
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            entries.append(entry)
+            if not raw.startswith(_BOM):
+                parsed[raw] = entry
+    return Head(tuple(entries), document, parsed)
 
 
 def detect(head: Head) -> Format | None:
-    """Return the format of the file with this head, or None where it may be of none of the table, or of several."""
+    """Detect the format of the file with this head; None where no format of the table recognizes it, or several do."""
     found = recognising(head)
     return found[0] if len(found) == 1 else None
 
 
 def recognising(head: Head) -> tuple[Format, ...]:
-    """Return the formats that recognise this head; of pi and its relatives only the first, since they are pi too."""
+    """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
     found: list[Format] = []
     is_pi = False
     for row in _TABLE:
@@ -106,7 +121,7 @@ def recognising(head: Head) -> tuple[Format, ...]:
 
 
 def format_named(name: str) -> Format:
-    """Return the format of that name. Raises UsageError where there is none."""
+    """Look a format up by its name. Raises UsageError where there is none."""
     found = next((row for row in _TABLE if row.name == name), None)
     if found is None:
         raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
@@ -114,7 +129,7 @@ def format_named(name: str) -> Format:
 
 
 def every() -> tuple[Format, ...]:
-    """Return all formats, in the order in which they are asked."""
+    """Make all formats, in the order in which they are asked."""
     return tuple(map(_made, _TABLE))
 
 
@@ -122,11 +137,3 @@ def every() -> tuple[Format, ...]:
 def _made(row: _Row) -> Format:
     made: Format = getattr(import_module(f"sessioncompress.formats.{row.module}"), row.kind)()
     return made
-
-
-def _entry(raw: bytes) -> Entry | None:
-    try:
-        value = loads(raw.removeprefix(_BOM)) if is_readable(raw) else None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -32,7 +32,7 @@ _PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 
 
 def given(written: str) -> Any:
-    """Return the arguments that a text holds as JSON; what holds none is itself a text like any other.
+    """Parse the arguments that a text holds as JSON; what holds none is itself a text like any other.
 
     Of what is nested too deep nothing is known but that it is an object.
     """
@@ -43,7 +43,7 @@ def given(written: str) -> Any:
 
 
 def literal(value: Any) -> bytes:
-    """Return the value's JSON text, empty where it is nested too deep to be written."""
+    """Write the value's JSON text, empty where it is nested too deep to be written."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -51,43 +51,39 @@ def literal(value: Any) -> bytes:
 
 
 def text(value: Any) -> str:
-    """Return a string as it is, an empty one for anything else."""
+    """Take a string as it is, an empty one for anything else."""
     return value if isinstance(value, str) else ""
 
 
-def _part(value: Any) -> str:
-    return value if isinstance(value, str) else literal(value).decode()
-
-
 def items(value: Any) -> Sequence[Any]:
-    """Return a list as it is, an empty sequence for anything else."""
+    """Take a list as it is, an empty sequence for anything else."""
     return value if isinstance(value, list) else ()
 
 
 def fields(value: Any) -> Mapping[str, Any]:
-    """Return an object as it is, an empty one for anything else."""
+    """Take an object as it is, an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def part_text(part: Any) -> str:
-    """Return the text of a content part; all agents have it under one key."""
+    """Read the text of a content part; all agents have it under one key."""
     return text(fields(part).get("text"))
 
 
 def image_of_url(part: Any) -> tuple[str, str]:
-    """Return the media type and the base64 data of an image part that has them in a data URL."""
+    """Read the media type and the base64 data of an image part that has them in a data URL."""
     address, data = image_data(fields(part))
     media = _MEDIA_TYPE.match(address)
     return media.group(1) if media else "", data
 
 
 def about(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the file that a call is about, and the part of it."""
+    """Read the file that a call is about, and the part of it."""
     for key in FILE_KEYS:
         if key in arguments:
             file = intern(text(arguments[key]))
-            named = [f"{key}={_part(arguments[key])}" for key in _PART_KEYS if key in arguments] if file else []
-            return file, ",".join(named)
+            part = [(key, arguments[key]) for key in _PART_KEYS if key in arguments] if file else ()
+            return file, ",".join(f"{key}={at if isinstance(at, str) else literal(at).decode()}" for key, at in part)
     return "", ""
 
 
@@ -95,7 +91,7 @@ def characters(content: Any) -> int:
     """Count the characters of a message's content: a string, or a list of parts."""
     if isinstance(content, str):
         return len(content)
-    return sum(len(text(fields(part).get("text"))) for part in items(content))
+    return sum(len(part_text(part)) for part in items(content))
 
 
 def thought(written: Any, seal: Any) -> int:
@@ -109,13 +105,13 @@ def pictures(blocks: Iterable[Block]) -> int:
 
 
 def whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
-    """Return the block of a value that is replaced as a whole; none where it is small."""
+    """Make the block of a value that is replaced as a whole; none where it is small."""
     size = len(literal(value))
     return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
 
 
 def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[Block]:
-    """Return the block of a text that is long, or holds something in the marker's form; none for any other."""
+    """Make the block of a text that is long, or holds something in the marker's form; none for any other."""
     holds_one = marker.occurs_in(value)
     if len(value) < SMALLEST_BLOCK and not holds_one:
         return []
@@ -125,7 +121,7 @@ def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[
 
 
 def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
-    """Add the blocks of one call; return how many characters its arguments are."""
+    """Add the blocks of one call; count the characters of its arguments."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
         bulk = sum(long_leaves(given))
@@ -144,7 +140,7 @@ def marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
 
 
 def marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
-    """Return the block of a text that holds something in the marker's form."""
+    """Make the block of a text that holds something in the marker's form."""
     written = literal(text)
     return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
 
@@ -156,7 +152,7 @@ def marked_images(path: Path, parts: Sequence[Any]) -> list[Block]:
 
 
 def long_leaves(value: Any) -> list[int]:
-    """Return the lengths of all strings of SMALLEST_BLOCK characters or more, at any depth."""
+    """Measure all strings of SMALLEST_BLOCK characters or more, at any depth."""
     if isinstance(value, str):
         return [len(value)] if len(value) >= SMALLEST_BLOCK else []
     found: list[int] = []
@@ -206,11 +202,11 @@ class Skeleton:
                 self._kept += _STRING.sub(self._shortened, chunk)
 
     def left(self) -> bytes | None:
-        """Return the skeleton of what was read so far; None where even that is too long."""
+        """The skeleton of what was read so far; None where even that is too long."""
         return None if len(self._kept) > _LONGEST_SKELETON else bytes(self._kept + self._open)
 
     def _shortened(self, string: re.Match[bytes]) -> bytes:
-        """Return what stays of a string. One that goes on in the next bytes waits for them."""
+        """Shorten a string. One that goes on in the next bytes waits for them."""
         long = self._long or len(string.group()) > _LONGEST_STRING
         ends = string.group(1) == b'"'
         self._long = long and not ends
@@ -221,12 +217,12 @@ class Skeleton:
 
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:
-    """Return the object that an agent reads, without what is too large or nested too deep; None where it is none."""
+    """Parse the object that an agent reads, without what is too large or nested too deep; None where it is none."""
     if not is_readable(raw):
         return _outline(raw) if raw.lstrip().startswith(b"{") else None
     try:
         value = json.loads(
-            shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=_no_number, parse_constant=_refuse
+            shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=lambda _: 0, parse_constant=_refuse
         )
     except ValueError:
         return None
@@ -246,11 +242,6 @@ def _outline(raw: bytes) -> dict[str, Any]:
 
 def _number(written: str) -> int:
     return int(written) if len(written) <= _LONGEST_NUMBER else 0
-
-
-def _no_number(written: str) -> int:
-    del written
-    return 0
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -142,7 +142,7 @@ class ClaudeCode(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognises(self, head: Head) -> bool:
-        """Say whether lines hang on each other as Claude Code writes them; what stands beside them may be anybody's."""
+        """Tell whether lines hang on each other as Claude Code writes them; other lines may be anybody's."""
         entries = head.entries
         return any(_is_own(each) and "parentUuid" in each for each in entries) and not any(map(_is_others, entries))
 
@@ -217,7 +217,6 @@ def _is_others(entry: Entry) -> bool:
 
 
 def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
-    """Say whether this value inside a content part may become that one."""
     kind = values.fields(part).get("type")
     text = isinstance(old, str) and isinstance(new, str)
     match rest:

@@ -1,18 +1,16 @@
-"""The parts of Claude Code's messages: a result, an image, and the blocks in them."""
+"""Read the lines of a Claude Code session: messages, their calls, results and images, and notes beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from sys import intern
 from typing import Any
 
-from xxhash import xxh3_64_intdigest
-
 from sessioncompress.core import marker
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, make_line
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
 from sessioncompress.formats import values
-from sessioncompress.formats.base import Entry, moment
+from sessioncompress.formats.base import Entry, line_of, moment
 from sessioncompress.formats.claude import screen
 
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -22,14 +20,14 @@ _USERS_WORDS = "The user doesn't want to "
 
 
 def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) -> int:
-    """Add the blocks of one result; return how many characters it is."""
+    """Add the blocks of one result; count its characters."""
     if isinstance(content, str):
         if content.startswith(_USERS_WORDS):
             return len(content)
         blocks += values.long_text(Kind.RESULT, path, content, tool, call)
         return len(content)
     for index, part in enumerate(values.items(content)):
-        text = values.text(values.fields(part).get("text"))
+        text = values.part_text(part)
         if text and part.get("type") == "text":
             blocks += values.long_text(Kind.RESULT, (*path, index, "text"), text, tool, call)
         blocks += picture((*path, index), part, tool, call)
@@ -37,7 +35,7 @@ def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) 
 
 
 def picture(path: Path, part: Any, tool: str, call: str) -> list[Block]:
-    """Return the block of an image or a document, none for any other part."""
+    """Make the block of an image or a document, none of any other part."""
     part = values.fields(part)
     data = values.fields(part.get("source")).get("data")
     return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in PICTURES and data else []
@@ -100,26 +98,22 @@ class ClaudeReader:
             if kind == "tool_use":
                 made = self._made(part)
                 calls.append(made)
-                io += values.arguments(_input_path(index), part.get("input"), made, blocks)
+                io += values.arguments(_part_path(index, "input"), part.get("input"), made, blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
-        return make_line(
-            (
-                Role.ASSISTANT,
-                len(raw),
-                xxh3_64_intdigest(raw),
-                values.text(entry.get("uuid")),
-                values.text(entry.get("parentUuid")),
-                (*blocks, *screen.screen_blocks(entry, "", "")),
-                tuple(calls),
-                "",
-                io,
-                characters + io + values.CALL * len(calls),
-                _THINKS if thinks else PLAIN,
-                response,
-                _time(entry),
-            )
+        blocks += screen.screen_blocks(entry, "", "")
+        return _line(
+            raw,
+            entry,
+            Role.ASSISTANT,
+            blocks,
+            calls=calls,
+            io=io,
+            reads=characters + io + values.CALL * len(calls),
+            facts=_THINKS if thinks else PLAIN,
+            response=response,
+            time=_time(entry),
         )
 
     def _made(self, part: Mapping[str, Any]) -> Call:
@@ -151,13 +145,13 @@ class ClaudeReader:
         answers, io = "", 0
         if not results:
             role = Role.USER if is_prompt(entry) else Role.OTHER
-            facts = _repeating(screen.said(entry))
+            facts = _repeating(entry)
             shown = screen.screen_blocks(entry, "", "")
         else:
             role = _role_of(results)
             calls = [self._answered(values.text(part.get("tool_use_id"))) for _, part in results]
             for (index, part), (name, tool) in zip(results, calls, strict=True):
-                io += result(_content_path(index), part.get("content"), tool, name, blocks)
+                io += result(_part_path(index, "content"), part.get("content"), tool, name, blocks)
             failed = any(part.get("is_error") is True for _, part in results)
             if len(calls) == 1:
                 answers, tool = calls[0]
@@ -166,32 +160,18 @@ class ClaudeReader:
             else:
                 facts = Facts(failed=failed, several=tuple(name for name, _ in calls))
                 shown = screen.screen_blocks(entry, "", "")
-        return make_line(
-            (
-                role,
-                len(raw),
-                xxh3_64_intdigest(raw),
-                values.text(entry.get("uuid")),
-                values.text(entry.get("parentUuid")),
-                (*blocks, *shown),
-                (),
-                answers,
-                io,
-                values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results),
-                facts,
-                "",
-                _time(entry),
-            )
-        )
+        reads = values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results)
+        blocks += shown
+        return _line(raw, entry, role, blocks, answers=answers, io=io, reads=reads, facts=facts, time=_time(entry))
 
     def _answered(self, name: str) -> tuple[str, str]:
-        """Return the id of a call and its tool; both are those of the call itself, held once."""
+        """Find the id of a call and its tool; both are those of the call itself, held once."""
         made = self._asked.pop(name, None)
         return (name, "") if made is None else (made.id, made.tool)
 
 
 def is_prompt(entry: Entry) -> bool:
-    """Say whether a user line without results is a turn of the user."""
+    """Tell whether a user line without results is a turn of the user."""
     return not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
 
 
@@ -202,52 +182,38 @@ def _role_of(results: Sequence[tuple[int, Mapping[str, Any]]]) -> Role:
 
 
 def _boundary(raw: bytes, entry: Entry) -> Line:
-    """A compaction has no parent, so that the agent's walk ends there; ours goes on, through what is dead."""
     kept = values.fields(values.fields(entry.get("compactMetadata")).get("preservedSegment"))
     facts = Facts(keeps=values.text(kept.get("headUuid")))
-    line = _line(raw, entry, Role.CHECKPOINT, facts)
-    return line._replace(parent=values.text(entry.get("logicalParentUuid")))
+    # A compaction has no parent, so that the agent's walk ends there; ours goes on, through what is dead.
+    parent = values.text(entry.get("logicalParentUuid"))
+    return line_of(raw, Role.CHECKPOINT, id=values.text(entry.get("uuid")), parent=parent, facts=facts)
 
 
 def _note(raw: bytes, entry: Entry) -> Line:
     """Read a line beside the conversation, or one that the agent itself put into it."""
     shown = screen.note_blocks(entry)
     reads = sum(block.size for block in shown) if entry.get("type") == "attachment" else 0
-    blocks = (*shown, *screen.screen_blocks(entry, "", ""))
-    facts = _repeating(screen.said(entry))
+    facts = _repeating(entry)
     if call := values.text(entry.get("parentToolUseID")):
         facts = facts._replace(reports=call)
-    return _line(raw, entry, Role.OTHER, facts, blocks, reads=reads)
+    return _line(raw, entry, Role.OTHER, [*shown, *screen.screen_blocks(entry, "", "")], reads=reads, facts=facts)
 
 
-def _repeating(said: tuple[bytes, ...]) -> Facts:
-    """Return what only some lines have; most have nothing of it, and share that."""
+def _repeating(entry: Entry) -> Facts:
+    said = screen.said(entry)
     return Facts(repeats=said) if said else PLAIN
 
 
 def _time(entry: Entry) -> int:
-    """Return when a message was written; that of a subagent tells nothing of how the session hangs together."""
+    """When a message was written; that of a subagent tells nothing of how the session hangs together."""
     return 0 if entry.get("isSidechain") else moment(values.text(entry.get("timestamp")))
 
 
 @cache
-def _part_path(index: int) -> Path:
-    return (*_PARTS, index)
+def _part_path(index: int, *inner: str) -> Path:
+    return (*_PARTS, index, *inner)
 
 
-@cache
-def _input_path(index: int) -> Path:
-    return (*_PARTS, index, "input")
-
-
-@cache
-def _content_path(index: int) -> Path:
-    return (*_PARTS, index, "content")
-
-
-def _line(
-    raw: bytes, entry: Entry, role: Role, facts: Facts, blocks: tuple[Block, ...] = (), *, reads: int = 0
-) -> Line:
+def _line(raw: bytes, entry: Entry, role: Role, blocks: Iterable[Block], **fields: Any) -> Line:
     name, parent = values.text(entry.get("uuid")), values.text(entry.get("parentUuid"))
-    digest = xxh3_64_intdigest(raw)
-    return make_line((role, len(raw), digest, name, parent, blocks, (), "", 0, reads, facts, "", 0))
+    return line_of(raw, role, blocks, id=name, parent=parent, **fields)

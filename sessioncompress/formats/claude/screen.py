@@ -46,7 +46,7 @@ HOOK_OUTPUT = ("stdout", "stderr")
 
 
 def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
-    """Return the blocks of a line's copies for the screen."""
+    """Find the copies for the screen in a line."""
     found: list[Block] = []
     if shown := entry.get("toolUseResult"):
         _add_copies(shown, RESULT, tool, call, found)
@@ -61,21 +61,21 @@ def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
 
 
 def stand_in(path: Path, value: Any) -> Any:
-    """Return what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none."""
+    """Give what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none."""
     if path[-1] == _NULLED:
         return None
     return [] if isinstance(value, list) else Treatment.REFERENCE
 
 
 def is_unseen(entry: Entry, path: Path) -> bool:
-    """Say whether no screen shows a copy again; one of what was said at work, once that is done."""
+    """Tell whether no screen shows a copy again; one of what was said at work, once that is done."""
     if path == _WRITTEN:
         return values.fields(entry.get("toolUseResult")).get("type") == "update"
     return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == PROGRESS[0] and entry.get("type") == "progress")
 
 
 def screen_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
-    """Say whether this value of a copy may become that one: of the same type, and never nothing."""
+    """Tell whether this value of a copy may become that one: of the same type, and never nothing."""
     if not _is_copy(entry, path) or path[-1] in PLACES:
         return False
     if isinstance(old, str):
@@ -103,7 +103,15 @@ def _is_emptied(path: Path) -> bool:
 def _add_copies(value: Any, path: Path, tool: str, call: str, found: list[Block]) -> None:
     """Add the long texts and lists at any depth."""
     if isinstance(value, str):
-        _add_text(value, path, tool, call, found)
+        if path[-1] not in PLACES:
+            marked = marker.occurs_in(value)
+            long = len(value) >= values.SMALLEST_BLOCK
+            if long or marked:
+                written = values.literal(value)
+                digest, size = digest_of(written) if marked else b"", len(written)
+                found.append(
+                    make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked, False))
+                )
     elif isinstance(value, list) and _is_emptied(path):
         found += values.whole(Kind.MIRROR, path, value, tool, call)
     elif isinstance(value, (dict, list)):
@@ -114,16 +122,6 @@ def _add_copies(value: Any, path: Path, tool: str, call: str, found: list[Block]
 
 def _may_go(text: str) -> bool:
     return len(text) >= values.SMALLEST_BLOCK or marker.PREFIX in text
-
-
-def _add_text(text: str, path: Path, tool: str, call: str, found: list[Block]) -> None:
-    marked = marker.occurs_in(text)
-    long = len(text) >= values.SMALLEST_BLOCK
-    if (long or marked) and path[-1] not in PLACES:
-        written = values.literal(text)
-        digest = digest_of(written) if marked else b""
-        size = len(written)
-        found.append(make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked, False)))
 
 
 _FILES: Mapping[str, Path] = {
@@ -143,7 +141,7 @@ _WAITING: Path = ("content",)
 
 
 def note_blocks(entry: Entry) -> list[Block]:
-    """Return the blocks of a line that is no message."""
+    """Find what may be replaced in a line that is no message."""
     kind = entry.get("type")
     if kind == _QUEUE and isinstance(entry.get("content"), str):
         return values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
@@ -160,7 +158,7 @@ def note_blocks(entry: Entry) -> list[Block]:
 
 
 def note_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
-    """Say whether this text may become that one."""
+    """Tell whether this text may become that one."""
     if path == _WAITING:
         known = entry.get("type") == _QUEUE
     else:
@@ -170,16 +168,14 @@ def note_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
 
 
 def said(entry: Entry) -> tuple[bytes, ...]:
-    """Return the digests of the user's words in a line: a queue may hold them once more."""
+    """Digest the user's words in a line: a queue may hold them once more."""
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
     content = attachment.get("prompt") if values.text(attachment.get("type")) in _PROMPTS else message.get("content")
     if not content:
         return ()
-    texts = (
-        [content] if isinstance(content, str) else [values.fields(part).get("text") for part in values.items(content)]
-    )
-    long = (each for each in texts if isinstance(each, str) and len(each) >= values.SMALLEST_BLOCK)
+    texts = [content] if isinstance(content, str) else map(values.part_text, values.items(content))
+    long = (each for each in texts if len(each) >= values.SMALLEST_BLOCK)
     return tuple(digest_of(values.literal(each)) for each in long)
 
 
@@ -187,7 +183,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield the texts at any depth of an object or a list that may be blocks."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(child, str):
-            if (len(child) >= values.SMALLEST_BLOCK or marker.PREFIX in child) and step not in PLACES:
+            if _may_go(child) and step not in PLACES:
                 yield (*path, step), child
         elif isinstance(child, (dict, list)):
             yield from _leaves(child, (*path, step))

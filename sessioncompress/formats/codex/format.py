@@ -71,7 +71,7 @@ class Codex(base.Format):
         return RolloutReader()
 
     def shape(self, lines: Lines) -> Shape:
-        """Return the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
+        """Take the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
 
         Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
         the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
@@ -97,7 +97,7 @@ class Codex(base.Format):
         return False
 
     def stand_in(self, path: Path, value: Any) -> Any:
-        """Return what takes a mirror's place: an empty one of its type, since Codex reads such a value there."""
+        """Give an empty one of its type, since Codex reads such a value there."""
         del path
         return type(value)()
 
@@ -143,7 +143,7 @@ def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:
 
 
 def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -> bool:
-    """Say whether the text at a path may become another; a string that holds JSON only changes inside."""
+    """Tell whether the text at a path may become another; a string that holds JSON only changes inside."""
     if path == arguments:
         now = arguments_of(item, arguments)
         return isinstance(now, str) and values.given(now) is now
@@ -151,7 +151,7 @@ def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -
 
 
 def _may_change_content(item: Mapping[str, Any], path: Path, value: Any) -> bool:
-    """Say whether an image of a message may become that text, or a list of skills that one, in its tags."""
+    """Tell whether an image of a message may become that text, or a list of skills that one, in its tags."""
     content = values.items(item.get("content"))
     match path:
         case (int(index), "text"):
@@ -162,7 +162,7 @@ def _may_change_content(item: Mapping[str, Any], path: Path, value: Any) -> bool
 
 
 def _may_change_part(parts: Any, path: Path, value: Any) -> bool:
-    """Say whether a text of a content part may become that text, or an image that part."""
+    """Tell whether a text of a content part may become that text, or an image that part."""
     match path:
         case (int(index), "text"):
             return isinstance(value, str) and _type_of(values.items(parts)[index]) in TEXT_PARTS

@@ -296,7 +296,7 @@ class RolloutReader:
             parts = values.items(values.fields(item).get("content"))
             blocks += images_in(path, parts)
             for step, part in enumerate(parts):
-                text = values.text(values.fields(part).get("text"))
+                text = values.part_text(part)
                 if values.fields(part).get("type") not in TEXT_PARTS:
                     continue
                 if hash(text) in self._said or marker.is_one(text):
@@ -331,7 +331,7 @@ def _skill_read(command: str) -> str:
 
 
 def _texts(item: Mapping[str, Any]) -> list[str]:
-    return [values.text(values.fields(part).get("text")) for part in values.items(item.get("content"))]
+    return [values.part_text(part) for part in values.items(item.get("content"))]
 
 
 def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
@@ -342,7 +342,7 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
     blocks = images_in((PAYLOAD, "content"), content)
     for index, part in enumerate(values.items(content) if item.get("role") == "developer" else ()):
         # The lists of skills among the texts that Codex itself puts in.
-        text = values.text(values.fields(part).get("text"))
+        text = values.part_text(part)
         if FRAME.fullmatch(text):
             blocks += values.long_text(Kind.ATTACHMENT, (PAYLOAD, "content", index, "text"), text, SKILLS, "")
     if marker.PREFIX_BYTES in raw:
