@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import accumulate
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
+
+from sessioncompress.core.splice import after_space, end_of_value
 
 LINE_CAP = 64 * 1024 * 1024
 """Bytes. A longer line is copied in pieces and never parsed."""
@@ -131,7 +131,14 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
-    if _may_be_deep(written) and _is_deep_value(value):
+    # Source code in a string has many brackets, and its line few objects: what was parsed is looked at.
+    level = [value] if _may_be_deep(written) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return value
+        children = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for found in children for child in found if isinstance(child, (dict, list))]
+    if level:
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     return value
 
@@ -144,19 +151,8 @@ def _may_be_deep(written: bytes | str) -> bool:
     return written.count(b"[") + written.count(b"{") > DEEPEST
 
 
-def _is_deep_value(value: Any) -> bool:
-    """Say the same of what was parsed: source code in a string has many brackets, and its line few objects."""
-    level = [value]
-    for _ in range(DEEPEST):
-        children = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [child for found in children for child in found if isinstance(child, (dict, list))]
-        if not level:
-            return False
-    return True
-
-
 def is_deep(raw: bytes) -> bool:
-    """Say whether bytes are nested more than DEEPEST deep, be they JSON or not."""
+    """Tell whether bytes are nested more than DEEPEST deep, be they JSON or not."""
     if not _may_be_deep(raw):
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
@@ -164,7 +160,7 @@ def is_deep(raw: bytes) -> bool:
 
 
 def shallow(raw: bytes) -> bytes:
-    """Return JSON with null in the place of everything that is nested more than DEEPEST deep."""
+    """Replace everything in JSON that is nested more than DEEPEST deep by null."""
     kept = []
     position = 0
     for start, end in deep_spans(raw):
@@ -174,7 +170,7 @@ def shallow(raw: bytes) -> bytes:
 
 
 def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where everything stands that is nested more than DEEPEST deep; what does not end goes to the last byte."""
+    """Find where everything stands that is nested more than DEEPEST deep; what does not end goes to the last byte."""
     if not is_deep(raw):
         return
     depth = start = 0
@@ -192,127 +188,12 @@ def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
         yield start, len(raw)
 
 
-_DECODER = json.JSONDecoder()
-
-
-class Spans(NamedTuple):
-    """Where a list begins and ends in the bytes, and each object in it."""
-
-    start: int
-    end: int
-    items: tuple[tuple[int, int], ...]
-
-
-def of_list(raw: bytes, start: int) -> Spans | None:
-    """Find the objects of the list that begins at this byte; None where it holds anything else.
-
-    What stands before it is ASCII, and the whole is known to be JSON.
-    """
-    try:
-        text = raw.decode()
-        return _placed(raw, text, start, *_list(text, start))
-    except (ValueError, RecursionError, StopIteration):
-        return None
-
-
-def of_key(raw: bytes, key: str) -> Spans | None:
-    """Find the objects in the list that an object has at a key, or those of a list that is the whole document.
-
-    None where there is no such list, or more than one. The whole is known to be JSON.
-    """
-    try:
-        text = raw.decode()
-        found = _at_key(text, key)
-        return found and _placed(raw, text, *found)
-    except (ValueError, RecursionError, StopIteration):
-        return None
-
-
-def of_member(text: str, start: int, wanted: str) -> int | None:
-    """Find where the value begins that the object at this character has at a key; the last of several, as all read it.
-
-    The whole is known to be JSON.
-    """
-    found = None
-    position = after_space(text, start + 1)
-    while text[position] == '"':
-        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
-        position = after_space(text, after_space(text, position) + 1)
-        if key == wanted:
-            found = position
-        position = after_space(text, _DECODER.raw_decode(text, position)[1])
-        if text[position] == ",":
-            position = after_space(text, position + 1)
-    return found
-
-
-def _at_key(text: str, wanted: str) -> tuple[int, int, list[tuple[int, int]]] | None:
-    """Return where the list begins and ends, and each object in it; in characters."""
-    start = after_space(text, 0)
-    if text[start] == "[":
-        return start, *_list(text, start)
-    found = None
-    position = after_space(text, start + 1)
-    while text[position] == '"':
-        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
-        position = after_space(text, after_space(text, position) + 1)
-        if key == wanted and text[position] == "[":
-            if found is not None:
-                # Which of the two an agent reads is its own affair.
-                return None
-            end, spans = _list(text, position)
-            found = position, end, spans
-            position = end
-        else:
-            position = _DECODER.raw_decode(text, position)[1]
-        position = after_space(text, position)
-        if text[position] == ",":
-            position = after_space(text, position + 1)
-    return found
-
-
-def _list(text: str, start: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
-    spans = []
-    position = after_space(text, start + 1)
-    while text[position] != "]":
-        if text[position] != "{":
-            raise ValueError("a message is an object")
-        end = _DECODER.raw_decode(text, position)[1]
-        spans.append((position, end))
-        position = after_space(text, end)
-        if text[position] == ",":
-            position = after_space(text, position + 1)
-    return position + 1, spans
-
-
-def after_space(text: str, position: int) -> int:
-    """Return where, from a character on, something else than white space stands."""
-    match = WHITESPACE.match(text, position)
-    return int(match.end())
-
-
-def _placed(raw: bytes, text: str, start: int, end: int, spans: list[tuple[int, int]]) -> Spans:
-    """Return where a list and its items are in the bytes, from where they are in their text."""
-    if len(raw) != len(text):
-        start, end, *flat = _in_bytes(text, [start, end, *(place for span in spans for place in span)])
-        spans = list(zip(flat[::2], flat[1::2], strict=True))
-    return Spans(start, end, tuple(spans))
-
-
-def _in_bytes(text: str, places: list[int]) -> list[int]:
-    """Return places in a text as places in its UTF-8."""
-    found: dict[int, int] = {}
-    character = byte = 0
-    for place in sorted(places):
-        byte += len(text[character:place].encode())
-        character = place
-        found[place] = byte
-    return [found[place] for place in places]
-
-
 _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'
+_LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
+
+Spans = tuple[tuple[int, int], ...]
+"""Where each message begins and ends in the bytes."""
 _UPDATE = b'{"$set":{"messages":['
 """So begins a line that sets all messages of the session anew, as Gemini CLI writes it at each resume."""
 
@@ -331,12 +212,8 @@ class Document(NamedTuple):
     """A document's bytes, where each message begins and ends in them, and all that stands around the messages."""
 
     raw: bytes
-    spans: tuple[tuple[int, int], ...]
+    spans: Spans
     outer: Any
-
-    def messages(self) -> Iterator[bytes]:
-        """Yield the messages."""
-        return (self.raw[start:end] for start, end in self.spans)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the messages with their numbers, and what stands before, between and behind them as gaps."""
@@ -368,7 +245,7 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
         number, raw, whole = piece
         if not raw.startswith(_UPDATE):
             yield (number + added, raw, whole) if added else piece
-        elif not whole or not raw.endswith(b"\n") or (update := _in_any(_update, raw)) is None:
+        elif not whole or not raw.endswith(b"\n") or (update := _update(raw)) is None:
             yield number + added, raw, whole
         else:
             for each, part, is_message in update.pieces():
@@ -376,25 +253,29 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
             added += len(update.spans) - 1
 
 
-def _update(raw: bytes, read: bytes) -> Document | None:
-    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it. See _in_any()."""
-    found = of_list(read, len(_UPDATE) - 1) if _is_json(read) else None
-    if found is None or not found.items:
-        return None
-    around = read[: found.start] + b"[]" + read[found.end :]
-    if is_deep(around):
-        return None
-    # Imported here because few sessions have such a line.
-    import json
+def _update(raw: bytes) -> Document | None:
+    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it."""
+    for read in _readings(raw):
+        start = len(_UPDATE) - 1
+        try:
+            end, spans = _objects(read, start) if value_of(read) is not None else (start, ())
+        except ValueError:
+            continue
+        around = read[:start] + b"[]" + read[end:]
+        if not spans or is_deep(around):
+            continue
+        # Imported here because few sessions have such a line.
+        import json
 
-    # Of a key that stands there twice an agent takes the last.
-    keys = json.loads(around, object_pairs_hook=list)
-    once = len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1
-    return Document(raw, found.items, {}) if once else None
+        # Of a key that stands there twice an agent takes the last.
+        keys = json.loads(around, object_pairs_hook=list)
+        if len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1:
+            return Document(raw, spans, {})
+    return None
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
-    """Return the document that a session is; None where it is lines, or has no messages, or is too large to be held."""
+    """Read the document that a session is; None where it is lines, or has no messages, or is too large to be held."""
     with reader() as file:
         first = file.readline(min(size, LINE_CAP))
         if size > LINE_CAP or not _begins(first, size):
@@ -403,39 +284,81 @@ def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
 
 
 def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
-    """Say whether a file begins as one JSON object or list does, and not with a line that is one by itself."""
+    """Tell whether a file begins as one JSON object or list does, and not with a line that is one by itself."""
     with reader() as file:
         return _begins(file.readline(min(size, LINE_CAP)), size)
 
 
 def _begins(first: bytes, size: int) -> bool:
-    return first.lstrip()[:1] in (b"{", b"[") and (len(first) == size or not _is_read(first))
+    if first.lstrip()[:1] not in (b"{", b"["):
+        return False
+    return len(first) == size or all(value_of(read) is None for read in _readings(first))
 
 
 def cut(raw: bytes) -> Document | None:
     """Find the messages: the objects in the list `messages` of an object, or in a list that is the whole document."""
-    is_list = raw.lstrip()[:1] == b"["
-    return _in_any(_document, raw) if is_list or _MESSAGES_KEY in raw else None
-
-
-def _document(raw: bytes, read: bytes) -> Document | None:
-    found = of_key(read, _MESSAGES) if _is_json(read) else None
-    if found is None:
+    if raw.lstrip()[:1] != b"[" and _MESSAGES_KEY not in raw:
         return None
-    around = read[: found.start] + b"[]" + read[found.end :]
-    return Document(raw, found.items, orjson.loads(shallow(around)))
+    for read in _readings(raw):
+        try:
+            found = _messages(read) if value_of(read) is not None else None
+        except ValueError:
+            continue
+        if found is not None:
+            start, end, spans = found
+            return Document(raw, spans, orjson.loads(shallow(read[:start] + b"[]" + read[end:])))
+    return None
 
 
-def _in_any(cut_in: Callable[[bytes, bytes], Document | None], raw: bytes) -> Document | None:
-    """Cut bytes by what our parser reads of them: themselves, or where that does not do what stands in for them."""
-    found = cut_in(raw, raw)
-    if found is None and (read := _readable(raw)) != raw:
-        found = cut_in(raw, read)
+def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
+    """Find where the list of messages begins and ends, and each of them. Raises ValueError where one is no object."""
+    position = after_space(raw, 0)
+    if raw[position] == _LIST:
+        return position, *_objects(raw, position)
+    found = None
+    position = after_space(raw, position + 1)
+    while raw[position] == _QUOTE:
+        end = end_of_value(raw, position)
+        key = orjson.loads(raw[position:end])
+        position = after_space(raw, after_space(raw, end) + 1)
+        if key == _MESSAGES and raw[position] == _LIST:
+            if found is not None:
+                # Which of the two an agent reads is its own affair.
+                return None
+            end, spans = _objects(raw, position)
+            found = position, end, spans
+        else:
+            end = end_of_value(raw, position)
+        position = after_space(raw, end)
+        if raw[position] == _COMMA:
+            position = after_space(raw, position + 1)
     return found
 
 
+def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
+    """Find where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
+    spans = []
+    position = after_space(raw, start + 1)
+    while raw[position] != _LIST_END:
+        if raw[position] != _OBJECT:
+            raise ValueError("a message is an object")
+        end = end_of_value(raw, position)
+        spans.append((position, end))
+        position = after_space(raw, end)
+        if raw[position] == _COMMA:
+            position = after_space(raw, position + 1)
+    return position + 1, tuple(spans)
+
+
+def _readings(raw: bytes) -> Iterator[bytes]:
+    """Give what our parser may read: the bytes, then what stands in for them where JavaScript reads more."""
+    yield raw
+    if (read := _readable(raw)) != raw:
+        yield read
+
+
 def _readable(raw: bytes) -> bytes:
-    """Return JSON with something as long in the place of all that JavaScript reads and our parser does not.
+    """Write JSON with something as long in the place of all that JavaScript reads and our parser does not.
 
     So everything else stands at the same byte. It is for finding that alone, and is never written. What holds more
     than is read at once is returned as it is.
@@ -454,16 +377,8 @@ def _readable(raw: bytes) -> bytes:
     return bytes(made)
 
 
-def _is_read(raw: bytes) -> bool:
-    return _is_json(raw) or _is_json(_readable(raw))
-
-
-def _is_json(raw: bytes) -> bool:
-    return value_of(raw) is not None
-
-
 def value_of(raw: bytes) -> Any:
-    """Return the JSON value that bytes are; None where they are none, or null, or hold more than is read at once."""
+    """Parse the JSON value that bytes are; None where they are none, or null, or hold more than is read at once."""
     try:
         return orjson.loads(raw) if holds_at_most(raw, DOCUMENT_VALUES) else None
     except orjson.JSONDecodeError:

@@ -63,7 +63,7 @@ class CannotSplice(ValueError):
 
 
 def within(text: str) -> Any:
-    """Return the object or the list that a text is the JSON of; None where it is not."""
+    """Parse a text that is the JSON of an object or a list; None where it is not."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -75,7 +75,7 @@ def within(text: str) -> Any:
 def splice(
     raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes] = _NONE_WRITTEN
 ) -> tuple[bytes, Any]:
-    """Return the line with the values at these paths replaced (or REMOVED), and its parsed document.
+    """Replace (or remove, where REMOVED) the values at these paths of a line; return it with its parsed document.
 
     `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of
     new values, as far as that is known. Raises CannotSplice.
@@ -98,45 +98,35 @@ def splice(
 
 def _folded(document: Any, values: Mapping[Path, Any]) -> Mapping[Path, Any]:
     """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
-    ends = {path: end for path in values if (end := _string_on(document, path))}
-    if not ends:
-        return values
     inside: dict[Path, dict[Path, Any]] = {}
     outside: dict[Path, Any] = {}
     for path, value in values.items():
-        if end := ends.get(path, 0):
-            inside.setdefault(path[:end], {})[path[end:]] = value
+        holder = document
+        for position, step in enumerate(path[:-1], 1):
+            holder = holder[step]
+            if isinstance(holder, str):
+                inside.setdefault(path[:position], {})[path[position:]] = value
+                break
         else:
             outside[path] = value
+    if not inside:
+        return values
     for path, inner in inside.items():
         text = _parent(document, path)[path[-1]]
         outside[path] = splice(text.encode(), within(text), inner)[0].decode()
     return outside
 
 
-def _string_on(document: Any, path: Path) -> int:
-    """Return how many steps of a path lead to a string that it goes on in; 0 where it meets none."""
-    for position, step in enumerate(path[:-1], 1):
-        document = document[step]
-        if isinstance(document, str):
-            return position
-    return 0
-
-
 def literal(value: Any) -> bytes:
-    """Return the value as JSON.stringify would write it, as far as orjson agrees."""
+    """Write the value as JSON.stringify would, as far as orjson agrees."""
     return orjson.dumps(value)
 
 
 def _cut(raw: bytes, cuts: list[Cut]) -> bytes:
-    if len(cuts) == 1:
-        start, end, new = cuts[0]
-        return b"".join((raw[:start], new, raw[end:]))
-    parts = []
+    parts: list[bytes] = []
     position = 0
     for start, end, new in sorted(cuts):
-        parts.append(raw[position:start])
-        parts.append(new)
+        parts += (raw[position:start], new)
         position = end
     parts.append(raw[position:])
     return b"".join(parts)
@@ -150,14 +140,13 @@ def _parsed(line: bytes) -> Any:
 
 
 def _walked(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut]:
-    """Return the cuts that walking through the line finds."""
     cuts: list[Cut] = []
-    _walk(raw, _after_space(raw, 0), document, _tree(values), cuts, to_end=False)
+    _walk(raw, after_space(raw, 0), document, _tree(values), cuts, to_end=False)
     return cuts
 
 
 def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes]) -> list[Cut] | None:
-    """Return the cuts where each old value, written as orjson writes it, stands in the line exactly once.
+    """Find the cuts where each old value, written as orjson writes it, stands in the line exactly once.
 
     It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
     """
@@ -184,7 +173,7 @@ def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapp
 
 
 def _only(raw: bytes, old: bytes) -> int:
-    """Return where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
+    """Find where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
 
     It is also -1 where their first ones stand in too many places to be compared there.
     """
@@ -227,7 +216,7 @@ def _walk(
     """
     keyed = isinstance(container, dict)
     left = len(wanted)
-    begin = _after_space(raw, position + 1)
+    begin = after_space(raw, position + 1)
     previous_end = -1
     kept_before = False
     children: Iterable[tuple[Any, Any]] = container.items() if keyed else enumerate(container)
@@ -241,13 +230,15 @@ def _walk(
                 return -1
         else:
             end = _skip(raw, start, child)
-        comma = _after_space(raw, end)
-        following = _after_space(raw, comma + 1) if raw[comma] == _COMMA else end
+        comma = after_space(raw, end)
+        following = after_space(raw, comma + 1) if raw[comma] == _COMMA else end
         if not isinstance(node, _New):
             kept_before = True
         elif node.value is not REMOVED:
             kept_before = True
-            cuts.append((start, end, _written(node.value)))
+            if isinstance(node.value, Added):
+                raise CannotSplice("a member to add is there already")
+            cuts.append((start, end, literal(node.value)))
         else:
             cuts.append((previous_end, end, b"") if kept_before else (begin, following, b""))
         if left == 0 and not to_end:
@@ -258,20 +249,14 @@ def _walk(
         added = _added(wanted, left)
         place = previous_end if previous_end >= 0 else position + 1
         cuts.append((place, place, (b"," if kept_before else b"") + added))
-    end = _after_space(raw, begin)
+    end = after_space(raw, begin)
     if raw[end] not in _CLOSE:
         raise CannotSplice("the line's bytes and its document disagree")
     return end + 1
 
 
-def _written(value: Any) -> bytes:
-    if isinstance(value, Added):
-        raise CannotSplice("a member to add is there already")
-    return literal(value)
-
-
 def _added(wanted: Mapping[str | int, Any], left: int) -> bytes:
-    """Return the members that an object gets, written; they must be all that was not found in it."""
+    """Write the members that an object gets; they must be all that was not found in it."""
     new = {
         step: node.value.value
         for step, node in wanted.items()
@@ -307,7 +292,8 @@ def _parent(document: Any, path: Path) -> Any:
     return document
 
 
-def _after_space(raw: bytes, position: int) -> int:
+def after_space(raw: bytes, position: int) -> int:
+    """Find the next byte that is no white space."""
     if position < len(raw) and raw[position] > _LAST_SPACE:
         return position
     match = _SPACE.match(raw, position)
@@ -320,41 +306,35 @@ def _written_key(key: str) -> bytes:
 
 
 def _after_key(raw: bytes, position: int, key: str) -> int:
-    """Return where the member's value starts; the key may be written with spaces and escapes of any kind."""
+    """Find where the member's value starts; the key may be written with spaces and escapes of any kind."""
     written = _written_key(key)
     if raw.startswith(written, position):
-        return _after_space(raw, position + len(written))
+        return after_space(raw, position + len(written))
     match = _STRING.match(raw, position)
     if match is None or orjson.loads(match.group()) != key:
         raise CannotSplice("the line's bytes and its document disagree (a key twice?)")
-    return _after_space(raw, _after_space(raw, match.end()) + 1)
+    return after_space(raw, after_space(raw, match.end()) + 1)
 
 
 def _skip(raw: bytes, position: int, value: Any) -> int:
-    """Return the end of the value that starts here: by comparing where orjson writes it the same, else by scanning."""
+    """Find the end of the value that starts here: by comparing where orjson writes it the same, else by scanning."""
     try:
         written = orjson.dumps(value)
     except orjson.JSONEncodeError:
-        return _scan(raw, position)
+        return end_of_value(raw, position)
     if raw.startswith(written, position) and not isinstance(value, (int, float)):
         return position + len(written)
-    return _scan(raw, position)
+    return end_of_value(raw, position)
 
 
-def _scan(raw: bytes, position: int) -> int:
+def end_of_value(raw: bytes, position: int) -> int:
+    """Find the end of the JSON value that starts here. Raises CannotSplice where none does."""
     first = raw[position : position + 1]
-    if first == b'"':
-        match = _STRING.match(raw, position)
-    elif first in _OPEN:
-        return _scan_container(raw, position)
-    else:
-        match = _SCALAR.match(raw, position)
-    if match is None:
-        raise CannotSplice("the line's bytes and its document disagree")
-    return match.end()
-
-
-def _scan_container(raw: bytes, position: int) -> int:
+    if first not in _OPEN:
+        match = (_STRING if first == b'"' else _SCALAR).match(raw, position)
+        if match is None:
+            raise CannotSplice("the line's bytes and its document disagree")
+        return match.end()
     depth = 0
     for token in _TOKEN.finditer(raw, position):
         mark = token.group()

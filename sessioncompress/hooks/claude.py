@@ -6,10 +6,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
-from sessioncompress.core.jsonl import after_space, of_member
 from sessioncompress.errors import Refused
 from sessioncompress.hooks.base import AgentHooks, Piece, program_of, shell_line
 from sessioncompress.store.layout import at_home
@@ -18,6 +18,8 @@ _MEMBER = "hooks"
 
 _UNIT = "  "
 _INDENT = re.compile(r"[ \t]*")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 
 Group = Mapping[str, Any]
 """`{"matcher", "hooks": [{"type", "command", "timeout"}]}`: a list of these stands at each event."""
@@ -30,11 +32,11 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
     """
     if text is None:
         return [Piece(0, json.dumps({_MEMBER: {event: [group] for event, group in groups.items()}}, indent=2) + "\n")]
-    root = after_space(text, 0)
-    hooks = of_member(text, root, _MEMBER)
+    root = _after_space(text, 0)
+    hooks = _value_at(text, root, _MEMBER)
     if hooks is None:
         return [_first(text, root, [(_MEMBER, {event: [group] for event, group in groups.items()})])]
-    lists = {event: of_member(text, hooks, event) for event in groups}
+    lists = {event: _value_at(text, hooks, event) for event in groups}
     pieces = [_first(text, at, [("", groups[event])]) for event, at in lists.items() if at is not None]
     if missing := [(event, [groups[event]]) for event, at in lists.items() if at is None]:
         pieces.append(_first(text, hooks, missing))
@@ -44,7 +46,7 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
 def _first(text: str, start: int, values: Iterable[tuple[str, Any]]) -> Piece:
     """Return what puts values first in the object or list that begins at a character, written as its others are."""
     inside = start + 1
-    gap = text[inside : after_space(text, inside)]
+    gap = text[inside : _after_space(text, inside)]
     empty = text[inside + len(gap)] in "]}"
     if not empty and "\n" not in gap:
         body = ", ".join(_key(key) + json.dumps(value) for key, value in values)
@@ -54,6 +56,29 @@ def _first(text: str, start: int, values: Iterable[tuple[str, Any]]) -> Piece:
     line = newline + (around + _unit(text) if empty else gap.rpartition("\n")[2])
     body = ",".join(line + _key(key) + _indented(value, _unit(text), line) for key, value in values)
     return Piece(inside, f"{body}{newline}{around}" if empty else f"{body},")
+
+
+def _value_at(text: str, start: int, wanted: str) -> int | None:
+    """Find where the value begins that the object at this character has at a key; the last of several, as all read it.
+
+    The whole is known to be JSON.
+    """
+    found = None
+    position = _after_space(text, start + 1)
+    while text[position] == '"':
+        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
+        position = _after_space(text, _after_space(text, position) + 1)
+        if key == wanted:
+            found = position
+        position = _after_space(text, _DECODER.raw_decode(text, position)[1])
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+    return found
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
 
 
 def _key(key: str) -> str:
@@ -66,8 +91,8 @@ def _indented(value: Any, unit: str, line: str) -> str:
 
 def _unit(text: str) -> str:
     """Return by how much the text indents: as its first member is, where that has a line of its own."""
-    root = after_space(text, 0)
-    gap = text[root + 1 : after_space(text, root + 1)]
+    root = _after_space(text, 0)
+    gap = text[root + 1 : _after_space(text, root + 1)]
     return gap.rpartition("\n")[2] if "\n" in gap and text[root + 1 + len(gap)] != "}" else _UNIT
 
 

@@ -265,7 +265,7 @@ def head_in(session: OpenSession) -> Head:
     """Read the first lines of a session, or the messages of a document and what stands around them."""
     document = document_of(session.reader, session.size)
     if document is not None:
-        return head_of(document.messages(), document.outer)
+        return head_of((document.raw[start:end] for start, end in document.spans), document.outer)
     with session.reader() as file:
         return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
 
