@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from array import array
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from sessioncompress.core.splice import after_space, end_of_value
+from sessioncompress.core.splice import after_space
 
 LINE_CAP = 64 * 1024 * 1024
 """Bytes. A longer line is copied in pieces and never parsed."""
@@ -192,6 +193,9 @@ _MESSAGES = "messages"
 _MESSAGES_KEY = b'"messages"'
 _LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
 
+_DECODER = json.JSONDecoder()
+"""It tells where a value ends. It is given each byte as one character, so that its places are those of the bytes."""
+
 Spans = tuple[tuple[int, int], ...]
 """Where each message begins and ends in the bytes."""
 _UPDATE = b'{"$set":{"messages":['
@@ -259,14 +263,11 @@ def _update(raw: bytes) -> Document | None:
         start = len(_UPDATE) - 1
         try:
             end, spans = _objects(read, start) if value_of(read) is not None else (start, ())
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         around = read[:start] + b"[]" + read[end:]
         if not spans or is_deep(around):
             continue
-        # Imported here because few sessions have such a line.
-        import json
-
         # Of a key that stands there twice an agent takes the last.
         keys = json.loads(around, object_pairs_hook=list)
         if len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1:
@@ -302,7 +303,7 @@ def cut(raw: bytes) -> Document | None:
     for read in _readings(raw):
         try:
             found = _messages(read) if value_of(read) is not None else None
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if found is not None:
             start, end, spans = found
@@ -312,14 +313,14 @@ def cut(raw: bytes) -> Document | None:
 
 def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
     """Find where the list of messages begins and ends, and each of them. Raises ValueError where one is no object."""
+    text = raw.decode("latin-1")
     position = after_space(raw, 0)
     if raw[position] == _LIST:
         return position, *_objects(raw, position)
     found = None
     position = after_space(raw, position + 1)
     while raw[position] == _QUOTE:
-        end = end_of_value(raw, position)
-        key = orjson.loads(raw[position:end])
+        key, end = _DECODER.raw_decode(text, position)
         position = after_space(raw, after_space(raw, end) + 1)
         if key == _MESSAGES and raw[position] == _LIST:
             if found is not None:
@@ -328,7 +329,7 @@ def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
             end, spans = _objects(raw, position)
             found = position, end, spans
         else:
-            end = end_of_value(raw, position)
+            end = _DECODER.raw_decode(text, position)[1]
         position = after_space(raw, end)
         if raw[position] == _COMMA:
             position = after_space(raw, position + 1)
@@ -338,11 +339,12 @@ def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
 def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
     """Find where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
     spans = []
+    text = raw.decode("latin-1")
     position = after_space(raw, start + 1)
     while raw[position] != _LIST_END:
         if raw[position] != _OBJECT:
             raise ValueError("a message is an object")
-        end = end_of_value(raw, position)
+        end = _DECODER.raw_decode(text, position)[1]
         spans.append((position, end))
         position = after_space(raw, end)
         if raw[position] == _COMMA:

@@ -41,7 +41,8 @@ class Added(NamedTuple):
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^,\]}\s]+")
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
+_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
+"""Up to the next bracket that stands in no string."""
 _OPEN = (b"[", b"{")
 _CLOSE = b"]}"
 _COMMA = ord(",")
@@ -336,12 +337,9 @@ def end_of_value(raw: bytes, position: int) -> int:
             raise CannotSplice("the line's bytes and its document disagree")
         return match.end()
     depth = 0
-    for token in _TOKEN.finditer(raw, position):
-        mark = token.group()
-        if mark in _OPEN:
-            depth += 1
-        elif mark in (b"]", b"}"):
-            depth -= 1
-            if depth == 0:
-                return token.end()
+    while (match := _TO_BRACKET.match(raw, position)) is not None:
+        position = match.end()
+        depth += -1 if raw[position - 1] in _CLOSE else 1
+        if depth == 0:
+            return position
     raise CannotSplice("the line's bytes and its document disagree")
