@@ -258,7 +258,7 @@ class View(Struct, frozen=True, dict=True):
 
     def is_free(self, number: int, block: Block) -> bool:
         """Say whether a block of a line is not protected."""
-        return self.standing[number] is not Standing.PROTECTED or self._is_over(self.lines.rows[number], block)
+        return self.standing[number] is not Standing.PROTECTED or self._is_over(self.lines[number], block)
 
     def _is_over(self, line: Line, block: Block) -> bool:
         """Say whether a mirror is met again by nobody, or only by who would go on with a session at rest."""
@@ -286,7 +286,7 @@ class View(Struct, frozen=True, dict=True):
 
     def calls(self, number: int) -> Mapping[str, Call]:
         """Return the calls that the blocks of this line belong to, by the names that these give them."""
-        line = self.lines.rows[number]
+        line = self.lines[number]
         if line.answers:
             made = self.asking(number)
             return {} if made is None else {made.name: made}
@@ -298,7 +298,7 @@ class View(Struct, frozen=True, dict=True):
         if not self.is_free(number, block):
             return True
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
-        return latest or self._stays(number, self.lines.rows[number], block)
+        return latest or self._stays(number, self.lines[number], block)
 
     def _stays(self, number: int, line: Line, block: Block) -> bool:
         """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.

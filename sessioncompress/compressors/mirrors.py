@@ -39,7 +39,7 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
 
 def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
     newest: dict[str, tuple[int, object]] = {}
-    rows = view.lines.rows
+    rows = view.lines
     for number in sorted(view.survey.shape.live):
         for block in rows[number].blocks:
             if block.kind is Kind.MIRROR and block.tool and not view.known_tool(block.tool):

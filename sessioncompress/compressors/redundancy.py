@@ -129,7 +129,7 @@ class Repeats:
         self._quoted: dict[bytes, int] = {}
         for position, number in enumerate(view.survey.shape.live):
             self._position[number] = position
-            line = self._lines.rows[number]
+            line = self._lines[number]
             if line.facts is not PLAIN and line.facts.repeats:
                 self._quoted.update(dict.fromkeys(line.facts.repeats, position))
             if line.role is Role.RESULT:
@@ -162,7 +162,7 @@ class Repeats:
     def note(self, number: int, block: Block) -> str:
         """Return what the marker says the text repeats, or nothing where it repeats nothing."""
         position = self._position[number]
-        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines.rows[number].id):
+        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines[number].id):
             # What has no place in the tree stands on no path that the user could go back to.
             return ""
         later, other, copy = self._last_with.get(block.digest, (position, number, block))

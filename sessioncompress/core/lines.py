@@ -1,12 +1,12 @@
-"""The lines of a session: plain rows in one list, which nothing changes once they are read."""
+"""The lines of a session in one list, and the columns in which a store's journal is held."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sessioncompress.core.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
 
@@ -21,24 +21,17 @@ _NUMBER_BYTES = 8
 
 
 def columns(kinds: str) -> list[Column]:
-    """Return empty columns, one for each letter: O objects, T texts, any other as in `array`.
+    """Make empty columns, one for each letter: O objects, T texts, any other as in `array`.
 
     D are digests of 16 bytes, W whole ones of 32.
     """
-    return [_column(kind) for kind in kinds]
-
-
-def _column(kind: str) -> Column:
-    match kind:
-        case "O":
-            return []
-        case "T":
-            return Texts()
-        case "D":
-            return Digests(_DIGEST)
-        case "W":
-            return Digests(_WHOLE_DIGEST)
-    return array(kind)
+    made: dict[str, Callable[[], Column]] = {
+        "O": list,
+        "T": Texts,
+        "D": lambda: Digests(_DIGEST),
+        "W": lambda: Digests(_WHOLE_DIGEST),
+    }
+    return [made[kind]() if kind in made else array(kind) for kind in kinds]
 
 
 class Table(Generic[Row]):
@@ -56,7 +49,7 @@ class Table(Generic[Row]):
         return tuple.__new__(self._kind, [column[index] for column in self.columns])
 
     def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
-        """Return some rows."""
+        """Make some rows."""
         return (self[index] for index in indexes)
 
     def add(self, row: Iterable[Any]) -> None:
@@ -128,12 +121,12 @@ class Index:
         return at < len(self._numbers) and self._numbers[at] == number
 
     def rows(self, number: int) -> Sequence[int]:
-        """Return the rows with that number, in their order."""
+        """Find the rows with that number, in their order."""
         first = bisect_left(self._numbers, number)
         return self._rows[first : bisect_right(self._numbers, number, first)]
 
     def newest(self, number: int) -> Iterator[int]:
-        """Yield the rows with that number, the last one first."""
+        """Find the rows with that number, the last one first."""
         first = bisect_left(self._numbers, number)
         behind = bisect_right(self._numbers, number, first)
         return (self._rows[at] for at in range(behind - 1, first - 1, -1))
@@ -147,13 +140,11 @@ class DigestIndex:
         self._index = Index(map(_number, digests))
 
     def rows(self, digest: bytes) -> list[int]:
-        """Return the rows with that digest, in their order."""
-        if not self._index:
-            return []
+        """Find the rows with that digest, in their order."""
         return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
 
     def newest(self, digest: bytes) -> Iterator[int]:
-        """Yield the rows with that digest, the last one first."""
+        """Find the rows with that digest, the last one first."""
         return (row for row in self._index.newest(_number(digest)) if self._digests[row] == digest)
 
 
@@ -161,63 +152,45 @@ def _number(digest: bytes) -> int:
     return int.from_bytes(digest[:_NUMBER_BYTES], "big")
 
 
-class Lines(Sequence[Line]):
-    """The lines of a session. What walks through all of them takes `rows`; what looks here and there takes a column.
+class Lines(list[Line]):
+    """The lines of a session, which nothing changes once they are read.
 
-    A column is one field of every line; it is made when it is first asked for.
+    What looks here and there at one field takes its column; that is made when it is first asked for.
     """
-
-    def __init__(self, lines: Iterable[Line] = ()) -> None:
-        self.rows = list(lines)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Line]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, number: int) -> Line: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> list[Line]: ...
-
-    def __getitem__(self, number: int | slice) -> Line | list[Line]:
-        return self.rows[number]
 
     @cached_property
     def roles(self) -> Sequence[Role]:
         """What each line is to the plan."""
-        return [line.role for line in self.rows]
+        return [line.role for line in self]
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """The id of each entry."""
-        return [line.id for line in self.rows]
+        return [line.id for line in self]
 
     @cached_property
     def parents(self) -> Sequence[str]:
         """The id of each entry's parent."""
-        return [line.parent for line in self.rows]
+        return [line.parent for line in self]
 
     @cached_property
     def facts(self) -> Sequence[Facts]:
         """What only some lines have."""
-        return [line.facts for line in self.rows]
+        return [line.facts for line in self]
 
     @cached_property
     def responses(self) -> Sequence[str]:
         """The assistant message that each line is a part of."""
-        return [line.response for line in self.rows]
+        return [line.response for line in self]
 
     @cached_property
     def times(self) -> Sequence[int]:
         """When each line was written, in milliseconds."""
-        return [line.time for line in self.rows]
+        return [line.time for line in self]
 
     def not_understood(self, first: int | None = None) -> int:
-        """Return how many lines, or of the `first` ones, our parser does not read."""
-        return sum(line.role is Role.OPAQUE or line.facts.foreign for line in self.rows[:first])
+        """Count the lines, or among the `first` ones, that our parser does not read."""
+        return sum(line.role is Role.OPAQUE or line.facts.foreign for line in self[:first])
 
 
 class Survey(NamedTuple):

@@ -48,34 +48,34 @@ _KB = 1024
 
 
 def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
-    """Return the marker that says `what` was left out; `ref` None where no original was kept."""
+    """Write the marker that says `what` was left out; `ref` None where no original was kept."""
     way_back = f", kept on disk: sessioncompress show {ref}" if ref else ""
     return f"{PREFIX}{what}{way_back}{ARGUMENT_END if in_arguments else ''}]]"
 
 
 def occurs_in(text: str) -> bool:
-    """Say whether the text holds anything in the marker's form, ours or not."""
+    """Tell whether the text holds anything in the marker's form, ours or not."""
     return PREFIX in text and _FORM.search(text) is not None
 
 
 def is_one(text: str) -> bool:
-    """Say whether the text is one marker and nothing else."""
+    """Tell whether the text is one marker and nothing else."""
     return text.startswith(PREFIX) and _FORM.fullmatch(text) is not None
 
 
 def whole_in(text: str) -> list[str]:
-    """Return what in the text has the marker's form, ours or not, in its order."""
+    """Find what in the text has the marker's form, ours or not, in its order."""
     return [form.group() for form in _forms(text)]
 
 
 def around(text: str) -> list[str]:
-    """Return what stands before, between and behind the markers in the text."""
+    """Find what stands before, between and behind the markers in the text."""
     ends = [0, *(end for form in _forms(text) for end in form.span()), len(text)]
     return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
 
 
 def stands_in(text: str, *, in_arguments: bool) -> bool:
-    """Say whether what is left out of one text is marked in it as we do; a text that quotes one looks the same.
+    """Tell whether what is left out of one text is marked in it as we do; a text that quotes one looks the same.
 
     Where a text is cut in several places, each marker counts the lines of the same text, some of which stand between
     them, and the first names its original; markers of several texts are a quote for certain.
@@ -91,7 +91,7 @@ def stands_in(text: str, *, in_arguments: bool) -> bool:
 
 
 def adds_up(text: str) -> bool:
-    """Say whether around the markers as many lines stand as these say; in a text that quotes one others do too."""
+    """Tell whether around the markers as many lines stand as these say; in a text that quotes one others do too."""
     forms = _forms(text)
     left = sum(_count(form["left"]) for form in forms)
     of_lines = max((_count(form["of"]) for form in forms), default=0)
@@ -100,7 +100,7 @@ def adds_up(text: str) -> bool:
 
 
 def references(text: str) -> list[str]:
-    """Return the references that markers in the text name, in their order."""
+    """Find the references that markers in the text name, in their order."""
     return [ref for form in _forms(text) for ref in _REFERENCE.findall(form["body"])]
 
 
@@ -113,7 +113,7 @@ def _count(written: str | None) -> int:
 
 
 def left_out(lines: int, of_lines: int, size: int) -> str:
-    """Say how much was left out: `398 of 404 lines, 18.6 KB`, without lines where the text has only one."""
+    """Write how much was left out: `398 of 404 lines, 18.6 KB`, without lines where the text has only one."""
     if of_lines <= 1:
         return amount(size)
     counted = f"{lines:,} of {of_lines:,} lines" if lines < of_lines else f"{lines:,} lines"
@@ -121,7 +121,7 @@ def left_out(lines: int, of_lines: int, size: int) -> str:
 
 
 def amount(size: int) -> str:
-    """Return bytes as a reader takes them in: `812 bytes`, `18.6 KB`, `3.4 MB`."""
+    """Write bytes as a reader takes them in: `812 bytes`, `18.6 KB`, `3.4 MB`."""
     if size < _KB:
         return f"{size} bytes"
     if size < _KB * _KB:
@@ -130,7 +130,7 @@ def amount(size: int) -> str:
 
 
 def name(text: str) -> str:
-    """Return an outside name (tool, file) so that it cannot leave the marker: ASCII, no brackets, at most 80 long.
+    """Write an outside name (tool, file) so that it cannot leave the marker: ASCII, no brackets, at most 80 long.
 
     A path is written with slashes, and loses whole folders from its beginning.
     """
@@ -153,38 +153,34 @@ class References:
         self._contents = {int(f"{len(ref):x}{ref}", 16): int(xxh3, 16) for ref, xxh3 in taken}
 
     def refer(self, content: bytes) -> str:
-        """Return the content's reference: the same one for the same content."""
+        """Give the content its reference: the same one for the same content."""
         return self.named(content)[0]
 
     def named(self, content: bytes) -> tuple[str, str]:
-        """Return the content's reference, and its XXH3-64 in hex."""
+        """Give the content its reference, and its XXH3-64 in hex."""
         digest = xxh3_64_intdigest(content)
         digits = FEWEST_DIGITS
-        while self._contents.setdefault(_key(digest, digits), digest) != digest:
+        # The first digits and how many they are, in one number: it takes less memory than a text.
+        while self._contents.setdefault(digits << 4 * digits | digest >> 4 * (_DIGITS - digits), digest) != digest:
             digits += 1
         name = f"{digest:0{_DIGITS}x}"
         return name[:digits], name
 
 
-def _key(digest: int, digits: int) -> int:
-    """Return the first digits of a digest and how many they are in one number, which takes less memory than a text."""
-    return digits << 4 * digits | digest >> 4 * (_DIGITS - digits)
-
-
 def git_blob(content: bytes) -> str:
-    """Return the id that git gives this content (as SHA-1 repositories do)."""
+    """Compute the id that git gives this content (as SHA-1 repositories do)."""
     blob = sha1(b"blob %d\0" % len(content), usedforsecurity=False)
     blob.update(content)
     return blob.hexdigest()
 
 
 def digest_of(written: bytes) -> bytes:
-    """Return the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
+    """Compute the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
     return sha256(written).digest()[:16]
 
 
 def image_data(part: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the base64 of an image's content part, or of an object in it, and what stands before it in a data URL."""
+    """Read the base64 of an image's content part, or of an object in it, and what stands before it in a data URL."""
     holders = [part, *(each for each in part.values() if isinstance(each, dict))]
     if (holder := next((each for each in holders if "data" in each), None)) is not None:
         return "", str(holder["data"])
@@ -195,7 +191,7 @@ def image_data(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def content_of(value: object, kind: Kind) -> bytes:
-    """Return what a reference names: the text of a string, an image's data, the JSON of anything else."""
+    """Find what a reference names: the text of a string, an image's data, the JSON of anything else."""
     if kind is Kind.IMAGE and isinstance(value, dict):
         return image_data(value)[1].encode()
     return value.encode() if isinstance(value, str) else orjson.dumps(value)

@@ -29,12 +29,12 @@ class Usage(NamedTuple):
 
     @property
     def prompt(self) -> int:
-        """Return all tokens that were sent."""
+        """All tokens that were sent."""
         return self.input + self.cache_read + self.cache_write
 
     @property
     def context(self) -> int:
-        """Return the tokens that were sent and came back: the next request holds them, and what comes behind them."""
+        """The tokens that were sent and came back: the next request holds them, and what comes behind them."""
         return self.prompt + self.output
 
 
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 def beside(
     sent: Any, output: Any, cache_read: Any = None, cache_write: Any = None, reasoning: Any = None
 ) -> Usage | None:
-    """Return the usage of a vendor that counts what caches held or took beside what was sent.
+    """Read the usage of a vendor that counts what caches held or took beside what was sent.
 
     None where nothing was sent, or a value is no number of tokens; one that is missing is 0.
     """
@@ -71,7 +71,7 @@ def beside(
 def within(
     sent: Any, output: Any, cache_read: Any = None, cache_write: Any = None, reasoning: Any = None
 ) -> Usage | None:
-    """Return the usage of a vendor that counts what caches held or took as parts of what was sent; see beside()."""
+    """Read the usage of a vendor that counts what caches held or took as parts of what was sent; see beside()."""
     usage = beside(sent, output, cache_read, cache_write, reasoning)
     if usage is None or usage.input < usage.cache_read + usage.cache_write:
         return None
@@ -79,7 +79,7 @@ def within(
 
 
 def tokens(value: Any) -> int | None:
-    """Return a number of tokens, 0 where there is none, and None for what cannot be one."""
+    """Read a number of tokens, 0 where there is none, and None for what cannot be one."""
     if value is None:
         return 0
     if isinstance(value, float) and value.is_integer():
@@ -249,16 +249,6 @@ class Line(NamedTuple):
     facts: Facts = PLAIN
     response: str = ""
     time: int = 0
-
-    @property
-    def understood(self) -> bool:
-        """Say whether our parser reads the line."""
-        return self.role is not Role.OPAQUE and not self.facts.foreign
-
-    @property
-    def unplaced(self) -> bool:
-        """Say whether the line is an entry of which not even the place is known."""
-        return self.role is Role.OPAQUE and self.facts.sealed
 
 
 make_line: Callable[[Iterable[Any]], Line] = partial(tuple.__new__, Line)

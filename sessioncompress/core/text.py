@@ -10,12 +10,10 @@ from typing import Any
 
 _SMUGGLED_BYTE = range(0xDC80, 0xDD00)
 """What Python makes of the bytes of a file name that are not UTF-8."""
-_ONE_BYTE = range(0x100)
-_TWO_BYTES = range(0x10000)
 
 
 def printable(text: str) -> str:
-    r"""Return the text with every character that does not simply print escaped: \x1b, \u202e, \U000e0001.
+    r"""Escape every character that does not simply print: \x1b, \u202e, \U000e0001.
 
     A byte of a file name that is not UTF-8 (a lone surrogate in Python) becomes that byte: \xff.
     """
@@ -25,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""Return JSON text with every character that does not simply print escaped as JSON does: \u202e, \udb40\udc01.
+    r"""Escape every character of JSON text that does not simply print, as JSON does: \u202e, \udb40\udc01.
 
     It stands for the same document. Line breaks between its parts stay.
     """
@@ -34,7 +32,7 @@ def printable_json(text: str) -> str:
 
 
 def utf8(text: str) -> str:
-    """Return text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
+    """Make text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -57,36 +55,36 @@ def _json_escaped(char: str) -> str:
 def _escaped(char: str) -> str:
     code = ord(char)
     if code in _SMUGGLED_BYTE:
-        code %= len(_ONE_BYTE)
-    if code in _ONE_BYTE:
+        code &= 0xFF
+    if code <= 0xFF:  # noqa: PLR2004
         return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code in _TWO_BYTES else f"\\U{code:08x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """Return the number with the word for as many."""
+    """Write a number with the word for as many."""
     return f"{number:,} {one if number == 1 else several}"
 
 
 def file_line(name: str, status: str, reason: str) -> str:
-    """Say of one file why it is as it was."""
+    """Write why one file is as it was."""
     return f"{name}: {status}: {reason}"
 
 
 def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
-    """Say how many files there were, and how many of each status; `more` is one part more."""
+    """Write how many files there were, and how many of each status; `more` is one part more."""
     parts = [*(f"{number} {status}" for status, number in statuses.items() if number), *([more] if more else [])]
     said = f"total: {counted(files, 'file', 'files')}"
     return f"{said} ({', '.join(parts)})" if parts else said
 
 
 def as_written(number: int) -> str:
-    """Say that so many rewritten lines were altered since."""
+    """Write that so many rewritten lines were altered since."""
     return f"{counted(number, 'rewritten line is', 'rewritten lines are')} no longer there as written"
 
 
 def not_there(number: int) -> str:
-    """Say that a session holds less than its store knows; nothing where nothing is missing."""
+    """Write that a session holds less than its store knows; nothing where nothing is missing."""
     if not number:
         return ""
     lines = counted(number, "line that its store knows is", "lines that its store knows are")
@@ -94,7 +92,7 @@ def not_there(number: int) -> str:
 
 
 def of_relatives(number: int) -> str:
-    """Say that markers stay whose originals a relative's store holds; nothing where there are none."""
+    """Write that markers stay whose originals a relative's store holds; nothing where there are none."""
     if not number:
         return ""
     stay = counted(number, "marker stays", "markers stay")
@@ -102,7 +100,7 @@ def of_relatives(number: int) -> str:
 
 
 def strangers(number: int) -> str:
-    """Say that markers stay which a session's journal does not know; nothing where there are none."""
+    """Write that markers stay which a session's journal does not know; nothing where there are none."""
     if not number:
         return ""
     return (
@@ -112,14 +110,14 @@ def strangers(number: int) -> str:
 
 
 def unreadable(numbers: Iterable[int]) -> str:
-    """Say of which lines, counted from 0, the originals cannot be read; nothing where all can."""
+    """Write of which lines, counted from 0, the originals cannot be read; nothing where all can."""
     lines = [number + 1 for number in sorted(numbers)]
     which = "original of line" if len(lines) == 1 else "originals of lines"
     return f"the {which} {listed(lines)} cannot be read" if lines else ""
 
 
 def listed(numbers: Sequence[int], most: int = 10) -> str:
-    """Return numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
+    """Write numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
     shown = [f"{number:,}" for number in numbers[:most]]
     if len(numbers) > most:
         shown.append(f"{len(numbers) - most:,} more")
@@ -133,12 +131,12 @@ _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 
 
 def written_time(seconds: float) -> str:
-    """Return seconds since 1970 as a text; those of another year than 1 to 9999 as the first or the last of these."""
+    """Write seconds since 1970 as a text; those of another year than 1 to 9999 as the first or the last of these."""
     return _WRITTEN % time.gmtime(min(max(seconds, _FIRST), _LAST))[:6]
 
 
 def said_time(text: str) -> float | None:
-    """Return the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:
@@ -149,5 +147,5 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def estimate(characters: int, each: float = CHARACTERS_PER_TOKEN) -> int:
-    """Return the estimated tokens of so many characters, rounded up; a token has so many of them `each`."""
+    """Estimate the tokens of so many characters, rounded up; a token has so many of them `each`."""
     return ceil(characters / each)

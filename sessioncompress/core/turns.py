@@ -11,7 +11,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
-    """Return the positions on the path at which its turns begin: at the user lines, or the prompts before them.
+    """Find the positions on the path at which its turns begin: at the user lines, or the prompts before them.
 
     Where there are no user lines, each run of prompts begins one.
     """
@@ -70,10 +70,10 @@ NO_CALL = -1
 
 
 def asked(lines: Lines) -> Sequence[Asked | None]:
-    """Return for each line which call it answers: the nearest before it with that id, or None."""
+    """Find for each line which call it answers: the nearest before it with that id, or None."""
     found: list[Asked | None] = []
     made: dict[str, Asked] = {}
-    for number, line in enumerate(lines.rows):
+    for number, line in enumerate(lines):
         for call in line.calls:
             made[call.id] = (number, call)
         found.append(made.get(line.answers) if line.answers else None)
@@ -81,7 +81,7 @@ def asked(lines: Lines) -> Sequence[Asked | None]:
 
 
 def callers(lines: Lines) -> Sequence[int]:
-    """Return for each line the line with the call that it answers, or NO_CALL."""
+    """Find for each line the line with the call that it answers, or NO_CALL."""
     return [NO_CALL if call is None else call[0] for call in asked(lines)]
 
 
@@ -94,12 +94,12 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
     """Estimate what the model reads of the live path, in tokens of so many characters."""
-    characters = sum(read.lines.rows[number].reads for number in read.shape.live if number not in read.shape.dead)
+    characters = sum(read.lines[number].reads for number in read.shape.live if number not in read.shape.dead)
     return estimate(read.before.characters + characters, each)
 
 
 def turns_of(read: Survey) -> int:
-    """Return the user turns on the live path."""
+    """Count the user turns on the live path."""
     return read.before.turns + len(turns_on(read.lines, read.shape.live))
 
 

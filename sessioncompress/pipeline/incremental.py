@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
         Raises NotFinished where the prefix is another one now, InUse where what follows it is.
         """
-        sizes = [line.size for line in self.known.survey.lines.rows]
+        sizes = [line.size for line in self.known.survey.lines]
         if self.prefix.size + sum(sizes) != self.session.size:
             # In a document there is more than its messages.
             yield from pieces_of(self.session.reader, self.session.size)

@@ -109,14 +109,14 @@ def _worth_of(change: Change, *, dead: bool) -> int:
 def _cost(view: View, number: int, known: bytes) -> int:
     if number < len(known) and known[number]:
         return _LINE_RECORD
-    return _LINE_RECORD + view.lines.rows[number].size // _ORIGINAL_SHARE
+    return _LINE_RECORD + view.lines[number].size // _ORIGINAL_SHARE
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
     """Return the bytes of these lines' blocks over their kind's threshold: of those that may go, and that stay."""
     removable = protected = 0
     for number in numbers:
-        for block in view.lines.rows[number].blocks:
+        for block in view.lines[number].blocks:
             if not counts(block.kind, block.size, view.policy, marked=block.marked):
                 continue
             if block.marked and view.holds_ours(block):

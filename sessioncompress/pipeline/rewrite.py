@@ -222,7 +222,7 @@ class Applier:
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
-        if entry is None or xxh3_64_intdigest(raw) != self._view.lines.rows[number].digest:
+        if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
             raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
@@ -276,7 +276,7 @@ class Applier:
 
         What did not change is held once.
         """
-        was = self._view.lines.rows[number]
+        was = self._view.lines[number]
         role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, _, time = line
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
