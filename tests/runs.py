@@ -22,8 +22,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import document_of, pieces_of
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.marker import References
-from sessioncompress.core.model import Facts, Line, Origin, OurKey
-from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.model import Facts, JsonPath, Line, Origin, OurKey
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import detect, head_of
@@ -94,7 +93,7 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
-def paths(value: Any, path: ValuePath = ()) -> list[ValuePath]:
+def paths(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     """Return the paths of all values."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(found for step, child in children for found in paths(child, (*path, step)))]

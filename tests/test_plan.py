@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
-from sessioncompress.core.model import Block, Change, Kind, Path, Standing, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing, Treatment
 from sessioncompress.pipeline import plan as planning
 from sessioncompress.pipeline.plan import Plan, counts, in_question, plan
 from sessioncompress.policy.model import BALANCED
@@ -42,7 +42,7 @@ def planned(
     return plan(view_of(session()), known, left)
 
 
-def change(view: View, line: int, saves: int = 4000, group: int = 0, path: Path = ()) -> Change:
+def change(view: View, line: int, saves: int = 4000, group: int = 0, path: JsonPath = ()) -> Change:
     """Return a change of the first block of a line."""
     block = view.lines[line].blocks[0]
     return Change(line, path or block.path, Treatment.REFERENCE, saves, block, group=group)

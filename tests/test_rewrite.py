@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from sessioncompress.compressors import View
-from sessioncompress.core.model import Block, Change, Kind, Path, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Treatment
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
 from tests.build import PiSession
 from tests.runs import old, split, view_of
 
 LONG = "".join(f"line {number} of the output\n" for number in range(200))
-RESULT: Path = ("message", "content", 0, "text")
+RESULT: JsonPath = ("message", "content", 0, "text")
 
 
 def result(text: str) -> tuple[bytes, dict[str, Any], View, Block]:
@@ -99,7 +99,7 @@ def test_set_and_remove_are_made_as_told() -> None:
     ],
     ids=str,
 )
-def test_what_the_format_does_not_name_stays(path: Path, value: str | None) -> None:
+def test_what_the_format_does_not_name_stays(path: JsonPath, value: str | None) -> None:
     """Whoever proposes the change: it is an error in this program, not a reason to leave the line alone."""
     raw, entry, view, _ = result(LONG)
     change = Change(3, path, Treatment.REMOVE if value is None else Treatment.SET, 1, value=value)
@@ -118,7 +118,7 @@ def test_what_the_format_does_not_name_stays(path: Path, value: str | None) -> N
     ],
     ids=str,
 )
-def test_a_path_that_leads_nowhere_cannot_be_spliced(path: Path) -> None:
+def test_a_path_that_leads_nowhere_cannot_be_spliced(path: JsonPath) -> None:
     """The line is not what was surveyed."""
     raw, entry, view, _ = result(LONG)
     with pytest.raises(CannotSplice):
@@ -136,6 +136,6 @@ def test_a_path_that_leads_nowhere_cannot_be_spliced(path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_value_is_found_by_its_path(path: Path, expected: Any) -> None:
+def test_a_value_is_found_by_its_path(path: JsonPath, expected: Any) -> None:
     """A journal's path does not say whether a step of digits is a key."""
     assert value_at({"a": {"0": "x", "01": "y"}, "b": ["z"]}, path) == expected

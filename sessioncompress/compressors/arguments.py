@@ -14,7 +14,7 @@ from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
 from sessioncompress.core import marker
-from sessioncompress.core.model import Change, Kind, Path, Replacement, Treatment
+from sessioncompress.core.model import Change, JsonPath, Kind, Replacement, Treatment
 from sessioncompress.core.splice import literal
 from sessioncompress.formats import values
 
@@ -34,7 +34,7 @@ _FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdi
 def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
     loosened = thinking.loosened_lines(view)
-    line, ours = -1, Counter[Path]()
+    line, ours = -1, Counter[JsonPath]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
         bound = view.lines[number].facts.bound
         if block.marked or block.size <= view.policy.call_limit:
@@ -48,11 +48,11 @@ def propose(view: View) -> Iterator[Change]:
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
 
 
-def _ours(view: View, number: int) -> Counter[Path]:
+def _ours(view: View, number: int) -> Counter[JsonPath]:
     """Return the bytes of a line's replacements of ours, by the arguments they are in: they never shrink again."""
     blocks = [block for block in view.lines[number].blocks if block.kind is Kind.ARGUMENT]
     lengths = {len(block.path) for block in blocks if not block.marked}
-    found = Counter[Path]()
+    found = Counter[JsonPath]()
     for block in blocks:
         if block.marked and view.holds_ours(block):
             for length in lengths:
@@ -108,7 +108,7 @@ def _previews(text: str, room: int, wording: Wording) -> Iterator[str]:
     yield preview(text, share // 2, wording)
 
 
-def _leaves(value: Any, path: Path, other: str = "") -> Iterator[tuple[Path, str, str]]:
+def _leaves(value: Any, path: JsonPath, other: str = "") -> Iterator[tuple[JsonPath, str, str]]:
     """Yield the strings at any depth, each with the other text of its edit, but those under a key that names files."""
     if isinstance(value, str):
         if next(step for step in reversed(path) if isinstance(step, str)) not in _FILE_KEYS:

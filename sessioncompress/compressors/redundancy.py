@@ -8,14 +8,26 @@ from sessioncompress.compressors.base import View
 from sessioncompress.compressors.results import MARKER_BYTES
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import PLAIN, Block, Call, Change, Kind, Line, Path, Purpose, Role, Standing, Treatment
+from sessioncompress.core.model import (
+    PLAIN,
+    Block,
+    Call,
+    Change,
+    JsonPath,
+    Kind,
+    Line,
+    Purpose,
+    Role,
+    Standing,
+    Treatment,
+)
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.core.turns import SPOKEN
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
 """Characters. What gains fewer tokens is not worth a hole in the session."""
 
-Place = tuple[int, Path]
+Place = tuple[int, JsonPath]
 """The line of a block, and where it stands in it."""
 
 

@@ -88,7 +88,7 @@ def tokens(value: Any) -> int | None:
     return value if good else None
 
 
-Path = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 """Where a value stands in a line's JSON document: object keys and array indexes from the root."""
 
 
@@ -156,7 +156,7 @@ class Block(NamedTuple):
     """
 
     kind: Kind
-    path: Path
+    path: JsonPath
     size: int
     bulk: int
     tool: str = ""
@@ -173,7 +173,7 @@ make_block: Callable[[Iterable[Any]], Block] = partial(tuple.__new__, Block)
 class Tie(NamedTuple):
     """A value that must change together with the thinking of its message: set to `value`, or taken out (None)."""
 
-    path: Path
+    path: JsonPath
     value: str | None
     size: int
 
@@ -296,7 +296,7 @@ class Change(NamedTuple):
     """
 
     line: int
-    path: Path
+    path: JsonPath
     treatment: Treatment
     saves: int
     block: Block | None = None
@@ -311,7 +311,7 @@ class Origin(NamedTuple):
 
     ref: str
     xxh3: str
-    path: Path
+    path: JsonPath
     bytes: int
     lines: int
 
@@ -327,7 +327,7 @@ class Replacement(NamedTuple):
     names; None: there is none. `origin` is set where our own preview shrinks.
     """
 
-    path: Path
+    path: JsonPath
     value: Any
     change: Change
     was: int

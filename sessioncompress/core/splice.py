@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sessioncompress.core.model import Path
+from sessioncompress.core.model import JsonPath
 
 
 class _Removed:
@@ -53,7 +53,7 @@ _NEEDLE = 48
 _FEW = 16
 """So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
 
-_NONE_WRITTEN: Mapping[Path, bytes] = {}
+_NONE_WRITTEN: Mapping[JsonPath, bytes] = {}
 
 Cut = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
@@ -74,7 +74,7 @@ def within(text: str) -> Any:
 
 
 def splice(
-    raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes] = _NONE_WRITTEN
+    raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes] = _NONE_WRITTEN
 ) -> tuple[bytes, Any]:
     """Replace (or remove, where REMOVED) the values at these paths of a line; return it with its parsed document.
 
@@ -97,10 +97,10 @@ def splice(
     return new, parsed
 
 
-def _folded(document: Any, values: Mapping[Path, Any]) -> Mapping[Path, Any]:
+def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, Any]:
     """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
-    inside: dict[Path, dict[Path, Any]] = {}
-    outside: dict[Path, Any] = {}
+    inside: dict[JsonPath, dict[JsonPath, Any]] = {}
+    outside: dict[JsonPath, Any] = {}
     for path, value in values.items():
         holder = document
         for position, step in enumerate(path[:-1], 1):
@@ -140,13 +140,15 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _walked(raw: bytes, document: Any, values: Mapping[Path, Any]) -> list[Cut]:
+def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Cut]:
     cuts: list[Cut] = []
     _walk(raw, after_space(raw, 0), document, _tree(values), cuts, to_end=False)
     return cuts
 
 
-def _unique(raw: bytes, document: Any, values: Mapping[Path, Any], written: Mapping[Path, bytes]) -> list[Cut] | None:
+def _unique(
+    raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes]
+) -> list[Cut] | None:
     """Find the cuts where each old value, written as orjson writes it, stands in the line exactly once.
 
     It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
@@ -192,7 +194,7 @@ def _only(raw: bytes, old: bytes) -> int:
     return -1
 
 
-def _tree(values: Mapping[Path, Any]) -> dict[str | int, Any]:
+def _tree(values: Mapping[JsonPath, Any]) -> dict[str | int, Any]:
     wanted: dict[str | int, Any] = {}
     for path, value in values.items():
         node = wanted
@@ -268,13 +270,13 @@ def _added(wanted: Mapping[str | int, Any], left: int) -> bytes:
     return b",".join(_written_key(step) + literal(value) for step, value in new.items())
 
 
-def _intend(document: Any, values: Mapping[Path, Any]) -> None:
+def _intend(document: Any, values: Mapping[JsonPath, Any]) -> None:
     """Change the document as the splice changes the bytes."""
     for path, value in values.items():
         if value is not REMOVED:
             _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
     removed = [path for path, value in values.items() if value is REMOVED]
-    gone: dict[Path, set[str | int]] = {}
+    gone: dict[JsonPath, set[str | int]] = {}
     for path in removed:
         gone.setdefault(path[:-1], set()).add(path[-1])
     # What is deeper goes first, so that indexes hold.
@@ -287,7 +289,7 @@ def _intend(document: Any, values: Mapping[Path, Any]) -> None:
                 del holder[step]
 
 
-def _parent(document: Any, path: Path) -> Any:
+def _parent(document: Any, path: JsonPath) -> Any:
     for step in path[:-1]:
         document = document[step]
     return document

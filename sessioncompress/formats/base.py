@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Line, Path, Role, Shape, make_line
+from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Role, Shape, make_line
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import tree, values
 
@@ -92,7 +92,7 @@ class Cleared(NamedTuple):
     """
 
     text: str | None
-    flags: Mapping[Path, Any]
+    flags: Mapping[JsonPath, Any]
 
 
 class Format:
@@ -138,14 +138,14 @@ class Format:
         """Find the live path and the dead history; here all entries follow each other."""
         return tree.listed(lines)
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Tell whether the value at a path of an entry may become that one (or be REMOVED).
 
         It is asked for every single change, whoever proposed it: what it does not name stays as it is.
         """
         raise NotImplementedError
 
-    def stand_in(self, path: Path, value: Any) -> Any:
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give what takes a mirror's place: REMOVED, or a value that the agent accepts there.
 
         Of a text it may be Treatment.REFERENCE, which asks for its reference.

@@ -16,9 +16,9 @@ from sessioncompress.core.model import (
     Block,
     Call,
     Facts,
+    JsonPath,
     Kind,
     Line,
-    Path,
     Purpose,
     Role,
     Shape,
@@ -36,12 +36,12 @@ PURPOSES = {
     "run_shell_command": Purpose.COMMAND,
 }
 FILE_KEYS = ("file_path", "absolute_path", "path", "dir_path")
-CONTENT: Path = ("content",)
+CONTENT: JsonPath = ("content",)
 Parts = list[tuple[int, Mapping[str, Any]]]
 """Parts of a message with their places."""
 
 _SKILL_FILE = "SKILL.md"
-_THOUGHTS: Path = ("thoughts",)
+_THOUGHTS: JsonPath = ("thoughts",)
 
 HEADER_KEYS = ("sessionId", "projectHash")
 BACK = "$rewindTo"
@@ -86,19 +86,19 @@ def sent(result: Any) -> int:
     return pictures + sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in texts)
 
 
-def response(path: Path, part: Mapping[str, Any], call: Call) -> list[Block]:
+def response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block]:
     """Make the blocks of the texts that a tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
     if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
         return blocks
     response = values.fields(values.fields(part.get("functionResponse")).get("response"))
     for key in ("output", "error"):
-        place: Path = (*path, "functionResponse", "response", key)
+        place: JsonPath = (*path, "functionResponse", "response", key)
         blocks += values.long_text(Kind.RESULT, place, values.text(response.get(key)), call.tool, call.name)
     return blocks
 
 
-def picture(path: Path, part: Mapping[str, Any], tool: str, call: str) -> list[Block]:
+def picture(path: JsonPath, part: Mapping[str, Any], tool: str, call: str) -> list[Block]:
     """Make the block of a part that holds an image or the like, none of any other part; what is signed stays."""
     data = _data(part)
     return values.whole(Kind.IMAGE, path, part, tool, call) if data and "thoughtSignature" not in part else []
@@ -210,7 +210,7 @@ class GeminiReader:
             call = calls.setdefault(call.name, call)
             # A signature covers the call that it stands at.
             if not bound and "thoughtSignature" not in part:
-                path: Path = (*CONTENT, index, "functionCall", "args")
+                path: JsonPath = (*CONTENT, index, "functionCall", "args")
                 values.arguments(path, values.fields(part["functionCall"]).get("args"), call, blocks)
         self._made.update(calls)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
@@ -223,7 +223,7 @@ class GeminiReader:
 
     def _called(self, index: int, made: Entry, call: Call, blocks: list[Block], *, whole: bool) -> int:
         """Add the blocks of a call with its result; count the characters of both."""
-        path: Path = ("toolCalls", index)
+        path: JsonPath = ("toolCalls", index)
         given: list[Block] = []
         size = values.arguments((*path, "args"), made.get("args"), call, given)
         blocks += () if whole else given
@@ -233,7 +233,7 @@ class GeminiReader:
         if isinstance(result, str):
             blocks += values.long_text(Kind.RESULT, (*path, "result"), result, call.tool, call.name)
         for step, part in enumerate(values.items(result)):
-            place: Path = (*path, "result", step)
+            place: JsonPath = (*path, "result", step)
             # After a resume each of several calls holds the results of all.
             answers = values.text(values.fields(values.fields(part).get("functionResponse")).get("id"))
             blocks += response(place, values.fields(part), self._made.get(answers, call) if answers else call)
@@ -297,7 +297,7 @@ class Gemini(base.Format):
         path = array("I", live.values())
         return Shape(path, frozenset(read.difference(path)))
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
             case ("thoughts",):
                 return value is REMOVED and entry.get("type") == "gemini"
@@ -347,7 +347,7 @@ def _go_back(live: dict[str, int], name: str) -> None:
         pass
 
 
-def _may_change_call(call: Mapping[str, Any], path: Path, value: Any) -> bool:
+def _may_change_call(call: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     match path:
         case ("resultDisplay",):
             return value is REMOVED
@@ -360,7 +360,7 @@ def _may_change_call(call: Mapping[str, Any], path: Path, value: Any) -> bool:
     return False
 
 
-def _may_change_part(part: Mapping[str, Any], path: Path, value: Any) -> bool:
+def _may_change_part(part: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     """Tell whether a part may go, or become a text, or a text in it another one."""
     match path:
         case ():

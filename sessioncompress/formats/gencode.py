@@ -14,9 +14,9 @@ from sessioncompress.core.model import (
     Block,
     Call,
     Facts,
+    JsonPath,
     Kind,
     Line,
-    Path,
     Purpose,
     Role,
     Shape,
@@ -36,7 +36,7 @@ _ROLES = ("system", "user", "assistant")
 _BESIDE = "anthropic"
 """The provider whose caches are counted beside the input."""
 
-_CONTENT: Path = ("content",)
+_CONTENT: JsonPath = ("content",)
 _SKILL_FILE = "SKILL.md"
 _CLEARED = "[Old tool result content cleared]"
 _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
@@ -119,7 +119,7 @@ class GenCode(base.Format):
         """All messages follow each other. A compaction takes those that it sums up out of the document."""
         return Shape(range(len(lines)), frozenset())
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Allow changes of results and of arguments.
 
         The agent marks what it left out itself (`pruned`, `prunedAt`), and reads neither mark: the text is all.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sessioncompress.core.model import Block, Kind, Path, Purpose
+from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
 from sessioncompress.formats.base import Cleared, Entry, Reader
 
-_ARGUMENTS: Path = ("data", "args")
-_PRUNED: Path = ("message", "prunedAt")
+_ARGUMENTS: JsonPath = ("data", "args")
+_PRUNED: JsonPath = ("message", "prunedAt")
 _PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _TOOLS = "edit grep glob find ls web_search fetch task"
 _OWN_ENTRIES = (
@@ -38,13 +38,13 @@ class OhMyPi(pi.FamilyFormat):
     def reader(self) -> Reader:
         return OhMyPiReader(self.purposes)
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Let the arguments of a start be emptied, never dropped."""
         if path == _PRUNED:
             return isinstance(value, Added) and _may_be_pruned(entry)
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
-    def stand_in(self, path: Path, value: Any) -> Any:
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
         return {} if path == _ARGUMENTS else super().stand_in(path, value)
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:

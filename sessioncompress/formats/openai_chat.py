@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Usage
+from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Usage
 from sessioncompress.core.model import within as usage_within
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
@@ -27,7 +27,7 @@ _PURPOSES = {
 }
 """Names that many programs give their tools; of any other tool nothing is supposed."""
 
-_CONTENT: Path = ("content",)
+_CONTENT: JsonPath = ("content",)
 _SKILL_FILE = "SKILL.md"
 
 
@@ -107,7 +107,7 @@ def _call(name: str, tool: str, given: Any) -> Call:
     return Call(name, name, intern(tool), purpose, file, part)
 
 
-def _arguments(path: Path, written: str, given: Any, call: Call) -> list[Block]:
+def _arguments(path: JsonPath, written: str, given: Any, call: Call) -> list[Block]:
     parsed = values.literal(given)
     size = len(values.literal(written)) if parsed else 0
     blocks = []
@@ -173,7 +173,7 @@ class Chat(base.Format):
         """Return a reader for one chat."""
         return ChatReader()
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
             case (str(key),) if key in REASONING:
                 return value is REMOVED and may_go(entry)
@@ -231,7 +231,7 @@ def _calls_fit(entry: Entry) -> bool:
     return calls is None or (isinstance(calls, list) and strings)
 
 
-def _may_change(function: Mapping[str, Any], path: Path) -> bool:
+def _may_change(function: Mapping[str, Any], path: JsonPath) -> bool:
     """Tell whether a text of a call's arguments may change: they stay a string of JSON where they are one."""
     if not path:
         return values.given(function["arguments"]) is function["arguments"]

@@ -13,9 +13,9 @@ from sessioncompress.core.model import (
     Block,
     Call,
     Facts,
+    JsonPath,
     Kind,
     Line,
-    Path,
     Purpose,
     Role,
     Tie,
@@ -40,7 +40,7 @@ _TIED = frozenset({"openai", "copilot"})
 _PRUNED = frozenset({"output", "attachments"})
 """What of a call the model does not get when the agent has pruned it."""
 
-_DIFFS: Path = ("info", "summary", "diffs")
+_DIFFS: JsonPath = ("info", "summary", "diffs")
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class OpenCode(base.Format):
     def reader(self) -> Reader:
         return OpenCodeReader()
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         if path == _DIFFS:
             return bool(value == [])
         match path:
@@ -123,7 +123,7 @@ class OpenCode(base.Format):
                 return _may_change_part(values.fields(entry["parts"][index]), path[2:], value)
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give an empty one of its type, since the agent's schema asks for it."""
         del path
         return type(value)()
@@ -153,7 +153,7 @@ class OpenCode(base.Format):
         )
 
 
-def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
+def _may_change_part(part: Mapping[str, Any], rest: JsonPath, value: Any) -> bool:
     kind = part.get("type")
     match rest:
         case ():
@@ -165,7 +165,7 @@ def _may_change_part(part: Mapping[str, Any], rest: Path, value: Any) -> bool:
     return False
 
 
-def _may_change_state(state: Mapping[str, Any], path: Path, value: Any) -> bool:
+def _may_change_state(state: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     match path:
         case ("metadata",):
             return bool(value == {})
@@ -189,7 +189,7 @@ def _call(part: Entry) -> Call:
     return Call(name, name, tool, _PURPOSES.get(tool, Purpose.OTHER), intern(file), named if file else "")
 
 
-def _tool(path: Path, state: Mapping[str, Any], call: Call) -> list[Block]:
+def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
     """Make the blocks of one call: what it was given, what it gave back, what the screen shows of it.
 
     Of a skill that was read what it gave back stays.
@@ -221,14 +221,14 @@ def _may_be_pruned(state: Mapping[str, Any]) -> bool:
     return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
 
 
-def _tie(index: int, part: Entry, path: Path) -> Tie:
+def _tie(index: int, part: Entry, path: JsonPath) -> Tie:
     value: Any = part
     for step in path:
         value = value[step]
     return Tie(("parts", index, *path), None, len(values.literal(value)))
 
 
-def _tied(part: Mapping[str, Any]) -> Path | None:
+def _tied(part: Mapping[str, Any]) -> JsonPath | None:
     """Find where a text or a call names the reasoning that it came from; None where it does not.
 
     Beside a phase that is the item's id alone: OpenAI asks for the phase of each text in every later request.

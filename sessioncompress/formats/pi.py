@@ -18,9 +18,9 @@ from sessioncompress.core.model import (
     Block,
     Call,
     Facts,
+    JsonPath,
     Kind,
     Line,
-    Path,
     Purpose,
     Role,
     Shape,
@@ -45,10 +45,10 @@ _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
-_CONTENT: Path = ("message", "content")
-_DETAILS: Path = ("message", "details")
-_ANSWERED: Path = ("message", "toolCallId")
-_MIRRORS: tuple[Path, ...] = (_DETAILS, ("message", "providerPayload"))
+_CONTENT: JsonPath = ("message", "content")
+_DETAILS: JsonPath = ("message", "details")
+_ANSWERED: JsonPath = ("message", "toolCallId")
+_MIRRORS: tuple[JsonPath, ...] = (_DETAILS, ("message", "providerPayload"))
 
 _STOPS = ("error", "aborted")
 """Why a message ends that holds no whole answer: the next request goes without it."""
@@ -268,7 +268,7 @@ class FamilyFormat(base.Format):
     def shape(self, lines: Lines) -> Shape:
         return tree.shape(lines)
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         if path in _MIRRORS:
             return value is REMOVED
         message = values.fields(entry.get("message"))
@@ -309,7 +309,7 @@ def _call_of(call_id: str) -> str:
 
 
 @cache
-def _part_path(index: int, *inner: str) -> Path:
+def _part_path(index: int, *inner: str) -> JsonPath:
     return ("message", "content", index, *inner)
 
 
@@ -323,7 +323,7 @@ def _with_blobs(line: Line, entry: Entry) -> Line:
     return line._replace(blocks=blocks, facts=line.facts._replace(sealed=sealed))
 
 
-def _names_blob(value: Any, path: Path) -> bool:
+def _names_blob(value: Any, path: JsonPath) -> bool:
     for step in path:
         value = value[step]
     written = values.literal(value)
@@ -337,13 +337,13 @@ def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 
-def _id_tie(path: Path, name: Any) -> list[Tie]:
+def _id_tie(path: JsonPath, name: Any) -> list[Tie]:
     """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
     call, bar, item = values.text(name).partition("|")
     return [Tie(path, call, len(item) + 1)] if call and bar else []
 
 
-def _signature_tie(path: Path, signature: Any) -> list[Tie]:
+def _signature_tie(path: JsonPath, signature: Any) -> list[Tie]:
     """OpenAI Responses: a text's signature holds its item id, in newer versions also its phase."""
     kept = _phase_alone(signature)
     if not isinstance(signature, str) or kept == signature:
@@ -364,7 +364,7 @@ def _phase_alone(signature: Any) -> str | None:
     return values.literal({"v": 1, "id": "", "phase": phase}).decode()
 
 
-def _may_change_part(part: Any, rest: Path, value: Any, in_result: bool) -> bool:
+def _may_change_part(part: Any, rest: JsonPath, value: Any, in_result: bool) -> bool:
     kind = values.fields(part).get("type")
     match rest:
         case ():

@@ -13,7 +13,7 @@ import orjson
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import is_deep, is_readable, shallow
 from sessioncompress.core.marker import digest_of, image_data
-from sessioncompress.core.model import Block, Call, Kind, Path, make_block
+from sessioncompress.core.model import Block, Call, JsonPath, Kind, make_block
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
@@ -104,13 +104,13 @@ def pictures(blocks: Iterable[Block]) -> int:
     return sum(min(block.size, PICTURE) for block in blocks if block.kind is Kind.IMAGE and not block.marked)
 
 
-def whole(kind: Kind, path: Path, value: Any, tool: str, call: str) -> list[Block]:
+def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
     """Make the block of a value that is replaced as a whole; none where it is small."""
     size = len(literal(value))
     return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
 
 
-def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[Block]:
+def long_text(kind: Kind, path: JsonPath, value: str, tool: str, call: str) -> list[Block]:
     """Make the block of a text that is long, or holds something in the marker's form; none for any other."""
     holds_one = marker.occurs_in(value)
     if len(value) < SMALLEST_BLOCK and not holds_one:
@@ -120,7 +120,7 @@ def long_text(kind: Kind, path: Path, value: str, tool: str, call: str) -> list[
     return [make_block((kind, path, size, size, tool, call, digest_of(written), holds_one, False))]
 
 
-def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
+def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block]) -> int:
     """Add the blocks of one call; count the characters of its arguments."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
@@ -131,7 +131,7 @@ def arguments(path: Path, given: Any, made: Call, blocks: list[Block]) -> int:
     return len(written)
 
 
-def marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
+def marked_leaves(path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
     """Find the strings in arguments that hold something in the marker's form, at any depth."""
     if isinstance(value, str):
         return [marked(Kind.ARGUMENT, path, value, tool, call)] if marker.occurs_in(value) else []
@@ -139,13 +139,13 @@ def marked_leaves(path: Path, value: Any, tool: str, call: str) -> list[Block]:
     return [block for step, child in children for block in marked_leaves((*path, step), child, tool, call)]
 
 
-def marked(kind: Kind, path: Path, text: str, tool: str, call: str) -> Block:
+def marked(kind: Kind, path: JsonPath, text: str, tool: str, call: str) -> Block:
     """Make the block of a text that holds something in the marker's form."""
     written = literal(text)
     return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
 
 
-def marked_images(path: Path, parts: Sequence[Any]) -> list[Block]:
+def marked_images(path: JsonPath, parts: Sequence[Any]) -> list[Block]:
     """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
     texts = ((index, text(fields(part).get("text"))) for index, part in enumerate(parts))
     return [marked(Kind.IMAGE, (*path, index, "text"), each, "", "") for index, each in texts if marker.is_one(each)]

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
-from sessioncompress.core.model import Kind, Line
-from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, unreadable
 from sessioncompress.errors import Unreadable
@@ -183,7 +182,7 @@ class PutBack:
         entry = parse(raw)
         if entry is None:
             return raw
-        values: dict[ValuePath, object] = {}
+        values: dict[JsonPath, object] = {}
         line = self._form.reader().line(raw, entry)
         for block in line.blocks:
             found = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
@@ -199,7 +198,7 @@ class PutBack:
         self.changed += 1
         return new
 
-    def _value(self, path: ValuePath, found: Sequence[tuple[Kind, object]]) -> dict[ValuePath, object]:
+    def _value(self, path: JsonPath, found: Sequence[tuple[Kind, object]]) -> dict[JsonPath, object]:
         """Return what goes back where a marker stands, of the originals that it may stand for."""
         if len(found) != 1:
             self.unclear += len(found) > 1

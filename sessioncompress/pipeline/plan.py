@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.core.model import Change, Kind, Path, Standing
+from sessioncompress.core.model import Change, JsonPath, Kind, Standing
 from sessioncompress.policy.model import Policy
 
 _LINE_RECORD = 250
@@ -53,7 +53,7 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
 
 def _claimed(view: View, left_alone: frozenset[int]) -> tuple[list[Change], list[int]]:
     """Return what may be done, and what each change is worth. What a group cannot have whole is worth nothing."""
-    taken: set[tuple[int, Path]] = set()
+    taken: set[tuple[int, JsonPath]] = set()
     standing = view.standing
     claimed: list[Change] = []
     gains: list[int] = []

@@ -19,10 +19,10 @@ from sessioncompress.core.model import (
     Block,
     Call,
     Change,
+    JsonPath,
     Kind,
     Line,
     Origin,
-    Path,
     Purpose,
     Replacement,
     Treatment,
@@ -65,8 +65,8 @@ def rewrite(
     replacements = [each for change in changes for each in _rendered(entry, change, context)]
     if not replacements:
         return None
-    new_values: dict[Path, Any] = {}
-    texts: dict[Path, bytes] = {}
+    new_values: dict[JsonPath, Any] = {}
+    texts: dict[JsonPath, bytes] = {}
     for path, value, _, _, written, *_ in replacements:
         if not view.form.may_change(entry, path, value):
             raise MustStay(f"the value at {path} must stay")
@@ -89,7 +89,7 @@ def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacemen
     return [each for each in rendered if each.change.block is None or len(each.written) < each.was]
 
 
-def value_at(entry: Entry, path: Path) -> Any:
+def value_at(entry: Entry, path: JsonPath) -> Any:
     """Return the value at a path of a parsed line; a path may go on into a string's JSON. Raises CannotSplice."""
     value: Any = entry
     try:
@@ -116,7 +116,7 @@ class OriginalPlaces:
         self._taken_out = 0
         """So many parts stood before the last value that was looked for: before the next one there are as many."""
 
-    def path(self, path: Path, content: bytes, kind: Kind) -> Path:
+    def path(self, path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
         """Return where a value stands. Raises CannotSplice where the original does not hold that content."""
         at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
         if at is None:
@@ -133,7 +133,7 @@ class OriginalPlaces:
         raise CannotSplice("the line's original does not hold what would be replaced")
 
 
-def _holds(original: Entry, path: Path, content: bytes, kind: Kind) -> bool:
+def _holds(original: Entry, path: JsonPath, content: bytes, kind: Kind) -> bool:
     try:
         return content_of(value_at(original, path), kind) == content
     except (CannotSplice, TypeError):
@@ -343,7 +343,7 @@ class Applier:
         )
 
     def _block(
-        self, number: int, each: Replacement, block: Block, content: bytes, path: Path, made: Call | None
+        self, number: int, each: Replacement, block: Block, content: bytes, path: JsonPath, made: Call | None
     ) -> BlockRecord:
         file = _writable(made.file) if made and _is_whole_file(block.kind, made, path) else ""
         ref, xxh3 = self._references.named(content)
@@ -424,7 +424,7 @@ def _writable(name: str) -> str:
     return name
 
 
-def _is_whole_file(kind: Kind, call: Call, path: Path) -> bool:
+def _is_whole_file(kind: Kind, call: Call, path: JsonPath) -> bool:
     """Say whether the content is all of the file that the call names, so that git may hold it too."""
     if kind is Kind.ARGUMENT:
         return call.purpose is Purpose.WRITE and path[-1] == "content"

@@ -15,14 +15,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path as FilePath
+from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
 from sessioncompress.core.jsonl import loads
-from sessioncompress.core.model import NO_PREFIX, Kind, Origin, OurKey, Path, Prefix
+from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind, Origin, OurKey, Prefix
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store import zstd
 from sessioncompress.store.originals import Place
@@ -99,7 +99,7 @@ class BlockRecord(NamedTuple):
 
     ref: str
     line: int
-    path: Path
+    path: JsonPath
     kind: Kind
     tool: str
     call: str
@@ -221,7 +221,7 @@ def reads_back(raw: bytes) -> bool:
         return False
 
 
-def readable(run: RunRecord, journal: FilePath) -> RunRecord:
+def readable(run: RunRecord, journal: Path) -> RunRecord:
     """Return a run's record, which is about to be appended to a journal. Raises FileFailed where none could read it."""
     if reads_back(run.encode()):
         return run
@@ -357,25 +357,25 @@ def _stats(value: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _pointer(path: Path) -> str:
+def _pointer(path: JsonPath) -> str:
     pointer = "/".join(["", *map(str, path)])
     if pointer.count("/") == len(path) and "~" not in pointer:
         return pointer
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def _path(pointer: Any) -> Path:
+def _path(pointer: Any) -> JsonPath:
     """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
     text = str(pointer)
     return _read_path(text) if len(text) <= _LONGEST_SHARED else _steps(text)
 
 
 @lru_cache(maxsize=1024)
-def _read_path(pointer: str) -> Path:
+def _read_path(pointer: str) -> JsonPath:
     return _steps(pointer)
 
 
-def _steps(pointer: str) -> Path:
+def _steps(pointer: str) -> JsonPath:
     return tuple(_step(step) for step in pointer.split("/")[1:])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import References
-from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude.format import ClaudeCode
@@ -47,7 +47,7 @@ def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
 
 RESULT = line("user", [answer("c1", LONG)], toolUseResult={"stdout": LONG, "stderr": ""})
 
-BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, Path]]]] = [
+BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
     ("a prompt", line("user", LONG), []),
     ("a prompt in parts", line("user", [text(LONG)]), []),
     ("an image in a prompt", line("user", [text("x"), picture()]), [(Kind.IMAGE, (1,))]),
@@ -69,7 +69,7 @@ BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, Path]]]] = [
 
 
 @pytest.mark.parametrize(("entry", "expected"), [case[1:] for case in BLOCKS], ids=[case[0] for case in BLOCKS])
-def test_the_blocks_of_messages(entry: dict[str, Any], expected: list[tuple[Kind, Path]]) -> None:
+def test_the_blocks_of_messages(entry: dict[str, Any], expected: list[tuple[Kind, JsonPath]]) -> None:
     """By their kind and place in the message's content."""
     assert [(block.kind, block.path[2:]) for block in read(entry).blocks] == expected
 
@@ -79,7 +79,7 @@ def attached(kind: str, **fields: Any) -> dict[str, Any]:
     return line("attachment", attachment={"type": kind, **fields})
 
 
-BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, Path]]]] = [
+BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
     ("a copy's output", RESULT, [(Kind.MIRROR, ("toolUseResult", "stdout"))]),
     ("a copy that is a text", RESULT | {"toolUseResult": LONG}, [(Kind.MIRROR, ("toolUseResult",))]),
     (
@@ -120,7 +120,7 @@ BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, Path]]]] = [
 
 
 @pytest.mark.parametrize(("entry", "expected"), [case[1:] for case in BESIDE], ids=[case[0] for case in BESIDE])
-def test_the_blocks_beside_messages(entry: dict[str, Any], expected: list[tuple[Kind, Path]]) -> None:
+def test_the_blocks_beside_messages(entry: dict[str, Any], expected: list[tuple[Kind, JsonPath]]) -> None:
     """Copies for the screen, and what the agent itself puts in; the result that a copy repeats stands before it."""
     found = [(block.kind, block.path) for block in read(entry).blocks if block.path[0] != "message"]
     assert found == expected
@@ -507,7 +507,7 @@ RECENT: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("shown", "left"), [case[1:] for case in RECENT], ids=[case[0] for case in RECENT])
-def test_what_no_screen_shows_again_leaves_the_recent_context(shown: Any, left: Any, tmp_path: FilePath) -> None:
+def test_what_no_screen_shows_again_leaves_the_recent_context(shown: Any, left: Any, tmp_path: Path) -> None:
     """What one shows stays as it is; so does all that a model reads. It comes back, and a second run writes nothing."""
     made = ClaudeSession()
     made.user("Go.")
@@ -617,7 +617,7 @@ GREEDY_TOKENS = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0, protect_to
 
 @pytest.mark.parametrize("name", ["claude-code.jsonl", "claude-compacted.jsonl", "claude-agent.jsonl"])
 @pytest.mark.parametrize("policy", [GREEDY, GREEDY_TOKENS])
-def test_ties_stay_and_all_comes_back(name: str, policy: Any, tmp_path: FilePath) -> None:
+def test_ties_stay_and_all_comes_back(name: str, policy: Any, tmp_path: Path) -> None:
     """Ids, parents, order, types and pairs; a second run writes nothing; restore gives every byte back."""
     data = fixture(name)
     path = write(tmp_path, data)
@@ -689,7 +689,7 @@ PATCH = RESULT | {"toolUseResult": {"structuredPatch": [1], "content": [1]}}
 QUEUED = {"type": "queue-operation", "content": LONG, "operation": "enqueue"}
 _C = ("message", "content")
 
-MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("thinking goes", CALL, (*_C, 0), REMOVED),
     ("a long argument", CALL, (*_C, 1, "input", "content"), "short"),
     ("a result", RESULT, (*_C, 0, "content"), "short"),
@@ -701,7 +701,7 @@ MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a list of skills", attached("skill_listing", content=LONG), ("attachment", "content"), "short"),
     ("a prompt that waited", QUEUED, ("content",), "short"),
 ]
-MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("shortened thinking", CALL, (*_C, 0, "thinking"), "short"),
     ("an empty signature", CALL, (*_C, 0, "signature"), ""),
     ("a call", CALL, (*_C, 1), REMOVED),
@@ -732,13 +732,13 @@ MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
-def test_what_may_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_what_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """Named one by one."""
     assert ClaudeCode().may_change(entry, path, value)
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
-def test_what_may_not_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_what_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """All else."""
     assert not ClaudeCode().may_change(entry, path, value)
 

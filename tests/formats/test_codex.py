@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors.base import standings
 from sessioncompress.core import marker
-from sessioncompress.core.model import Kind, Line, Purpose, Role, Standing
-from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex.format import Codex
 from sessioncompress.formats.codex.reader import wrapped
@@ -510,7 +509,7 @@ CUSTOM = line("response_item", {"type": "custom_tool_call", "name": "apply_patch
 LOCAL = line("response_item", {"type": "local_shell_call", "action": {"type": "exec", "command": ["bash", LONG]}})
 KEPT = line("compacted", {"replacement_history": [{"type": "message", "content": [part(LONG)]}]})
 
-MAY: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a text in arguments", line("response_item", CALL), ("payload", "arguments", "cmd"), "x"),
     ("arguments that are no JSON", line("response_item", {**CALL, "arguments": LONG}), ("payload", "arguments"), "x"),
     ("the input of a custom tool", CUSTOM, ("payload", "input"), "x"),
@@ -524,7 +523,7 @@ MAY: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
     ("an event's change, emptied", EVENT, ("payload", "changes", "a", "content"), ""),
     ("a text of a checkpoint", KEPT, ("payload", "replacement_history", 0, "content", 0, "text"), "x"),
 ]
-MAY_NOT: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a time", PLAIN_OUTPUT, ("timestamp",), "x"),
     ("a line's type", PLAIN_OUTPUT, ("type",), "x"),
     ("an item's type", PLAIN_OUTPUT, ("payload", "type"), "x"),
@@ -562,13 +561,13 @@ MAY_NOT: list[tuple[str, dict[str, Any], ValuePath, Any]] = [
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
-def test_may_change(entry: dict[str, Any], path: ValuePath, value: Any) -> None:
+def test_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """What compressors propose."""
     assert Codex().may_change(entry, path, value)
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
-def test_may_not_change(entry: dict[str, Any], path: ValuePath, value: Any) -> None:
+def test_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """All that keeps a rollout resumable."""
     assert not Codex().may_change(entry, path, value)
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress import verify_session
-from sessioncompress.core.model import Path as ValuePath
+from sessioncompress.core.model import JsonPath
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex.format import Codex
 from sessioncompress.operations.restore import restore_session
@@ -172,6 +172,6 @@ CALL = line("response_item", {"type": "function_call", "id": "fc_1", "arguments"
         (line("event_msg", {"type": "reasoning", "id": "x"}), ("payload", "encrypted_content"), REMOVED, False),
     ],
 )
-def test_what_may_change(entry: Any, path: ValuePath, value: Any, may: bool) -> None:
+def test_what_may_change(entry: Any, path: JsonPath, value: Any, may: bool) -> None:
     """Only what reasoning needs to go."""
     assert Codex().may_change(entry, path, value) is may

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Kind, Line, Path, Role
+from sessioncompress.core.model import JsonPath, Kind, Line, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.opencode import OpenCode
 from sessioncompress.formats.table import detect, head_of
@@ -66,10 +66,10 @@ def test_turns(made: OpenCodeExport, role: Role) -> None:
     assert read(made).role is role
 
 
-ITEM: Path = ("parts", 1, "metadata", "openai", "itemId")
-STATE: Path = ("parts", 0, "state")
+ITEM: JsonPath = ("parts", 1, "metadata", "openai", "itemId")
+STATE: JsonPath = ("parts", 0, "state")
 RESULT, SHOWN, GIVEN = (Kind.RESULT, (*STATE, "output")), (Kind.MIRROR, (*STATE, "metadata")), (*STATE, "input")
-BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, Path]]]] = {
+BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
     "a prompt": (OpenCodeExport().user(LONG), []),
     "an answer": (asked().assistant().part("text", text=LONG), []),
     "a short call": (called(output="short"), []),
@@ -93,7 +93,7 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, Path]]]] = {
 
 
 @pytest.mark.parametrize(("made", "blocks"), BLOCKS.values(), ids=BLOCKS)
-def test_blocks(made: OpenCodeExport, blocks: list[tuple[Kind, Path]]) -> None:
+def test_blocks(made: OpenCodeExport, blocks: list[tuple[Kind, JsonPath]]) -> None:
     """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(made).blocks] == blocks
 
@@ -148,7 +148,7 @@ CALL = called("write", filePath="a.py", content=LONG).messages[-1]
 PRUNED = pruned(attachments=PICTURES).messages[-1]
 THOUGHT = thinking(openai={"itemId": "msg_1"}).messages[-1]
 PHASED = thinking(openai={"itemId": "msg_1", "phase": "commentary"}).messages[-1]
-MAY: list[tuple[Any, Path, Any]] = [
+MAY: list[tuple[Any, JsonPath, Any]] = [
     (CALL, (*STATE, "output"), "x"),
     (CALL, (*STATE, "metadata"), {}),
     (CALL, (*GIVEN, "content"), "x"),
@@ -160,7 +160,7 @@ MAY: list[tuple[Any, Path, Any]] = [
     (PHASED, ITEM, REMOVED),
     (CALL, ("info", "summary", "diffs"), []),
 ]
-MAY_NOT: list[tuple[Any, Path, Any]] = [
+MAY_NOT: list[tuple[Any, JsonPath, Any]] = [
     (CALL, (*STATE, "time", "compacted"), 1),
     (CALL, (*STATE, "time", "end"), Added(1)),
     (PRUNED, (*STATE, "time", "compacted"), Added(1)),
@@ -186,13 +186,13 @@ MAY_NOT: list[tuple[Any, Path, Any]] = [
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), MAY, ids=[str(case[1]) for case in MAY])
-def test_may_change(entry: Any, path: Path, value: Any) -> None:
+def test_may_change(entry: Any, path: JsonPath, value: Any) -> None:
     """What compressors propose."""
     assert OpenCode().may_change(entry, path, value)
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), MAY_NOT, ids=[f"{case[1]} {case[2]}" for case in MAY_NOT])
-def test_may_not_change(entry: Any, path: Path, value: Any) -> None:
+def test_may_not_change(entry: Any, path: JsonPath, value: Any) -> None:
     """Ids, names, and whatever the agent's schema asks for."""
     assert not OpenCode().may_change(entry, path, value)
 

@@ -14,7 +14,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import References
-from sessioncompress.core.model import Kind, Line, Path, Purpose, Role, Shape
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
@@ -232,7 +232,7 @@ def test_what_of_a_signature_hangs_on_the_reasoning(signature: Any, kept: list[s
         assert read(message(role="assistant", api="openai-responses", content=[said])).facts.ties == ()
 
 
-MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a result's text", RESULT, ("message", "content", 0, "text"), "x"),
     ("a result's picture by a part", RESULT, ("message", "content", 1), text("x")),
     ("details gone", RESULT, ("message", "details"), REMOVED),
@@ -245,7 +245,7 @@ MAY: list[tuple[str, dict[str, Any], Path, Any]] = [
     ("a left-over gone", ENTRY, ("message", "content", 2, "partialJson"), REMOVED),
 ]
 
-MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("an id", ENTRY, ("id",), "x"),
     ("a parent", ENTRY, ("parentId",), "x"),
     ("a parent gone", ENTRY, ("parentId",), REMOVED),
@@ -290,13 +290,13 @@ MAY_NOT: list[tuple[str, dict[str, Any], Path, Any]] = [
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
-def test_may_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """What compressors propose."""
     assert Pi().may_change(entry, path, value)
 
 
 @pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
-def test_may_not_change(entry: dict[str, Any], path: Path, value: Any) -> None:
+def test_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
     """All that keeps a session resumable."""
     assert not Pi().may_change(entry, path, value)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Path, Role, Shape, Usage, beside
+from sessioncompress.core.model import Answer, JsonPath, Role, Shape, Usage, beside
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader, moment
@@ -169,7 +169,7 @@ class ClaudeCode(base.Format):
         path = [*_joined(lines, _up(lines, leaf, numbers), numbers), *_below(lines, leaf)]
         return Shape(array("I", path), frozenset(_dead(lines, path)))
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         old: Any = entry
         for step in path:
             old = old[step]
@@ -178,7 +178,7 @@ class ClaudeCode(base.Format):
                 return _may_change_part(entry["message"]["content"][index], tuple(rest), old, value)
         return screen.note_may_change(entry, path, old, value) or screen.screen_may_change(entry, path, old, value)
 
-    def stand_in(self, path: Path, value: Any) -> Any:
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
         return screen.stand_in(path, value)
 
     def image(self, part: Any) -> tuple[str, str]:
@@ -216,7 +216,7 @@ def _is_others(entry: Entry) -> bool:
     return foreign or entry.get("type") in ("session", "session_meta")
 
 
-def _may_change_part(part: Any, rest: Path, old: Any, new: Any) -> bool:
+def _may_change_part(part: Any, rest: JsonPath, old: Any, new: Any) -> bool:
     kind = values.fields(part).get("type")
     text = isinstance(old, str) and isinstance(new, str)
     match rest:

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, line_of, moment
 from sessioncompress.formats.claude import screen
@@ -19,7 +19,7 @@ _USERS_WORDS = "The user doesn't want to "
 """So begins the result of a call that the user refused, perhaps saying why."""
 
 
-def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) -> int:
+def result(path: JsonPath, content: Any, tool: str, call: str, blocks: list[Block]) -> int:
     """Add the blocks of one result; count its characters."""
     if isinstance(content, str):
         if content.startswith(_USERS_WORDS):
@@ -34,7 +34,7 @@ def result(path: Path, content: Any, tool: str, call: str, blocks: list[Block]) 
     return values.characters(content)
 
 
-def picture(path: Path, part: Any, tool: str, call: str) -> list[Block]:
+def picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
     """Make the block of an image or a document, none of any other part."""
     part = values.fields(part)
     data = values.fields(part.get("source")).get("data")
@@ -53,7 +53,7 @@ _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
 _UNCHANGED = "File unchanged since last read"
 _NUMBERED = "numbered"
-_PARTS: Path = ("message", "content")
+_PARTS: JsonPath = ("message", "content")
 
 
 class ClaudeReader:
@@ -210,7 +210,7 @@ def _time(entry: Entry) -> int:
 
 
 @cache
-def _part_path(index: int, *inner: str) -> Path:
+def _part_path(index: int, *inner: str) -> JsonPath:
     return (*_PARTS, index, *inner)
 
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from sessioncompress.core import marker
 from sessioncompress.core.marker import digest_of
-from sessioncompress.core.model import Block, Kind, Path, Treatment, make_block
+from sessioncompress.core.model import Block, JsonPath, Kind, Treatment, make_block
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 
-RESULT: Path = ("toolUseResult",)
+RESULT: JsonPath = ("toolUseResult",)
 """A second form of a tool's result. It stays, and stays truthy: a line without it would count as a prompt."""
 
-PROGRESS: Path = ("data",)
+PROGRESS: JsonPath = ("data",)
 """What a tool said while it was at work."""
 
-_SHOWN_CONTENT: Path = ("data", "message", "message", "content")
+_SHOWN_CONTENT: JsonPath = ("data", "message", "message", "content")
 _EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
 """Lists of many short values; an empty one is as good to the screen."""
 
@@ -32,7 +32,7 @@ _NULLED = "originalFile"
 _READ_CONTENT = frozenset({(*RESULT, "file", "content"), (*RESULT, "file", "base64")})
 """What a read returned. The screen says how many lines, pages or bytes that were."""
 
-_WRITTEN: Path = (*RESULT, "content")
+_WRITTEN: JsonPath = (*RESULT, "content")
 """The new content of a file. The screen shows that of a new file, and of one that was there before the difference."""
 
 PLACES = frozenset(
@@ -60,21 +60,21 @@ def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     return [block._replace(unseen=True) if is_unseen(entry, block.path) else block for block in found]
 
 
-def stand_in(path: Path, value: Any) -> Any:
+def stand_in(path: JsonPath, value: Any) -> Any:
     """Give what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none."""
     if path[-1] == _NULLED:
         return None
     return [] if isinstance(value, list) else Treatment.REFERENCE
 
 
-def is_unseen(entry: Entry, path: Path) -> bool:
+def is_unseen(entry: Entry, path: JsonPath) -> bool:
     """Tell whether no screen shows a copy again; one of what was said at work, once that is done."""
     if path == _WRITTEN:
         return values.fields(entry.get("toolUseResult")).get("type") == "update"
     return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == PROGRESS[0] and entry.get("type") == "progress")
 
 
-def screen_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
+def screen_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
     """Tell whether this value of a copy may become that one: of the same type, and never nothing."""
     if not _is_copy(entry, path) or path[-1] in PLACES:
         return False
@@ -85,7 +85,7 @@ def screen_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
     return isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
 
 
-def _is_copy(entry: Entry, path: Path) -> bool:
+def _is_copy(entry: Entry, path: JsonPath) -> bool:
     match path:
         case ("toolUseResult", *_):
             return True
@@ -96,11 +96,11 @@ def _is_copy(entry: Entry, path: Path) -> bool:
     return False
 
 
-def _is_emptied(path: Path) -> bool:
+def _is_emptied(path: JsonPath) -> bool:
     return path[-1] in _EMPTIED or path == _SHOWN_CONTENT
 
 
-def _add_copies(value: Any, path: Path, tool: str, call: str, found: list[Block]) -> None:
+def _add_copies(value: Any, path: JsonPath, tool: str, call: str, found: list[Block]) -> None:
     """Add the long texts and lists at any depth."""
     if isinstance(value, str):
         if path[-1] not in PLACES:
@@ -124,7 +124,7 @@ def _may_go(text: str) -> bool:
     return len(text) >= values.SMALLEST_BLOCK or marker.PREFIX in text
 
 
-_FILES: Mapping[str, Path] = {
+_FILES: Mapping[str, JsonPath] = {
     "edited_text_file": ("attachment", "snippet"),
     "file": ("attachment", "content", "file", "content"),
 }
@@ -137,7 +137,7 @@ LISTINGS = frozenset({"skill_listing", "agent_listing_delta", "deferred_tools_de
 """Attachments that list what the agent has."""
 
 _QUEUE = "queue-operation"
-_WAITING: Path = ("content",)
+_WAITING: JsonPath = ("content",)
 
 
 def note_blocks(entry: Entry) -> list[Block]:
@@ -157,7 +157,7 @@ def note_blocks(entry: Entry) -> list[Block]:
     return found
 
 
-def note_may_change(entry: Entry, path: Path, old: Any, new: Any) -> bool:
+def note_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
     """Tell whether this text may become that one."""
     if path == _WAITING:
         known = entry.get("type") == _QUEUE
@@ -179,7 +179,7 @@ def said(entry: Entry) -> tuple[bytes, ...]:
     return tuple(digest_of(values.literal(each)) for each in long)
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _leaves(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
     """Yield the texts at any depth of an object or a list that may be blocks."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(child, str):

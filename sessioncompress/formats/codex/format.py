@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Answer, Path, Shape, tokens, within
+from sessioncompress.core.model import Answer, JsonPath, Shape, tokens, within
 from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
@@ -83,7 +83,7 @@ class Codex(base.Format):
             live.add(number)
         return Shape(array("I", live.path), frozenset(tree.dead(lines, live.path)))
 
-    def may_change(self, entry: Entry, path: Path, value: Any) -> bool:
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload, inner = values.fields(entry.get(PAYLOAD)), path[1:]
         if path[:1] != (PAYLOAD,):
             return False
@@ -96,7 +96,7 @@ class Codex(base.Format):
                 return _may_change_part(payload["replacement_history"][index]["content"], tuple(part), value)
         return False
 
-    def stand_in(self, path: Path, value: Any) -> Any:
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give an empty one of its type, since Codex reads such a value there."""
         del path
         return type(value)()
@@ -125,7 +125,7 @@ class Codex(base.Format):
         return found._replace(at=base.moment(entry.get("timestamp")))
 
 
-def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     kind = values.text(item.get("type"))
     if kind in CALLS:
         return isinstance(value, str) and _may_change_argument(item, CALLS[kind], path)
@@ -142,7 +142,7 @@ def _may_change_item(item: Mapping[str, Any], path: Path, value: Any) -> bool:
     return False
 
 
-def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -> bool:
+def _may_change_argument(item: Mapping[str, Any], arguments: JsonPath, path: JsonPath) -> bool:
     """Tell whether the text at a path may become another; a string that holds JSON only changes inside."""
     if path == arguments:
         now = arguments_of(item, arguments)
@@ -150,7 +150,7 @@ def _may_change_argument(item: Mapping[str, Any], arguments: Path, path: Path) -
     return path[: len(arguments)] == arguments and path[-1] not in _FILE_KEYS
 
 
-def _may_change_content(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+def _may_change_content(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     """Tell whether an image of a message may become that text, or a list of skills that one, in its tags."""
     content = values.items(item.get("content"))
     match path:
@@ -161,7 +161,7 @@ def _may_change_content(item: Mapping[str, Any], path: Path, value: Any) -> bool
     return _may_change_part(content, path, value)
 
 
-def _may_change_part(parts: Any, path: Path, value: Any) -> bool:
+def _may_change_part(parts: Any, path: JsonPath, value: Any) -> bool:
     """Tell whether a text of a content part may become that text, or an image that part."""
     match path:
         case (int(index), "text"):

@@ -14,13 +14,13 @@ from typing import Any
 
 from sessioncompress.core import marker
 from sessioncompress.core.marker import digest_of
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, Kind, Line, Path, Purpose, Role, Tie
+from sessioncompress.core.model import PLAIN, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, line_of
 
 PAYLOAD = "payload"
-CALLS: Mapping[str, Path] = {
+CALLS: Mapping[str, JsonPath] = {
     "function_call": ("arguments",),
     "custom_tool_call": ("input",),
     "local_shell_call": ("action", "command"),
@@ -28,7 +28,7 @@ CALLS: Mapping[str, Path] = {
 """The items that are calls, and where in them the arguments stand."""
 
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-HISTORY: Path = (PAYLOAD, "replacement_history")
+HISTORY: JsonPath = (PAYLOAD, "replacement_history")
 
 SKILLS = "skills_instructions"
 FRAME = re.compile(rf"(<{SKILLS}>).*(</{SKILLS}>)\s*", re.DOTALL)
@@ -50,7 +50,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "exec_command_end": ("stdout", "stderr", "aggregated_output", "formatted_output"),
     "patch_apply_end": ("stdout", "stderr"),
 }
-_WHOLE: Mapping[str, tuple[Path, ...]] = {
+_WHOLE: Mapping[str, tuple[JsonPath, ...]] = {
     "mcp_tool_call_end": (
         ("invocation", "arguments"),
         ("result", "Ok", "content"),
@@ -71,7 +71,7 @@ def _mirrors(event: Mapping[str, Any]) -> Iterator[Block]:
         yield from values.whole(Kind.MIRROR, (PAYLOAD, *path), value, tool, call)
 
 
-def event_may_become(event: Mapping[str, Any], path: Path, value: Any) -> bool:
+def event_may_become(event: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     """Tell whether an event has a copy for the screen at a path, and the value is an empty one of its type."""
     kind = values.text(event.get("type"))
     match path:
@@ -83,7 +83,7 @@ def event_may_become(event: Mapping[str, Any], path: Path, value: Any) -> bool:
     return copy is not None and type(value) is type(copy) and not value
 
 
-def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
     for key in _TEXTS.get(kind, ()):
         if isinstance(event.get(key), str):
             yield (key,), event[key]
@@ -95,7 +95,7 @@ def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
             yield path, value
 
 
-def _changes(files: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+def _changes(files: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
     for file, change in files.items():
         for key, value in values.fields(change).items():
             if key in _CHANGE and isinstance(value, str):
@@ -115,7 +115,7 @@ def is_reasoning(item: Mapping[str, Any]) -> bool:
     return item.get("type") in (_REASONING, PASSED_OVER)
 
 
-def reasoning_may_become(item: Mapping[str, Any], path: Path, value: Any) -> bool:
+def reasoning_may_become(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     """Tell whether the value at a path of an item may become that one, for reasoning to go."""
     match path:
         case ("type",):
@@ -164,7 +164,7 @@ _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.
 """What says of two equal outputs only when they came."""
 
 
-def output_texts(output: Any) -> Iterator[tuple[Path, str]]:
+def output_texts(output: Any) -> Iterator[tuple[JsonPath, str]]:
     """Find the texts of a call's output, and where they stand in it: it is a text, or a list of parts."""
     if isinstance(output, str):
         inner = wrapped(output)
@@ -181,7 +181,7 @@ def wrapped(output: str) -> str | None:
     return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
 
 
-def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
+def result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]:
     """Make the block of a text that the model reads, where it is long enough or holds something like a marker."""
     marked = marker.occurs_in(text)
     if len(text) < values.SMALLEST_BLOCK and not marked:
@@ -195,7 +195,7 @@ def result_text(path: Path, text: str, tool: str, call: str) -> list[Block]:
     return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
 
 
-def images_in(path: Path, parts: Any, tool: str = "", call: str = "") -> list[Block]:
+def images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:
     """Make the blocks of the images among content parts; one that only names an address stays."""
     found: list[Block] = []
     for index, part in enumerate(values.items(parts)):
@@ -252,7 +252,7 @@ class RolloutReader:
             self._response = f"response {self._responses}"
         return _with_reasoning(line._replace(response=self._response), item, kind)
 
-    def _call(self, raw: bytes, item: Mapping[str, Any], path: Path) -> Line:
+    def _call(self, raw: bytes, item: Mapping[str, Any], path: JsonPath) -> Line:
         call = values.text(item.get("call_id")) or values.text(item.get("id"))
         tool = intern(values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call"))
         written = arguments_of(item, path[1:])
@@ -292,7 +292,7 @@ class RolloutReader:
         """
         blocks: list[Block] = []
         for index, item in enumerate(history):
-            path: Path = (*HISTORY, index, "content")
+            path: JsonPath = (*HISTORY, index, "content")
             parts = values.items(values.fields(item).get("content"))
             blocks += images_in(path, parts)
             for step, part in enumerate(parts):
@@ -312,7 +312,7 @@ def _is_checkpoint(payload: Mapping[str, Any]) -> bool:
     return is_whole and isinstance(payload.get("message"), str)
 
 
-def arguments_of(item: Mapping[str, Any], path: Path) -> Any:
+def arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
     """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
     value: Any = item
     for step in path:
