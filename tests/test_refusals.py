@@ -127,7 +127,7 @@ def test_a_document_that_is_too_long_is_refused_by_its_size(tmp_path: Path) -> N
         compress_session(path)
 
 
-def test_what_two_formats_recognise_is_refused(tmp_path: Path) -> None:
+def test_what_two_formats_recognize_is_refused(tmp_path: Path) -> None:
     """With the names of both; whoever knows it says which."""
     path = tmp_path / "session.json"
     gemini = {"sessionId": "x", "projectHash": "y", "startTime": "2026"}

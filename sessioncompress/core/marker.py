@@ -1,4 +1,4 @@
-"""The one grammar of what stands in for left-out text; made and recognised here alone.
+"""The one grammar of what stands in for left-out text; made and recognized here alone.
 
     [[sessioncompress: 398 of 404 lines, 18.6 KB, kept on disk: sessioncompress show 7f3a91c2e05b]]
 

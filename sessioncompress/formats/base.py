@@ -122,7 +122,7 @@ class Format:
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell from the content, never from the file's name, whether the file is this agent's."""
         raise NotImplementedError
 

@@ -257,7 +257,7 @@ class Gemini(base.Format):
     tools = frozenset({*PURPOSES, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell whether it names a session and a project first, and goes on with messages of this agent."""
         if head.document is not None:
             return _is_header(values.fields(head.document)) and all(map(_has_message_keys, head.entries))

@@ -100,7 +100,7 @@ class GenCode(base.Format):
     tools = frozenset({*_PURPOSES, _USERS_WORDS, *_TOOLS.split()})
     kept_tools = frozenset({_USERS_WORDS})
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell whether the document says of itself what this agent's sessions do, and its messages have their roles."""
         metadata = _metadata(head)
         if not all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS):

@@ -155,7 +155,7 @@ class Chat(base.Format):
     name = "openai-chat"
     answer_marks = (b'"assistant"',)
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell whether all is messages of this form and nothing else, and a model or a tool speaks in them.
 
         A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.

@@ -100,7 +100,7 @@ class OpenCode(base.Format):
     tools = frozenset({*_PURPOSES, *_TOOLS.split()})
     answer_marks = (b'"assistant"',)
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell whether the document is one session with its messages, as the export has them."""
         info = values.fields(values.fields(head.document).get("info"))
         if not all(isinstance(info.get(key), str) for key in ("id", "projectID", "directory")):

@@ -249,7 +249,7 @@ class FamilyFormat(base.Format):
 
     answer_marks = (b'"assistant"',)
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         return header_of(head) is not None and any(map(self.is_own, head.entries))
 
     def is_own(self, entry: Entry) -> bool:

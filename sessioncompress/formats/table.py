@@ -105,16 +105,16 @@ def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
 
 def detect(head: Head) -> Format | None:
     """Detect the format of the file with this head; None where no format of the table recognizes it, or several do."""
-    found = recognising(head)
+    found = recognizing(head)
     return found[0] if len(found) == 1 else None
 
 
-def recognising(head: Head) -> tuple[Format, ...]:
+def recognizing(head: Head) -> tuple[Format, ...]:
     """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
     found: list[Format] = []
     is_pi = False
     for row in _TABLE:
-        if row.shows(head) and not (row.is_relative and is_pi) and _made(row).recognises(head):
+        if row.shows(head) and not (row.is_relative and is_pi) and _made(row).recognizes(head):
             found.append(_made(row))
             is_pi |= row.is_relative
     return tuple(found)

@@ -270,7 +270,7 @@ def head_in(session: OpenSession) -> Head:
         return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
 
 
-def _recognised(session: OpenSession, head: Head) -> Format:
+def _recognized(session: OpenSession, head: Head) -> Format:
     form = detect(head)
     if form is None:
         # Imported here, as below, because most sessions are plainly of one format.
@@ -282,7 +282,7 @@ def _recognised(session: OpenSession, head: Head) -> Format:
 
 def _meant(session: OpenSession, head: Head, form: str | None) -> Format:
     if not form:
-        return _recognised(session, head)
+        return _recognized(session, head)
     known = format_named(form)
     if not head.entries and head.document is None:
         from sessioncompress.pipeline.refusals import refusal
@@ -298,7 +298,7 @@ def whose(path: Path) -> tuple[Format, Name]:
     """
     with open_session(path, writing=False) as session:
         head = head_in(session)
-        form = _recognised(session, head)
+        form = _recognized(session, head)
         return form, form.named(head)
 
 
@@ -347,7 +347,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
     found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known, head.parsed)
-    return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognises(head))
+    return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognizes(head))
 
 
 def read_answers(session: OpenSession, known: Known) -> Answers:

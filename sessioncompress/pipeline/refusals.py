@@ -11,7 +11,7 @@ from sessioncompress.core.jsonl import LINE_CAP, begins_document, value_of
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, Head
-from sessioncompress.formats.table import AGENTS, recognising
+from sessioncompress.formats.table import AGENTS, recognizing
 from sessioncompress.store.lock import OpenSession
 
 FIRST_BYTES = 4096
@@ -33,12 +33,12 @@ class Other(NamedTuple):
 
     what: str
     remedy: str
-    recognises: Callable[[Sample], bool]
+    recognizes: Callable[[Sample], bool]
 
 
 def other(sample: Sample) -> Other | None:
     """Return which of the known kinds a file is, None where it is none of them."""
-    return next((each for each in OTHERS if each.recognises(sample)), None)
+    return next((each for each in OTHERS if each.recognizes(sample)), None)
 
 
 def seen(sample: Sample) -> str:
@@ -71,11 +71,11 @@ def _begins(*magics: bytes) -> Callable[[Sample], bool]:
 def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
     """Return what knows a document by how its id starts and by strings that it has."""
 
-    def recognises(sample: Sample) -> bool:
+    def recognizes(sample: Sample) -> bool:
         found = values.fields(sample.value)
         return values.text(found.get("id")).startswith(start) and all(isinstance(found.get(key), str) for key in keys)
 
-    return recognises
+    return recognizes
 
 
 def _is_other_harness(sample: Sample) -> bool:
@@ -91,11 +91,11 @@ def _is_old_rollout(sample: Sample) -> bool:
 def _is_list_of(*keys: str) -> Callable[[Sample], bool]:
     """Return what knows a list of objects that all have those keys."""
 
-    def recognises(sample: Sample) -> bool:
+    def recognizes(sample: Sample) -> bool:
         found = values.items(sample.value)
         return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
 
-    return recognises
+    return recognizes
 
 
 def _is_restore_point(sample: Sample) -> bool:
@@ -165,7 +165,7 @@ def refusal(session: OpenSession, head: Head) -> Refused:
 
     NotASession where it is of none; Refused where it may be of several, or is too long to know.
     """
-    if found := recognising(head):
+    if found := recognizing(head):
         names = " and of ".join(each.name for each in found)
         remedy = "Say which it is with --format NAME."
         return Refused(f"it may be a session of {names}", where=session.path, state=_STATE, remedy=remedy)

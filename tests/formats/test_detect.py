@@ -276,7 +276,7 @@ def test_each_format_has_its_name_and_tools() -> None:
 
 
 @pytest.mark.parametrize("name", [row.name for row in _TABLE])
-def test_a_format_recognises_nothing_without_its_sign(name: str) -> None:
+def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
     """Else it would not be asked."""
     row, form = next(row for row in _TABLE if row.name == name), format_named(name)
     heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
@@ -284,9 +284,9 @@ def test_a_format_recognises_nothing_without_its_sign(name: str) -> None:
         for behind in ((), (PROMPT,), (ASKED, SAID), (TREE,), (HEADER,)):
             heads.append(Head((header, *behind)))
             heads.append(Head(behind, {"messages": [], "info": header, "metadata": header, **header}))
-    recognised = [head for head in heads if form.recognises(head)]
-    assert recognised
-    assert all(map(row.shows, recognised))
+    recognized = [head for head in heads if form.recognizes(head)]
+    assert recognized
+    assert all(map(row.shows, recognized))
     assert not row.shows(Head(()))
 
 

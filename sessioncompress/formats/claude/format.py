@@ -141,7 +141,7 @@ class ClaudeCode(base.Format):
     )
     answer_marks = (b'"assistant"',)
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         """Tell whether lines hang on each other as Claude Code writes them; other lines may be anybody's."""
         entries = head.entries
         return any(_is_own(each) and "parentUuid" in each for each in entries) and not any(map(_is_others, entries))

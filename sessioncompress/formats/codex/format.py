@@ -54,7 +54,7 @@ class Codex(base.Format):
     frame: re.Pattern[str] | None = FRAME
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
-    def recognises(self, head: Head) -> bool:
+    def recognizes(self, head: Head) -> bool:
         if not head.entries or head.entries[0].get("type") != "session_meta":
             return False
         header = head.entries[0]
