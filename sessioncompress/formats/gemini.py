@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
@@ -132,14 +133,13 @@ def thoughts_of(entry: Entry, parts: Parts, calls: Mapping[str, Call]) -> list[B
 _THINKS = Facts(thinks=True)
 
 
-@dataclass(slots=True)
-class GeminiReader:
+class GeminiReader(Struct):
     """Reads the messages of one session, and the records between them."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls by their ids: a message that the model gets as their result names no file."""
 
-    _given: set[str] = field(default_factory=set)
+    _given: set[str] = set()
     """The calls whose results stand with them: what repeats those is not counted once more."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

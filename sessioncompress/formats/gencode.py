@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from sys import intern
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import (
@@ -43,11 +44,10 @@ _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(slots=True)
-class GenCodeReader:
+class GenCodeReader(Struct):
     """Reads the messages of one session."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

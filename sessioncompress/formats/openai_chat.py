@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Usage
@@ -31,11 +32,10 @@ _CONTENT: JsonPath = ("content",)
 _SKILL_FILE = "SKILL.md"
 
 
-@dataclass(slots=True)
-class ChatReader:
+class ChatReader(Struct):
     """Reads the messages of one chat."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls that wait for their results, which do not name their tool."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import (
@@ -43,11 +44,10 @@ _PRUNED = frozenset({"output", "attachments"})
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 
 
-@dataclass(slots=True)
-class OpenCodeReader:
+class OpenCodeReader(Struct):
     """Reads the messages of one session."""
 
-    _tails: dict[str, str] = field(default_factory=dict)
+    _tails: dict[str, str] = {}
     """The first message that a compaction keeps, by the message that asked for it."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from sys import intern
 from typing import Any
+
+from msgspec import Struct, field
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
@@ -70,13 +71,12 @@ def header_of(head: Head) -> Entry | None:
     return None
 
 
-@dataclass(slots=True)
-class FamilyReader:
+class FamilyReader(Struct):
     """Reads the entries of one session; `purposes` says what the agent's tools are for."""
 
     purposes: Mapping[str, Purpose]
     _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
-    _asked: dict[str, Call] = field(default_factory=dict)
+    _asked: dict[str, Call] = {}
     """The calls that wait for their results, so that a result's names are those of its call, held once."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:

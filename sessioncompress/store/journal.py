@@ -5,7 +5,6 @@ What stands behind the last run record was never committed. This module only rea
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from bisect import bisect_left, bisect_right
@@ -14,15 +13,14 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from shlex import quote
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from sessioncompress.core.lines import DigestIndex, Index, Table, columns
 from sessioncompress.core.model import Origin, OurKey
-from sessioncompress.errors import NOT_CHANGED, Damaged, Met, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store.disk import written
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.layout import FOLDER, Lengths, originals_of, session_beside
+from sessioncompress.store.layout import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import (
@@ -32,110 +30,17 @@ from sessioncompress.store.records import (
     RunRecord,
     Seals,
     decode,
-    is_sealed,
     raw_records,
 )
 
-_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
-
-
-def is_conflict_marker(raw: bytes) -> bool:
-    """Say whether a line is one of those that git puts around what it could not merge."""
-    return raw.startswith(_MARKERS)
-
-
-def met(journal: str | os.PathLike[str], how: str, line: int | None = None) -> Met:
-    """Make the error for two sides that both went on from the same originals and journal."""
-    path = Path(journal)
-    return Met(
-        f"two sides stand together here, put so by git or from a backup, which went on from the same originals: {how}",
-        where=path,
-        line=line,
-        state=NOT_CHANGED,
-        remedy=_way_out(Path(os.path.abspath(path))),  # noqa: PTH100 - of Path.absolute() a `..` would stay
-    )
-
-
-def _way_out(journal: Path) -> str:
-    """Name the git commands that bring back one side, from whatever folder they are called.
-
-    By commits: where git merged a file by itself, `--ours` means what it made of both.
-    """
-    folder = journal.parent
-    store = [originals_of(journal).name, journal.name]
-    session, path = "SESSION", " SESSION is its path."
-    if folder.name == FOLDER:
-        session, path = quote(session_beside(journal)), ""
-        folder, store = folder.parent, [f"{FOLDER}/{name}" for name in store]
-    git = f"git -C {quote(str(folder))}"
-    three = " ".join([session, *map(quote, store)])
-    return (
-        "Take all three files of one side. While a merge or rebase is not done, with "
-        f"{git} checkout HEAD -- {three} (the other side: MERGE_HEAD instead of HEAD, in a rebase REBASE_HEAD). "
-        f"When it is done, {git} log --all --reflog --full-history --oneline -- {quote(store[1])} lists the commits of "
-        f"both sides; take from the last one of a side: {git} checkout COMMIT -- {three} (COMMIT is its number).{path} "
-        "To keep what both sides have, do so for each in turn, run 'sessioncompress restore' on it and keep a copy: "
-        "restored sessions can be merged. Where no git was at work, put the file back that goes with the other."
-    )
-
-
-_MOST_HASHED: Final = 1 << 30
-"""Bytes. To find where the other side's records stand takes about a second then; a longer run is called damaged."""
-
-
-def shares_records(file: BinaryIO, ends: Sequence[int]) -> bool:
-    """Say whether the run behind the last of `ends`, where runs end, shares records with one of another side.
-
-    Both sides rewrote the same lines first. Git lets what is equal stand once, then the records of one side with its
-    run, then the rest of the other's with its run. That run counts more records than stand behind the run before it;
-    with those from before, its seal holds. Where in between the sides rewrote a line differently, both records stand
-    there, and the seal holds without those of the other side. Damage cannot look like that.
-    """
-    own, last, run = _run(file, ends[-1] if ends else 0)
-    if run is None or run.records is None:
-        return False
-    missing = sum(run.records) - len(own)
-    if missing < 0:
-        return _holds_without(-missing, own, last)
-    return missing > 0 and any(
-        is_sealed([*shared, *own], last)
-        for start in (0, *ends[:-1])
-        if len(shared := _first(file, start, missing)) == missing
-    )
-
-
-def _holds_without(number: int, own: Sequence[bytes], last: bytes) -> bool:
-    """Say whether the seal of a run holds without so many of its records that stand behind each other.
-
-    Not the first ones: git lets those of the other side stand behind ours, and before ours may stand the records of a
-    run whose own is gone, which is damage.
-    """
-    if len(own) * sum(map(len, own)) > _MOST_HASHED:
-        return False
-    return any(is_sealed([*own[:at], *own[at + number :]], last) for at in range(1, len(own) - number + 1))
-
-
-def _run(file: BinaryIO, start: int) -> tuple[list[bytes], bytes, RunRecord | None]:
-    """Return the records of the run that begins there, its own as it stands and as it is read; None where none is."""
-    file.seek(start)
-    own: list[bytes] = []
-    for raw in raw_records(file):
-        with suppress(ValueError, KeyError, TypeError):
-            record = decode(raw)
-            if isinstance(record, RunRecord):
-                return own, raw, record
-        own.append(raw)
-    return own, b"", None
-
-
-def _first(file: BinaryIO, start: int, number: int) -> list[bytes]:
-    """Return so many of the first records of the run that begins there, fewer where it has not so many."""
-    file.seek(start)
-    return list(islice(raw_records(file), number))
-
-
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
+_CONFLICT = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
+ONE_SIDE = (
+    "If a merge in git put two sides together here, take the session and both files of its store from one side: "
+    "'git checkout COMMIT -- FILE ...'."
+)
+"""What to do where the files of a store do not go together."""
 _NO_FRAME = -1
 _64_BITS = (1 << 64) - 1
 _NOTHING: Mapping[str, Any] = {}
@@ -369,7 +274,6 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     committed = _committed(file, end)
     before = (0, 0)
     seals = Seals()
-    ends: list[int] = []
     file.seek(0)
     for number, raw in enumerate(raw_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -379,25 +283,20 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             record = decode(raw)
             if isinstance(record, RunRecord):
                 seals.run(raw, number, record)
-                if not seals.broken and _goes_on_elsewhere(journal, record, before[0]):
-                    raise _elsewhere(where, number, seals)
-                _end_run(journal, record, before)
+                _end_run(journal, record, before, broken=seals.broken > 0)
                 before = journal.counts
-                ends.append(journal.size)
             else:
                 _add(journal, record, before)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
-            if is_conflict_marker(raw):
-                raise met(where, "a conflict marker stands in the journal", number) from error
-            if shares_records(file, ends):
-                raise met(where, "a run in it began with records that stand before another run", number) from error
+            why = "git left a conflict marker there" if raw.startswith(_CONFLICT) else str(error)[:_MOST_SAID]
             raise Damaged(
-                f"this record of the journal cannot be read ({str(error)[:_MOST_SAID]})",
+                f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
                 state=NOT_CHANGED,
-                remedy="Put the journal back from a backup; 'sessioncompress forget' deletes it with the originals.",
+                remedy=f"Put the journal back from a backup. {ONE_SIDE} "
+                "'sessioncompress forget' deletes it with the originals.",
             ) from error
     journal.broken = seals.broken
     return journal
@@ -410,7 +309,9 @@ def _add(journal: Journal, record: LineRecord | BlockRecord, before: tuple[int, 
     journal.add(record)
 
 
-def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
+def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int], *, broken: bool) -> None:
+    if not broken and _goes_on_elsewhere(journal, run, before[0]):
+        raise ValueError("its run does not go on from the run before it")
     now = journal.counts
     added = (now[0] - before[0], now[1] - before[1])
     if run.records is not None and run.records != added:
@@ -426,20 +327,13 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int]) -> None:
 def _goes_on_elsewhere(journal: Journal, run: RunRecord, first: int) -> bool:
     """Say whether a run's originals do not begin where those of the run before it end.
 
-    Git has then put behind a run what another one wrote that began where this one did.
+    A merge may have put behind a run what another one wrote that began where this one did.
     """
     grown = run.store_size - journal.store_size
     if grown <= 0:
         return grown < 0 or bool(run.originals_sha256)
     frames = journal.frames(first)
     return bool(frames) and journal.store_size not in frames
-
-
-def _elsewhere(where: str, number: int, seals: Seals) -> Exception:
-    """Make the error for a run that goes on elsewhere: a flipped digit looks so too, unless two seals hold."""
-    if seals.holds and seals.before:
-        return met(where, "a run in it does not go on from the run before it", number)
-    return ValueError("its run does not go on from the run before it")
 
 
 def _committed(file: BinaryIO, end: int | None) -> int:

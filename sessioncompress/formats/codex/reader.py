@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from sys import intern
 from typing import Any
+
+from msgspec import Struct
 
 from sessioncompress.core import marker
 from sessioncompress.core.marker import digest_of
@@ -204,14 +205,13 @@ def images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> lis
     return found
 
 
-@dataclass(slots=True)
-class RolloutReader:
+class RolloutReader(Struct):
     """Reads the lines of one rollout."""
 
-    _made: dict[str, Call] = field(default_factory=dict)
+    _made: dict[str, Call] = {}
     """The calls that wait for their results, which do not name their tool."""
 
-    _said: set[int] = field(default_factory=set)
+    _said: set[int] = set()
     """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
 
     _responses: int = 0
