@@ -22,10 +22,3 @@ def test_only_the_same_is_ours(other: OurKey) -> None:
     assert other not in ours
     assert ours.origin(KEY) == ORIGIN
     assert ours.origin(other) is None
-
-
-def test_a_copy_is_apart() -> None:
-    """A run that is tried again begins with what the journal knows."""
-    ours = Ours()
-    ours.copy().add(KEY)
-    assert KEY not in ours

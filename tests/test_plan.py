@@ -167,8 +167,8 @@ BLOCKS = [
 )
 def test_over_which_size_a_block_counts(block: Block, expected: bool) -> None:
     """By its kind's limit."""
-    assert counts(block.kind, block.size, BALANCED, marked=block.marked) == expected
-    assert not counts(Kind.THINKING, 10, replace(BALANCED, strip_thinking=False), marked=False)
+    assert counts(block, BALANCED) == expected
+    assert not counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
 
 
 def test_the_plan_is_pure() -> None:

@@ -27,7 +27,7 @@ from sessioncompress.operations import compress as module
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import incremental
-from sessioncompress.pipeline.incremental import NotFinished, clashing, digest_of_prefix, goes_on, nothing
+from sessioncompress.pipeline.incremental import NotFinished, clashing, digest_of_prefix, goes_on
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
@@ -529,7 +529,7 @@ def test_a_line_that_stands_in_the_unread_part_is_told(tmp_path: Path) -> None:
     del tmp_path
     lines = [b'{"a":1}\n', b'{"b":2}\n', b'{"c":3}\n']
     data = b"".join(lines)
-    assert digest_of_prefix(BytesIO(data), 16, 16, nothing) == xxh3_128(data[:16]).hexdigest()
+    assert digest_of_prefix(BytesIO(data), 16, 16, None) == xxh3_128(data[:16]).hexdigest()
     assert digest_of_prefix(BytesIO(data), 24, 16, lines[2].__eq__) == xxh3_128(data).hexdigest()
     with pytest.raises(NotFinished):
         digest_of_prefix(BytesIO(data), 24, 16, lines[1].__eq__)

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sessioncompress.compressors.base import boundary, latest_thinking, standings
-from sessioncompress.core.lines import Lines
+from sessioncompress.compressors.base import Ours, View, boundary, standings
+from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
+from sessioncompress.formats.table import format_named
 from sessioncompress.policy.model import BALANCED, Policy
 from tests.runs import line
 
@@ -150,18 +151,22 @@ def test_what_is_protected_is_not_dead() -> None:
     assert found == (Standing.DEAD, Standing.DEAD, Standing.PROTECTED, Standing.PROTECTED, Standing.PROTECTED)
 
 
+def _latest_thinking(lines: Sequence[Line], found: Shape) -> frozenset[int]:
+    return View(Survey(Lines(lines), found, 0), BALANCED, format_named("pi"), Ours()).latest_thinking
+
+
 def test_the_latest_thinking_is_the_last_on_the_live_path() -> None:
     """One on another branch is another branch's."""
     lines = path("U T U T A T")
-    assert latest_thinking(Lines(lines), shape(lines)) == {5}
-    assert latest_thinking(Lines(lines), shape(lines, 5)) == {3}
-    assert latest_thinking(Lines(lines), shape(lines, 1, 3, 5)) == set()
+    assert _latest_thinking(lines, shape(lines)) == {5}
+    assert _latest_thinking(lines, shape(lines, 5)) == {3}
+    assert _latest_thinking(lines, shape(lines, 1, 3, 5)) == set()
 
 
 def test_the_latest_thinking_is_that_of_a_whole_message() -> None:
     """Which may be several lines."""
     lines = path("U T@m A@m U T@n A@n T@n A")
-    assert latest_thinking(Lines(lines), shape(lines)) == {4, 5, 6}
+    assert _latest_thinking(lines, shape(lines)) == {4, 5, 6}
 
 
 def one_turn() -> Policy:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sessioncompress.compressors import arguments, attachments, images, mirrors, pruning, redundancy, results, thinking
+from sessioncompress.compressors import arguments, attachments, images, mirrors, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
 from sessioncompress.core.model import Change, Kind, Replacement
 
 COMPRESSORS: tuple[Compressor, ...] = (
-    pruning.propose,
+    redundancy.prune,
     redundancy.propose,
     results.propose,
     arguments.propose,
@@ -20,7 +20,7 @@ COMPRESSORS: tuple[Compressor, ...] = (
     mirrors.propose,
 )
 
-RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterator[Replacement]]] = {
+RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterable[Replacement]]] = {
     Kind.ARGUMENT: arguments.render,
     Kind.RESULT: results.render,
     Kind.THINKING: thinking.render,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 from sessioncompress.compressors import thinking
@@ -36,11 +35,11 @@ def propose(view: View) -> Iterator[Change]:
     loosened = thinking.loosened_lines(view)
     line, ours = -1, Counter[JsonPath]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
-        bound = view.lines[number].facts.bound
+        bound = view.lines.facts[number].bound
         if block.marked or block.size <= view.policy.call_limit:
             continue
         if number != line:
-            line, ours = number, _ours(view, number)
+            line, ours = number, _bytes_of_ours(view, number)
         saves = block.bulk - ours[block.path] - view.policy.leaf_limit
         if saves <= 0 or (bound and number not in loosened):
             continue
@@ -48,13 +47,13 @@ def propose(view: View) -> Iterator[Change]:
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
 
 
-def _ours(view: View, number: int) -> Counter[JsonPath]:
-    """Return the bytes of a line's replacements of ours, by the arguments they are in: they never shrink again."""
+def _bytes_of_ours(view: View, number: int) -> Counter[JsonPath]:
+    """Sum up the bytes of our replacements, which never shrink again, by the arguments that they are in."""
     blocks = [block for block in view.lines[number].blocks if block.kind is Kind.ARGUMENT]
     lengths = {len(block.path) for block in blocks if not block.marked}
     found = Counter[JsonPath]()
     for block in blocks:
-        if block.marked and view.holds_ours(block):
+        if view.holds_ours(block):
             for length in lengths:
                 found[block.path[:length]] += block.size
     return found
@@ -70,37 +69,36 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     for path, text, other in _leaves(arguments, change.path):
         if len(text) <= limit // _LONGEST_ESCAPE:
             continue
-        was = len(literal(text))
-        if was > limit and not context.view.is_ours(text, Kind.ARGUMENT, call):
-            content = text.encode()
-            new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))
-            written = literal(new)
-            if len(written) <= limit:
-                yield Replacement(path, new, change, was, written, content)
+        old = literal(text)
+        if len(old) <= limit:
+            continue
+        if marker.PREFIX in text and (marker.digest_of(old), Kind.ARGUMENT, call) in context.view.ours:
+            continue
+        content = text.encode()
+        new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))
+        written = literal(new)
+        if len(written) <= limit:
+            yield Replacement(path, new, change, len(old), written, content)
 
 
 def _shortened(change: Change, text: str, other: str, limit: int, wording: Wording) -> str:
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     if change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2:
-        for new in chain(_compared(text, other, room, wording), _previews(text, room, wording)):
+        for new in _previews(text, other, room, wording):
             if len(literal(new)) <= limit:
                 return new
     return reference(text, wording, change.note)
 
 
-def _compared(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
-    """Yield what of a text another one has not, less and less of it, where they have something in common."""
-    if not other:
-        return
-    difference = differing(text, other)
-    for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
-        part = difference.within(size)
-        if part == (0, len(text)):
-            return
-        yield preview(text, size, wording, part=Part(part))
-
-
-def _previews(text: str, room: int, wording: Wording) -> Iterator[str]:
+def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
+    """Yield previews, shorter and shorter: of what the other text of an edit has not, of a patch, of any text."""
+    if other:
+        difference = differing(text, other)
+        for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
+            part = difference.within(size)
+            if part == (0, len(text)):
+                break
+            yield preview(text, size, wording, part=Part(part))
     share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
     if (names := headings(text, room - _SMALLEST_PREVIEW // 2)) is not None:
         yield preview(text, min(share, room - names.budget), wording, keep=names)
@@ -115,13 +113,11 @@ def _leaves(value: Any, path: JsonPath, other: str = "") -> Iterator[tuple[JsonP
             yield path, value, other
     elif isinstance(value, dict):
         for key, child in value.items():
-            yield from _leaves(child, (*path, key), _other(value, key))
+            partner = value.get(_OTHER[key]) if key in _OTHER else ""
+            if not isinstance(partner, str) or marker.occurs_in(partner):
+                # What holds a marker is no text any more.
+                partner = ""
+            yield from _leaves(child, (*path, key), partner)
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _leaves(child, (*path, index))
-
-
-def _other(value: dict[str, Any], key: str) -> str:
-    """Return the other text of an edit; what holds a marker is no text any more."""
-    other = value.get(_OTHER.get(key, ""))
-    return other if key in _OTHER and isinstance(other, str) and not marker.occurs_in(other) else ""

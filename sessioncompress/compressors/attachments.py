@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, reference
-from sessioncompress.compressors.results import MARKER_BYTES
+from sessioncompress.compressors.preview import MARKER_BYTES, Wording, reference
 from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
 from sessioncompress.core.splice import literal
 

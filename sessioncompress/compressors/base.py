@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sessioncompress.core.lines import Index, Lines, Survey
-from sessioncompress.core.marker import PREFIX, digest_of
+from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import (
     Block,
     Call,
@@ -25,66 +23,49 @@ from sessioncompress.core.model import (
     Standing,
     Treatment,
 )
-from sessioncompress.core.splice import literal
 from sessioncompress.core.text import estimate
 from sessioncompress.core.turns import Asked, asked, turns_on
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
 
-_64_BITS: Final = (1 << 64) - 1
 
-
-class Known(Protocol):
+class Recorded(Protocol):
     """Replacements with their originals, as a journal holds them."""
 
     def __contains__(self, key: OurKey) -> bool: ...
 
     def origin(self, key: OurKey) -> Origin | None:
-        """Return the original of a replacement, None where it is none."""
+        """Find the original of a replacement; None if there is no such replacement."""
 
 
 class Ours:
     """The replacements that journals hold, with their originals, and those of the run under way.
 
-    Of these only the keyed hashes are held, so that a large session needs little memory; the run's own records hold
+    Of the run's own only the keyed hashes are held, so that a large session needs little memory; the run's records hold
     the rest.
     """
 
-    def __init__(self, known: Sequence[Known] = (), new: Iterable[int] = ()) -> None:
-        self.known = known
-        self._new = array("Q", new)
-        self._index = Index(self._new)
+    def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
+        self.recorded = recorded
+        self._new: set[int] = set()
 
     def __contains__(self, key: OurKey) -> bool:
-        if len(self._index) != len(self._new):
-            self._index = Index(self._new)
-        return _number(key) in self._index or any(key in known for known in self.known)
+        return hash(key) in self._new or any(key in each for each in self.recorded)
 
     def add(self, key: OurKey) -> None:
-        """Take note of a replacement that the run under way makes; it is looked for when all are made."""
-        self._new.append(_number(key))
+        """Add a replacement that the run under way makes."""
+        self._new.add(hash(key))
 
     def origin(self, key: OurKey) -> Origin | None:
-        """Return the original of a replacement that a journal holds."""
-        return next((found for known in self.known if (found := known.origin(key)) is not None), None)
-
-    def copy(self) -> Ours:
-        """Return the same, to be added to apart from this."""
-        return Ours(self.known, self._new)
-
-
-def _number(key: OurKey) -> int:
-    return hash(key) & _64_BITS
-
-
-_IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
+        """Find the original of a replacement that a journal holds."""
+        return next((found for each in self.recorded if (found := each.origin(key)) is not None), None)
 
 
 def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> tuple[Standing, ...]:
-    """Return where each line stands. Lines off the live path are old: the user can go back to them.
+    """Decide where each line stands. Lines off the live path are old: the user can go back to them.
 
-    Where an entry could stand anywhere, no one knows what is recent: all is protected. So many `earlier` turns stand
-    before these lines.
+    If an entry could stand anywhere, no one knows what is recent: all is protected. `earlier` turns stand before these
+    lines.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
@@ -97,28 +78,20 @@ def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> t
 
 
 def boundary(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> int:
-    """Return the position on the live path from which on lines are protected."""
+    """Find the position on the live path from which on lines are protected; see standings()."""
     turns = turns_on(lines, shape.live)
     wanted = policy.turn_threshold_before_compress
     there = wanted <= len(turns) and wanted < earlier + len(turns)
-    by_turns = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
-    most = policy.protect_tokens
-    by_tokens = 0 if most is None else _by_tokens(lines, shape.live, most)
-    return _with_calls(lines, shape.live, max(by_turns, by_tokens))
+    start = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
+    if policy.protect_tokens is not None:
+        start = max(start, _newest_steps(lines, shape.live, policy.protect_tokens))
+    return _with_calls(lines, shape.live, start)
 
 
-def latest_thinking(lines: Lines, shape: Shape) -> frozenset[int]:
-    """Return the lines of the last message on the live path that holds thinking: its thinking is never taken out."""
-    last = next((number for number in reversed(shape.live) if lines.facts[number].thinks), None)
-    if last is None or not lines.responses[last]:
-        return frozenset() if last is None else frozenset((last,))
-    return frozenset(number for number, name in enumerate(lines.responses) if name == lines.responses[last])
+def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
+    """Find where the newest steps begin whose calls and results together are at most so many tokens.
 
-
-def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
-    """Return the position behind the newest step that is too much; 0 where none is.
-
-    Those are protected whose tool calls and results together are at most so many tokens; the newest always.
+    0 if these are all. The newest step is always among them.
     """
     start = len(path)
     characters = 0
@@ -127,20 +100,21 @@ def _by_tokens(lines: Lines, path: Sequence[int], most: int) -> int:
         characters += line.io
         if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
             if start < len(path) and estimate(characters) > most:
-                return _behind_step(lines, path, start)
+                break
             start = position
-    return 0
-
-
-def _behind_step(lines: Lines, path: Sequence[int], start: int) -> int:
-    """Return the position behind a step's last line, where the next one starts: prompts between them are recent."""
+    else:
+        return 0
+    # The step that is too much ends with its last line: prompts between it and the next one are recent.
     while not (line := lines[path[start - 1]]).io and line.role not in _IN_STEPS and not line.answers:
         start -= 1
     return start
 
 
+_IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
+
+
 def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
-    """Say whether a line goes on with the assistant message of the lines before it; results may stand between."""
+    """Tell whether a line continues the assistant message of the lines before it; results may stand between."""
     response = lines.responses[path[position]]
     if not response:
         return False
@@ -173,7 +147,7 @@ _READ = frozenset({Kind.RESULT, Kind.IMAGE})
 """What a read returns to the model; a mirror of it is for the screen alone."""
 
 
-class View(Struct, frozen=True, dict=True):
+class View(Struct, dict=True, eq=False):
     """A session as the compressors see it. `ours` holds what the journal says this tool put there.
 
     `now` is when the run began, in milliseconds since 1970.
@@ -185,21 +159,26 @@ class View(Struct, frozen=True, dict=True):
     ours: Ours
     now: int = 0
 
-    @cached_property
-    def lines(self) -> Lines:
-        """The session's lines."""
-        return self.survey.lines
+    def __post_init__(self) -> None:
+        self.lines = self.survey.lines
+        # Agents spell one and the same tool differently.
+        self._protected_tools = self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
+        self.loosened: frozenset[int] | None = None
+        """What compressors.thinking found, for others that ask for it again."""
 
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
         """Where each line stands."""
-        found = self.survey
-        return standings(found.lines, found.shape, self.policy, found.before.turns)
+        return standings(self.lines, self.survey.shape, self.policy, self.survey.before.turns)
 
     @cached_property
     def latest_thinking(self) -> frozenset[int]:
-        """The lines whose thinking stays."""
-        return latest_thinking(self.survey.lines, self.survey.shape)
+        """The lines of the last message on the live path that holds thinking, which is never taken out."""
+        live, responses = self.survey.shape.live, self.lines.responses
+        last = next((number for number in reversed(live) if self.lines.facts[number].thinks), None)
+        if last is None or not responses[last]:
+            return frozenset() if last is None else frozenset((last,))
+        return frozenset(number for number, name in enumerate(responses) if name == responses[last])
 
     @cached_property
     def speaking(self) -> frozenset[str]:
@@ -209,14 +188,14 @@ class View(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def found(self) -> dict[str, Any]:
-        """What one compressor found and another asks for again."""
-        return {}
-
-    @cached_property
     def asked(self) -> Sequence[Asked | None]:
-        """For each line which call it answers."""
+        """For each line the call that it answers."""
         return asked(self.lines)
+
+    def asking(self, number: int) -> Call | None:
+        """Find the call that a line answers."""
+        found = self.asked[number]
+        return None if found is None else found[1]
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:
@@ -227,11 +206,6 @@ class View(Struct, frozen=True, dict=True):
                 found.setdefault(call[0], []).append(number)
         return found
 
-    def asking(self, number: int) -> Call | None:
-        """Return the call that a line answers."""
-        found = self.asked[number]
-        return None if found is None else found[1]
-
     @cached_property
     def tied(self) -> Sequence[int]:
         """The lines that may change and whose thinking can only go together with something else."""
@@ -241,9 +215,14 @@ class View(Struct, frozen=True, dict=True):
             if (facts.ties or facts.bound) and not facts.sealed and self.standing[number] is not Standing.PROTECTED
         ]
 
+    def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
+        """Yield the blocks of a kind that may change and are over a size in bytes or may be ours, with their lines."""
+        for number, block in zip(*self._blocks[kind], strict=True):
+            if block.size > over or block.marked:
+                yield number, block
+
     @cached_property
     def _blocks(self) -> Mapping[Kind, tuple[list[int], list[Block]]]:
-        """The blocks that may change, by their kind, with the numbers of their lines."""
         found: dict[Kind, tuple[list[int], list[Block]]] = {kind: ([], []) for kind in Kind}
         for number, (line, standing) in enumerate(zip(self.lines, self.standing, strict=True)):
             if not line.blocks or line.facts.sealed:
@@ -257,11 +236,11 @@ class View(Struct, frozen=True, dict=True):
         return found
 
     def is_free(self, number: int, block: Block) -> bool:
-        """Say whether a block of a line is not protected."""
+        """Tell whether a block of a line is not protected."""
         return self.standing[number] is not Standing.PROTECTED or self._is_over(self.lines[number], block)
 
     def _is_over(self, line: Line, block: Block) -> bool:
-        """Say whether a mirror is met again by nobody, or only by who would go on with a session at rest."""
+        """Tell whether nobody will see a mirror again, or only someone who would go on with a session at rest."""
         if block.kind is not Kind.MIRROR or self.policy.at_rest:
             return block.kind is Kind.MIRROR
         return block.unseen and (not line.facts.reports or line.facts.reports in self._answered)
@@ -273,42 +252,27 @@ class View(Struct, frozen=True, dict=True):
         return frozenset(line.answers for line in self.lines).union(several)
 
     def allows(self, change: Change) -> bool:
-        """Say whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
-        if change.block is None or change.group:
-            return self.standing[change.line] is not Standing.PROTECTED
-        return self.is_free(change.line, change.block)
-
-    def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of one kind that may change and are over a size or may be ours, with their lines."""
-        for number, block in zip(*self._blocks[kind], strict=True):
-            if block.size > over or block.marked:
-                yield number, block
-
-    def calls(self, number: int) -> Mapping[str, Call]:
-        """Return the calls that the blocks of this line belong to, by the names that these give them."""
-        line = self.lines[number]
-        if line.answers:
-            made = self.asking(number)
-            return {} if made is None else {made.name: made}
-        # Of several by one name the first counts.
-        return {call.name: call for call in reversed(line.calls)}
+        """Tell whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
+        if self.standing[change.line] is not Standing.PROTECTED:
+            return True
+        return change.block is not None and not change.group and self.is_free(change.line, change.block)
 
     def is_whole(self, number: int, block: Block) -> bool:
-        """Say whether the policy keeps this block as it is."""
+        """Tell whether the policy keeps this block as it is."""
         if not self.is_free(number, block):
             return True
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
         return latest or self._stays(number, self.lines[number], block)
 
     def _stays(self, number: int, line: Line, block: Block) -> bool:
-        """Say whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
+        """Tell whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
 
         What a checkpoint holds is the model's context until a later one takes its place.
         """
         kind, _, _, bulk, tool, *_ = block
         if not bulk and kind is not Kind.ARGUMENT:
             return True
-        if tool and self._is_protected(tool):
+        if tool and tool.lower() in self._protected_tools:
             return True
         if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
             return True
@@ -317,41 +281,12 @@ class View(Struct, frozen=True, dict=True):
         made = self.asking(number)
         return made is not None and made.purpose is Purpose.READ and made.file.endswith(_SKILL_FILE)
 
-    def _is_protected(self, tool: str) -> bool:
-        """Say whether the calls of a tool stay; the blocks of a session are of a few tools."""
-        found = self._tools.get(tool)
-        if found is None:
-            found = self._tools[tool] = tool.lower() in self._protected_tools
-        return found
-
-    @cached_property
-    def _tools(self) -> dict[str, bool]:
-        """Of each tool that was asked for whether it is protected."""
-        return {}
-
-    @cached_property
-    def _protected_tools(self) -> frozenset[str]:
-        """The tools whose calls and results stay; agents spell one and the same tool differently."""
-        return self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
-
     def holds_ours(self, block: Block) -> bool:
-        """Say whether a block holds our own replacement."""
+        """Tell whether a block holds our own replacement."""
         return block.marked and (block.digest, block.kind, block.call) in self.ours
 
-    def origin(self, block: Block) -> Origin | None:
-        """Return the original of a block that holds our own replacement."""
-        return self.ours.origin((block.digest, block.kind, block.call)) if block.marked else None
-
-    def is_ours(self, text: str, kind: Kind, call: str) -> bool:
-        """Say whether a text is a replacement of ours."""
-        return PREFIX in text and (digest_of(literal(text)), kind, call) in self.ours
-
-    def known_tool(self, tool: str) -> bool:
-        """Say whether the tool is one of the agent's own, so that we know what its mirrors are for."""
-        return tool.lower() in self.form.tools
-
     def treatment(self, number: int) -> Treatment:
-        """Dead history is named only; what a model may still see is previewed, where the policy has previews."""
+        """Dead history is named only; what a model may still see is previewed, if the policy has previews."""
         named = self.standing[number] is Standing.DEAD or not self.policy.preview_max_bytes
         return Treatment.REFERENCE if named else Treatment.PREVIEW
 
@@ -367,8 +302,5 @@ class Context(NamedTuple):
     entry: Entry
 
 
-class Compressor(Protocol):
-    """Maps a view to proposed changes; it never needs to care for protection, size or a second run."""
-
-    def __call__(self, view: View) -> Iterable[Change]:
-        """Propose changes."""
+Compressor = Callable[[View], Iterable[Change]]
+"""Proposes changes to a view. Protection, size and a second run are the plan's concern, not its."""

@@ -26,7 +26,6 @@ def render(change: Change, part: Any, context: Context) -> Iterator[Replacement]
     media, data = form.image(part)
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
-    text = marker.marker(what, context.refer(content))
+    new = form.text_part(marker.marker(what, context.refer(content)))
     size = change.block.size if change.block else 0
-    new = form.text_part(text)
     yield Replacement(change.path, new, change, size, literal(new), content)

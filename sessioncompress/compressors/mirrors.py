@@ -15,11 +15,15 @@ from sessioncompress.core.splice import REMOVED, literal
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
-    newest = _newest_of_unknown(view)
+    newest: dict[str, tuple[int, object]] = {}
+    for number in sorted(view.survey.shape.live):
+        for block in view.lines[number].blocks:
+            if block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools:
+                newest[block.tool] = (number, block.path)
     loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):
-        bound = view.lines[number].facts.bound
-        if (number, block.path) in newest or (bound and number not in loosened):
+        bound = view.lines.facts[number].bound
+        if newest.get(block.tool) == (number, block.path) or (bound and number not in loosened):
             continue
         group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
@@ -35,13 +39,3 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
         # Nobody meets it again: no word is needed there.
         new = "" if unseen else reference(value, Wording(context.refer(content)))
     yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
-
-
-def _newest_of_unknown(view: View) -> frozenset[tuple[int, object]]:
-    newest: dict[str, tuple[int, object]] = {}
-    rows = view.lines
-    for number in sorted(view.survey.shape.live):
-        for block in rows[number].blocks:
-            if block.kind is Kind.MIRROR and block.tool and not view.known_tool(block.tool):
-                newest[block.tool] = (number, block.path)
-    return frozenset(newest.values())

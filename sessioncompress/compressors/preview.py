@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Origin
+
+MARKER_BYTES = 110
+"""Bytes that a marker with its reference takes, for estimates."""
 
 _HEAD_SHARE = 0.6
 _FIRST_SHARE = 0.75
@@ -62,29 +63,21 @@ class Wording(NamedTuple):
     ref: str | None
     in_arguments: bool = False
 
-    def marker(self, what: str) -> str:
-        """Return the marker for what is left out."""
-        return marker.marker(what, self.ref, in_arguments=self.in_arguments)
-
 
 def reference(text: str, wording: Wording, note: str = "") -> str:
-    """Return the marker alone, for a text that is left out whole."""
-    return wording.marker(whole(_lines(text), _size(text), note))
+    """Make the marker alone, for a text that is left out whole; `note` says what it repeats."""
+    return bare(_lines(text), _size(text), wording, note)
 
 
-def shrunk(origin: Origin, note: str) -> str:
-    """Return the bare marker for a text that holds a preview of ours."""
-    return Wording(origin.ref).marker(whole(origin.lines, origin.bytes, note))
-
-
-def whole(lines: int, size: int, note: str = "") -> str:
-    """Say that all of a text is left out, and what it repeats."""
+def bare(lines: int, size: int, wording: Wording, note: str = "") -> str:
+    """Make the marker alone, for a text of so many lines and bytes."""
     amount = marker.left_out(lines, lines, size)
-    return f"{amount}, {note}" if note else amount
+    what = f"{amount}, {note}" if note else amount
+    return marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
 
 
 def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = None, part: Part | None = None) -> str:
-    """Return the head and the tail of a text in about `budget` bytes, in their order, around the marker.
+    """Shorten a text to its head and tail in about `budget` bytes, in their order, around the marker.
 
     With `keep`, some lines between them stay too, in their place. With `part`, head and tail are those of that part,
     and all around it is left out.
@@ -97,67 +90,55 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
         start = opens if opens < start < ends else start
         end = ends if opens < end < ends else end
     kept = _special(text, start, end, keep) if keep else []
-    return _without(text, _gaps(sorted([(first, start), *kept, (end, last), *part.tags]), len(text)), wording)
+    return _only(text, sorted([(first, start), *kept, (end, last), *part.tags]), wording)
 
 
-class Difference(NamedTuple):
-    """Where the lines of a text stand that another one has not: alone, and with a common line at each side."""
+def _only(text: str, kept: Iterable[Span], wording: Wording) -> str:
+    """Put markers in the place of all but the kept spans; the first names the way back.
 
-    bare: Span
-    wide: Span
-
-    def within(self, budget: int) -> Span:
-        """Return them with the common lines, where these fit."""
-        start, end = self.wide
-        return self.wide if self.bare[0] >= self.bare[1] or end - start <= budget else self.bare
-
-
-def differing(text: str, other: str) -> Difference:
-    """Return what of a text another one has not; all of it where nothing differs."""
-    if text == other:
-        return Difference((0, len(text)), (0, len(text)))
-    mine, others = text.split("\n"), other.split("\n")
-    most = min(len(mine), len(others))
-    before = _alike(zip(mine, others, strict=False), most)
-    behind = _alike(zip(reversed(mine), reversed(others), strict=False), most - before)
-    return Difference(_span(mine, before, behind), _span(mine, max(before - 1, 0), max(behind - 1, 0)))
-
-
-def _alike(pairs: Iterable[tuple[str, str]], most: int) -> int:
-    """Return how many pairs from the first one on are alike."""
-    return next((number for number, (one, other) in enumerate(islice(pairs, most)) if one != other), most)
-
-
-def _span(lines: Sequence[str], before: int, behind: int) -> Span:
-    """Return the place of the lines that are left without so many at each end."""
-    start, end = _ended(lines[:before]), _ended(lines[: len(lines) - behind])
-    return start, end if behind else end - 1
-
-
-def _ended(lines: Sequence[str]) -> int:
-    """Return how long the lines are, each with the LF that ends it."""
-    return len("\n".join([*lines, ""]))
+    What is shorter than a marker stays, and a text of whose words none would be left out.
+    """
+    gaps: list[Span] = []
+    position = 0
+    for start, stop in [*kept, (len(text), len(text))]:
+        if start < stop or start == len(text):
+            if start - position >= _LEAST_GAP:
+                gaps.append((position, start))
+            position = stop
+    if all(text[start:stop].isspace() for start, stop in gaps):
+        return text
+    parts: list[str] = []
+    position = 0
+    of_lines = _lines(text)
+    for start, stop in gaps:
+        gap = text[start:stop]
+        if len(gap) < len(text) // 2 or text.isascii():
+            size = _size(gap)
+        else:
+            # Of a long gap the bytes are counted faster around it.
+            size = _size(text) - _size(text[:start]) - _size(text[stop:])
+        what = marker.left_out(_lines(gap), of_lines, size)
+        note = marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
+        # A marker is a line of its own; inside a line it is what shows the cut, and stands at it.
+        inside = stop < len(text) and not gap.endswith("\n")
+        ends = stop == len(text) and not text.endswith("\n")
+        parts += [text[position:start], note if inside or ends else note + "\n"]
+        position, wording = stop, Wording(None)
+    return "".join([*parts, text[position:]])
 
 
 def _lines(text: str) -> int:
-    """Return how many lines a text has; the last one counts whether LF ends it or not."""
+    """Count the lines of a text; the last one counts whether LF ends it or not."""
     return text.count("\n") + (not text.endswith("\n"))
 
 
 def _size(text: str) -> int:
-    """Return the text's bytes in UTF-8; Python knows at once of most texts that each character is one."""
+    """Count the text's bytes in UTF-8; Python knows at once of most texts that each character is one."""
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _size_between(text: str, start: int, stop: int) -> int:
-    """Return the bytes of a part of a text, from the shorter ones around it where it is most of it."""
-    if text.isascii() or stop - start < len(text) // 2:
-        return _size(text[start:stop])
-    return _size(text) - _size(text[:start]) - _size(text[stop:])
-
-
 def _ends(text: str, budget: int) -> tuple[int, int]:
-    """Return how long head and tail are. What one end has no whole line for goes to the other; else a line is cut.
+    """Measure head and tail. What one end has no whole line for goes to the other; else a line is cut.
 
     The first line stays where it leaves some room for the end: it often says what became of the call.
     """
@@ -177,7 +158,7 @@ def _ends(text: str, budget: int) -> tuple[int, int]:
 
 
 def _head(text: str, budget: int) -> int:
-    """Return how long the whole lines are that fit."""
+    """Measure the whole lines at the beginning that fit."""
     end = text.rfind("\n", 0, budget) + 1
     while end and _size(text[:end]) > budget:
         end = text.rfind("\n", 0, end - 1) + 1
@@ -185,7 +166,7 @@ def _head(text: str, budget: int) -> int:
 
 
 def _tail(text: str, head: int, budget: int) -> int:
-    """Return how long the whole lines from the end are that fit."""
+    """Measure the whole lines at the end that fit."""
     start = text.find("\n", max(head, len(text) - budget - 1), len(text) - 1) + 1
     while start and _size(text[start:]) > budget:
         start = text.find("\n", start, len(text) - 1) + 1
@@ -193,15 +174,46 @@ def _tail(text: str, head: int, budget: int) -> int:
 
 
 def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
-    """Return how many whole characters fit into so many bytes."""
+    """Count the whole characters that fit into so many bytes."""
     if budget < _LEAST_CUT:
         return 0
     data = (text[-budget:] if from_end else text[:budget]).encode()
     return len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
 
 
+class Difference(NamedTuple):
+    """Where the lines of a text stand that another one has not: alone, and with a common line at each side."""
+
+    bare: Span
+    wide: Span
+
+    def within(self, budget: int) -> Span:
+        """Give them with the common lines, if these fit."""
+        start, end = self.wide
+        return self.wide if self.bare[0] >= self.bare[1] or end - start <= budget else self.bare
+
+
+def differing(text: str, other: str) -> Difference:
+    """Find what of a text another one has not; all of it if nothing differs."""
+    if text == other:
+        return Difference((0, len(text)), (0, len(text)))
+    mine, others = text.split("\n"), other.split("\n")
+    most = min(len(mine), len(others))
+    before = behind = 0
+    while before < most and mine[before] == others[before]:
+        before += 1
+    while behind < most - before and mine[-1 - behind] == others[-1 - behind]:
+        behind += 1
+
+    def without(before: int, behind: int) -> Span:
+        end = len(text) - sum(len(line) + 1 for line in mine[len(mine) - behind :])
+        return sum(len(line) + 1 for line in mine[:before]), end + 1 if behind else end
+
+    return Difference(without(before, behind), without(max(before - 1, 0), max(behind - 1, 0)))
+
+
 def headings(text: str, most: int) -> Special | None:
-    """Return how to keep the names of the files of a patch in so many bytes at most; None where there are none."""
+    """Keep the names of the files of a patch, in so many bytes at most; None if there are none."""
     if not any(words in text for words in _IN_HEADINGS):
         return None
     needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
@@ -209,10 +221,14 @@ def headings(text: str, most: int) -> Special | None:
 
 
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
-    """Return where between head and tail whole lines are to be kept, as many as their budget holds."""
+    """Find the whole lines between head and tail that are to be kept, as many as their budget holds."""
     found: set[Span] = set()
     left = keep.budget
-    start, end = _whole_lines(text, start, end)
+    # The rests of lines that are cut at the two ends are no lines.
+    if start and text[start - 1] != "\n":
+        start = text.find("\n", start, end) + 1 or end
+    if end < len(text) and text[end - 1] != "\n":
+        end = max(text.rfind("\n", 0, end) + 1, start)
     begin: dict[Sequence[str], list[int]] = {}
     for form in keep.forms:
         if form.words and form.words not in begin:
@@ -245,7 +261,7 @@ def _lines_like(
 
 
 def _lines_with(words: Sequence[str], text: str, start: int, end: int) -> list[int]:
-    """Return where the lines begin in which one of the words stands."""
+    """Find where the lines begin in which one of the words stands."""
     found: set[int] = set()
     for word in words:
         at = text.find(word, start, end)
@@ -254,48 +270,6 @@ def _lines_with(words: Sequence[str], text: str, start: int, end: int) -> list[i
             behind = text.find("\n", at + len(word), end)
             at = text.find(word, behind, end) if behind >= 0 else -1
     return sorted(found)
-
-
-def _whole_lines(text: str, start: int, end: int) -> Span:
-    """Return the span without the rests of lines that are cut at its ends."""
-    if start and text[start - 1] != "\n":
-        start = text.find("\n", start, end) + 1 or end
-    if end < len(text) and text[end - 1] != "\n":
-        end = max(text.rfind("\n", 0, end) + 1, start)
-    return start, end
-
-
-def _gaps(kept: Iterable[Span], end: int) -> list[Span]:
-    """Return what is left out between the kept spans; what is shorter than a marker stays."""
-    gaps: list[Span] = []
-    position = 0
-    for start, stop in [*kept, (end, end)]:
-        if start < stop or start == end:
-            if start - position >= _LEAST_GAP:
-                gaps.append((position, start))
-            position = stop
-    return gaps
-
-
-def _without(text: str, gaps: Iterable[Span], wording: Wording) -> str:
-    """Put markers in the place of the gaps; the first names the way back. Without a word, nothing is left out."""
-    parts: list[str] = []
-    position = 0
-    of_lines = _lines(text)
-    if all(text[start:stop].isspace() for start, stop in gaps):
-        return text
-    for start, stop in gaps:
-        note = wording.marker(marker.left_out(_lines(text[start:stop]), of_lines, _size_between(text, start, stop)))
-        parts += [text[position:start], _in_its_place(note, text, stop)]
-        position, wording = stop, Wording(None)
-    return "".join([*parts, text[position:]])
-
-
-def _in_its_place(note: str, text: str, stop: int) -> str:
-    """Return a marker as a line of its own; inside a line it is what shows the cut, and stands at it."""
-    cut = stop < len(text) and text[stop - 1] != "\n"
-    ends = stop == len(text) and not text.endswith("\n")
-    return note if cut or ends else note + "\n"
 
 
 _EXIT = "exit"
@@ -367,13 +341,13 @@ _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 
 @cache
 def reports() -> tuple[Form, ...]:
-    """Return the forms of a failed test and of a sum, compiled when the first output has a word of them."""
+    """The forms of a failed test and of a sum, compiled when the first output has a word of them."""
     forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS))
     return tuple(Form(re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
 
 
 def lines_of(text: str, flagged: bool) -> Special | None:
-    """Return which lines of an output to keep: the failed tests, then the sums of their runs; None where it has none.
+    """Choose the lines of an output to keep: the failed tests, then the sums of their runs; None if it has none.
 
     A pipe hides that a run of tests failed. Of a command that is known to have failed any line with a word of failure
     follows.
@@ -388,7 +362,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
 
 
 def failed(text: str, flagged: bool) -> bool:
-    """Say whether the command failed: by its error flag or by the exit status its output ends or begins with."""
+    """Tell whether the command failed: by its error flag or by the exit status its output ends or begins with."""
     if flagged:
         return True
     first, last = text[:_EXIT_WITHIN], max(0, len(text) - _EXIT_WITHIN)
@@ -430,26 +404,21 @@ def own_part(text: str) -> Part:
 
 
 def _notes(text: str) -> list[Span]:
-    """Return where notes stand, each from the beginning of a line on; one tag without the other is content."""
+    """Find the notes, each from the beginning of a line on; one tag without the other is content."""
     found: list[Span] = []
     end = 0
-    while (start := _opening(text, end)) >= 0 and (close := text.find(_NOTE_ENDS, start)) >= 0:
+    while True:
+        start = 0 if not end and text.startswith(_NOTE) else text.find("\n" + _NOTE, end) + 1 or -1
+        close = text.find(_NOTE_ENDS, start) if start >= 0 else -1
+        if close < 0:
+            return found
         end = close + len(_NOTE_ENDS)
         # Of several tags that open, the last one is the note's.
         found.append((max(start, text.rfind("\n" + _NOTE, start, close) + 1), end))
-    return found
-
-
-def _opening(text: str, start: int) -> int:
-    """Return where from there on a line begins with a note, or -1."""
-    if not start and text.startswith(_NOTE):
-        return 0
-    found = text.find("\n" + _NOTE, start)
-    return found + 1 if found >= 0 else -1
 
 
 def _inside(text: str, first: int, last: int, notes: Sequence[Span]) -> Part:
-    """Return the part within the tags around it, where there are such; they stay."""
+    """Narrow the part to what is within the tags around it, if there are such; they stay."""
     end = first + len(text[first:last].rstrip())
     for begins, opens, closes in _AROUND:
         if text.startswith(begins, first) and text.endswith(closes, first, end):

@@ -1,92 +1,114 @@
-"""Redundancy: what stands again later, an old read of a file, a result that the next text repeats."""
+"""Whole results go: what the live path says again later, and, where the policy prunes, what is old.
+
+A text says again what a result said by holding the same content later, by being a newer state of the same file, or by
+repeating it right behind it. Contents are compared by their hash, never by path alone.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from sessioncompress.compressors.base import View
-from sessioncompress.compressors.results import MARKER_BYTES
+from sessioncompress.compressors.preview import MARKER_BYTES
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import (
-    PLAIN,
-    Block,
-    Call,
-    Change,
-    JsonPath,
-    Kind,
-    Line,
-    Purpose,
-    Role,
-    Standing,
-    Treatment,
-)
+from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Purpose, Role, Standing, Treatment
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.core.turns import SPOKEN
+from sessioncompress.policy.model import Placeholder
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
 """Characters. What gains fewer tokens is not worth a hole in the session."""
+
+_COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
 Place = tuple[int, JsonPath]
 """The line of a block, and where it stands in it."""
 
 
-def aged(view: View) -> frozenset[Place]:
-    """Return the results that go since they are old, whatever else the session says; none where nothing is pruned."""
-    prune = view.policy.prune
-    if not prune.enabled:
-        return frozenset()
-    open_ones, window = free(view), _window(view)
-    kept = frozenset(map(str.lower, prune.protect_tools))
+def propose(view: View) -> Iterator[Change]:
+    """Offer the results and attachments that the live path says again; a preview of ours may become a reference yet."""
+    if not view.policy.eliminate_redundancy:
+        return
+    repeats = Repeats(view, _aged(view) if view.policy.prune.enabled else frozenset())
+    limit = view.policy.result_limit
+    for number, block in chain(view.blocks(Kind.RESULT, limit), view.blocks(Kind.ATTACHMENT)):
+        ours = view.holds_ours(block)
+        if ours if block.kind is Kind.ATTACHMENT else not ours and block.size <= limit:
+            continue
+        note = repeats.note(number, block)
+        if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
+            # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
+            yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
+
+
+def prune(view: View) -> Iterator[Change]:
+    """Offer whole results where the policy prunes; of a preview of ours no more than its marker is left."""
+    if not view.policy.prune.enabled:
+        return
+    old, open_ones = _aged(view), _open_lines(view)
+    repeats = Repeats(view, old) if view.policy.eliminate_redundancy else None
+    native = view.policy.prune.placeholder is Placeholder.NATIVE
+    answered = Counter[str]()
+    if native:
+        answered.update(name for line in view.lines for name in (line.answers, *line.facts.several))
+    for number, block in view.blocks(Kind.RESULT, MARKER_BYTES):
+        note = repeats.note(number, block) if repeats else ""
+        note = note if _gains(block, note) else ""
+        if (number, block.path) in old or (note and number in open_ones):
+            # Of results that go by one id an agent's words may make equal lines, whose originals none could tell apart.
+            treatment = Treatment.CLEAR if native and answered[block.call] <= 1 else Treatment.REFERENCE
+            yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)
+
+
+def _gains(block: Block, note: str = "") -> bool:
+    """Tell whether enough is gained if a marker with this note takes a block's place."""
+    return block.size - MARKER_BYTES - len(note) >= _LEAST
+
+
+def _aged(view: View) -> frozenset[Place]:
+    """Find the results that pruning takes since they are old, whatever else the session says."""
+    open_ones, window = _open_lines(view), _window(view)
+    kept = frozenset(map(str.lower, view.policy.prune.protect_tools))
     return frozenset(
         (number, block.path)
         for number, block in view.blocks(Kind.RESULT)
         if number in open_ones
         and (number, block.path) not in window
         and block.tool.lower() not in kept
-        and gains(block)
+        and _gains(block)
     )
 
 
-def free(view: View) -> frozenset[int]:
-    """Return the lines of the live path that a model reads and that are in none of the newest messages."""
-    recent = _newest_messages(view)
-    return frozenset(
-        number for number in view.survey.shape.live if number not in recent and view.standing[number] is Standing.OLD
-    )
-
-
-def gains(block: Block, note: str = "") -> bool:
-    """Say whether enough is gained where a marker with this note takes a block's place."""
-    return block.size - MARKER_BYTES - len(note) >= _LEAST
-
-
-def _newest_messages(view: View) -> frozenset[int]:
-    """Return the lines of the newest messages; one that an agent writes in several lines counts once."""
+def _open_lines(view: View) -> frozenset[int]:
+    """Find the lines of the live path that a model reads and that are in none of the newest messages."""
     lines, most = view.lines, view.policy.prune.preserve_recent_messages
-    found: set[int] = set()
+    recent: set[int] = set()
     names: set[str] = set()
     messages = 0
     for number in reversed(view.survey.shape.live):
         if lines.roles[number] not in SPOKEN:
             continue
+        # A message that an agent writes in several lines counts once.
         name = lines.responses[number]
-        if not name or name not in names:
-            messages += 1
+        messages += not name or name not in names
         if messages > most:
             break
         names.add(name)
-        found.add(number)
-    return frozenset(found)
+        recent.add(number)
+    live = view.survey.shape.live
+    return frozenset(number for number in live if number not in recent and view.standing[number] is Standing.OLD)
 
 
 def _window(view: View) -> frozenset[Place]:
-    """Return the results at the end of the live path into which the newest tokens of tool output reach."""
-    lines, most = view.lines, view.policy.prune.prune_protect
+    """Find the results at the end of the live path into which the newest tokens of tool output reach."""
+    most = view.policy.prune.prune_protect
     found: set[Place] = set()
     characters = 0
     for number in reversed(view.survey.shape.live):
-        line = lines[number]
+        line = view.lines[number]
         blocks = [block for block in line.blocks if block.kind is Kind.RESULT]
         for block in reversed(blocks):
             if estimate(characters) >= most:
@@ -99,31 +121,6 @@ def _window(view: View) -> frozenset[Place]:
     return frozenset(found)
 
 
-_COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
-
-
-def propose(view: View) -> Iterator[Change]:
-    """Offer what the live path says again; contents are compared by their hash, never by path alone."""
-    if not view.policy.eliminate_redundancy:
-        return
-    repeats = Repeats(view, aged(view))
-    for number, block in _offered(view):
-        note = repeats.note(number, block)
-        if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
-            # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
-            yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
-
-
-def _offered(view: View) -> Iterator[tuple[int, Block]]:
-    """Yield the results and attachments that may become a reference; a preview of ours may be one yet."""
-    for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
-        if view.holds_ours(block) or block.size > view.policy.result_limit:
-            yield number, block
-    for number, block in view.blocks(Kind.ATTACHMENT):
-        if not view.holds_ours(block):
-            yield number, block
-
-
 class Repeats:
     """Where the live path says again what a result said: by content, by file, by the text that follows.
 
@@ -132,62 +129,54 @@ class Repeats:
 
     def __init__(self, view: View, old: frozenset[Place]) -> None:
         self._view = view
-        self._lines = view.lines
-        self._aged = old
         self._position = [-1] * len(view.lines)
         self._last_with: dict[bytes, tuple[int, int, Block]] = {}
         """Of each content the position of its last copy, the number of its line, and its block."""
         self._last_of: dict[tuple[str, str], int] = {}
+        """Of each file, and part that was read of it, the last position; `written` is a part of its own."""
         self._quoted: dict[bytes, int] = {}
         for position, number in enumerate(view.survey.shape.live):
             self._position[number] = position
-            line = self._lines[number]
+            line = view.lines[number]
             if line.facts is not PLAIN and line.facts.repeats:
                 self._quoted.update(dict.fromkeys(line.facts.repeats, position))
-            if line.role is Role.RESULT:
-                self._add(position, number, line)
-        for number, block in _copies(self._lines):
-            self._compare(number, block)
-
-    def _add(self, position: int, number: int, line: Line) -> None:
-        made = self._view.asking(number)
-        if made is not None and made.file and not line.facts.failed:
-            if made.purpose is Purpose.READ:
-                self._last_of[made.file, made.part] = position
-            elif made.purpose is Purpose.WRITE:
-                self._last_of[made.file, "written"] = position
-
-    def _compare(self, number: int, block: Block) -> None:
-        """Remember the last copy of each content that a reader finds something of: whole, or at least a preview."""
-        digest, position = block.digest, self._position[number]
-        before = self._last_with[digest][0] if digest in self._last_with else -1
-        goes = (number, block.path) in self._aged or self._goes(position, number, digest)
-        if position > before and (self._view.is_whole(number, block) or not goes):
-            self._last_with[digest] = (position, number, block)
-
-    def _goes(self, position: int, number: int, digest: bytes) -> bool:
-        """Say whether no more than a marker will be left of a result, whatever other copies of it there are."""
-        return self._view.treatment(number) is Treatment.REFERENCE or bool(
-            self._said_otherwise(position, number, digest)
-        )
+            made = view.asking(number) if line.role is Role.RESULT else None
+            if made is not None and made.file and not line.facts.failed:
+                if made.purpose is Purpose.READ:
+                    self._last_of[made.file, made.part] = position
+                elif made.purpose is Purpose.WRITE:
+                    self._last_of[made.file, "written"] = position
+        # The last copy counts of which a reader finds something: the whole text, or at least a preview.
+        for number, block in _copies(view.lines):
+            position = self._position[number]
+            if position <= (self._last_with[block.digest][0] if block.digest in self._last_with else -1):
+                continue
+            goes = (
+                (number, block.path) in old
+                or view.treatment(number) is Treatment.REFERENCE
+                or self._said_otherwise(position, number, block.digest)
+            )
+            if not goes or view.is_whole(number, block):
+                self._last_with[block.digest] = (position, number, block)
 
     def note(self, number: int, block: Block) -> str:
-        """Return what the marker says the text repeats, or nothing where it repeats nothing."""
+        """Word what the text repeats, for the marker; nothing if it repeats nothing."""
         position = self._position[number]
-        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._lines[number].id):
+        if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._view.lines[number].id):
             # What has no place in the tree stands on no path that the user could go back to.
             return ""
         later, other, copy = self._last_with.get(block.digest, (position, number, block))
-        if later > position:
-            return f"same text as a later {self._named(other, copy)}"
-        return self._said_otherwise(position, number, block.digest)
+        if later <= position:
+            return self._said_otherwise(position, number, block.digest)
+        call = self._view.asking(other)
+        of_file = f" of {marker.name(call.file)}" if call and call.file else ""
+        what = "attachment" if copy.kind is Kind.ATTACHMENT else "result"
+        return f"same text as a later {marker.name(copy.tool) or 'tool'} {what}{of_file}"
 
     def _said_otherwise(self, position: int, number: int, digest: bytes) -> str:
         if self._quoted.get(digest, position) > position:
             return "repeated in the text that follows"
-        return self._superseded(position, self._view.asking(number))
-
-    def _superseded(self, position: int, call: Call | None) -> str:
+        call = self._view.asking(number)
         if call is None or call.purpose is not Purpose.READ or not call.file:
             return ""
         if self._last_of.get((call.file, call.part), position) > position:
@@ -196,15 +185,9 @@ class Repeats:
             return f"older content of {marker.name(call.file)}, written later"
         return ""
 
-    def _named(self, number: int, block: Block) -> str:
-        call = self._view.asking(number)
-        of_file = f" of {marker.name(call.file)}" if call and call.file else ""
-        what = "attachment" if block.kind is Kind.ATTACHMENT else "result"
-        return f"{marker.name(block.tool) or 'tool'} {what}{of_file}"
-
 
 def _copies(lines: Lines) -> Sequence[tuple[int, Block]]:
-    """Return the blocks whose content another one has as well: only these can be said again."""
+    """Find the blocks whose content another one has as well: only these can be said again."""
     seen: set[bytes] = set()
     twice: set[bytes] = set()
     compared: list[tuple[int, Block]] = []

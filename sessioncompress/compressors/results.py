@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Wording, lines_of, own_part, preview, reference, shrunk
+from sessioncompress.compressors.preview import MARKER_BYTES, Wording, bare, lines_of, own_part, preview, reference
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
-
-
-def render_cleared(change: Change, block: Block, text: str, reference: str, context: Context) -> list[Replacement]:
-    """Return what takes a result's place; nothing where its agent has no words for it.
-
-    Where the agent says its words only to the model, it is the `reference` that stands in the session.
-    """
-    found = context.view.form.cleared(context.entry, block, text, context.view.now)
-    if found is None:
-        return []
-    new = reference if found.text is None else found.text
-    bare = change._replace(block=None)
-    flags = (Replacement(path, Added(value), bare, 0, b"") for path, value in found.flags.items())
-    return [Replacement(change.path, new, change, block.size, literal(new), text.encode()), *flags]
-
-
-MARKER_BYTES = 110
-"""Bytes that a marker with its reference takes, for estimates."""
 
 _PREVIEW_SHARE = 20
 _MOST_LINKS = 8
@@ -39,33 +21,36 @@ def propose(view: View) -> Iterator[Change]:
             continue
         keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
         if block.size > keeps:
-            failures = view.lines[number].facts.failed or _is_command(view, number)
+            made = view.asking(number)
+            is_command = made is not None and made.purpose is Purpose.COMMAND
+            failures = view.lines.facts[number].failed or is_command
             yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
 
 
 def budget(size: int, view: View) -> int:
-    """Return the bytes of a preview: 5 % of the text, between the policy's bounds."""
+    """Bytes of a preview: 5 % of the text, between the policy's bounds."""
     policy = view.policy
     return min(max(size // _PREVIEW_SHARE, policy.preview_min_bytes), policy.preview_max_bytes)
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
-    """Give the shortest of what the plan asked for that stays within the limit: preview, or the marker alone.
+    """Give the longest of what the plan asked for that stays within the limit: a preview, or the marker alone.
 
-    What is to be cleared is so in the words of its agent, where that has any.
+    What is to be cleared is so in the words of its agent, if that has any.
     """
-    was = change.block.size if change.block else 0
-    origin = context.view.origin(change.block) if change.block else None
-    if origin is not None:
-        bare = _with_links(shrunk(origin, change.note), text, context)
-        yield Replacement(change.path, bare, change, was, literal(bare), origin=origin)
+    block = change.block
+    if block is None:
+        return
+    if block.marked and (origin := context.view.ours.origin((block.digest, block.kind, block.call))) is not None:
+        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
+        yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return
     content = text.encode()
     wording = Wording(context.refer(content))
-    if change.block and change.treatment is Treatment.CLEAR:
-        made = render_cleared(change, change.block, text, reference(text, wording, change.note), context)
-        yield from made
-        if made:
+    if change.treatment is Treatment.CLEAR:
+        cleared = _cleared(change, block, text, reference(text, wording, change.note), context)
+        yield from cleared
+        if cleared:
             return
     limit = context.view.policy.result_limit
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
@@ -76,7 +61,21 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     else:
         new = _with_links(reference(text, wording, change.note), text, context)
         written = literal(new)
-    yield Replacement(change.path, new, change, was, written, content)
+    yield Replacement(change.path, new, change, block.size, written, content)
+
+
+def _cleared(change: Change, block: Block, text: str, named: str, context: Context) -> list[Replacement]:
+    """Put an agent's own words in a result's place; nothing if it has none.
+
+    If the agent says its words only to the model, it is the reference that stands in the session.
+    """
+    found = context.view.form.cleared(context.entry, block, text, context.view.now)
+    if found is None:
+        return []
+    new = named if found.text is None else found.text
+    alone = change._replace(block=None)
+    flags = (Replacement(path, Added(value), alone, 0, b"") for path, value in found.flags.items())
+    return [Replacement(change.path, new, change, block.size, literal(new), text.encode()), *flags]
 
 
 def _with_links(new: str, text: str, context: Context) -> str:
@@ -94,13 +93,8 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
         room += len(above.group())
     room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     part = own_part(text)
-    if change.failures and (keep := lines_of(text, context.view.lines[change.line].facts.failed)):
+    if change.failures and (keep := lines_of(text, context.view.lines.facts[change.line].failed)):
         yield preview(text, room, wording, keep=keep, part=part)
         yield preview(text, room // 2, wording, keep=keep, part=part)
     yield preview(text, room, wording, part=part)
     yield preview(text, room // 3, wording, part=part)
-
-
-def _is_command(view: View, number: int) -> bool:
-    made = view.asking(number)
-    return made is not None and made.purpose is Purpose.COMMAND

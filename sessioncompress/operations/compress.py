@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from sessioncompress.core import VERSION, text
 from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.errors import FileFailed
-from sessioncompress.pipeline import due, reading, triage
+from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
-from sessioncompress.pipeline.run import Asked, Run
+from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import BALANCED, Budget, Policy
@@ -231,15 +231,15 @@ class _Session:
     def _judge(self, part: Part) -> BudgetStats | None:
         """Judge the session, where anybody asks."""
         policy = self._asked.policy
-        if not due.is_judged(policy):
+        if not is_judged(policy):
             return None
-        return due.judge(part, policy, lambda: pruning_saves(self._session, policy, self._asked.form))
+        return judge(part, policy, lambda: pruning_saves(self._session, policy, self._asked.form))
 
     def _stats_of(self, part: Part, budget: BudgetStats | None) -> CompressionStats:
         asked = self._asked.policy
-        policy = due.with_pruning(asked, budget)
+        policy = with_pruning(asked, budget)
         run = Run(part, self._beside, self._asked, policy)
-        if reason := due.not_due(part, asked, budget, force=self._asked.force):
+        if reason := not_due(part, asked, budget, force=self._asked.force):
             return run.skipped(reason)
         if policy.prune.enabled and part.prefix.size:
             # Which results are old enough shows only in all of it.

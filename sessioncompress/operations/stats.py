@@ -13,9 +13,10 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core.model import Block, Standing
 from sessioncompress.core.turns import turns_of
 from sessioncompress.operations.compress import pruning_saves, refuse_in_merge, rehearse_open
-from sessioncompress.pipeline import due, reading, triage
+from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.run import judge
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
@@ -99,5 +100,5 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         part = Part(session, reading.read_session(session, journal, form), journal)
         refuse_in_merge(part)
         as_left = not has_leftovers(session.path) and triage.is_as_left(session.path, policy, os.stat(session.path))
-        stats = due.judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
+        stats = judge(part, policy, lambda: pruning_saves(session, policy, form), as_left=as_left)
         return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -26,11 +25,11 @@ from sessioncompress.core.model import Answer
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.core.turns import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, known_lines, noted
+from sessioncompress.pipeline.triage import KB
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
 
-KB = 1024
 _ALL = 100
 
 _DID_NOT_FIT = re.compile(
@@ -79,39 +78,40 @@ class Situation(Struct, frozen=True, dict=True):
 
     @cached_property
     def after_pruning(self) -> int:
-        """Return the tokens that pruning would leave."""
+        """The tokens that pruning would leave."""
         return max(self.tokens - self.pruning_saves(), 0)
 
 
-class Decision(NamedTuple):
-    """What a rule decided, and in one sentence why."""
-
-    rule: Rule
-    action: Action
-    reason: str
-
-
-def decide(situation: Situation, policy: Policy) -> Decision:
-    """Decide by the policy's rule."""
-    action, reason = _RULES[policy.budget.rule](situation, policy)
-    return Decision(policy.budget.rule, action, reason)
+def decide(situation: Situation, policy: Policy) -> tuple[Action, str]:
+    """Decide by the policy's rule, and word the reason in one sentence."""
+    return _RULES[policy.budget.rule](situation, policy)
 
 
 def usable(model: Limits, budget: Budget) -> int:
-    """Return how many tokens a session may come to before the rule acts, as far as it goes by the window."""
+    """The tokens that a session may come to before the rule acts, as far as it goes by the window."""
     window = model.window
     match budget.rule:
         case Rule.GENCODE:
             return max(window - min(model.output, budget.reserved_output_tokens), 0)
         case Rule.OMP:
-            return _threshold(window, budget)
+            return _with_reserve(window, budget)
         case Rule.DELIBERATE:
             return window * budget.safety_percent // _ALL
     return window
 
 
+def _with_reserve(window: int, budget: Budget) -> int:
+    if budget.threshold_tokens is not None:
+        return min(budget.threshold_tokens, window)
+    if budget.threshold_percent is not None:
+        return window * budget.threshold_percent // _ALL
+    share = window * budget.reserve_percent // _ALL
+    left = window - max(share, budget.reserve_tokens)
+    return left if left > 0 else window - share
+
+
 def did_not_fit(error: str) -> bool:
-    """Say whether an answer failed because the request was longer than the model's context."""
+    """Tell whether an answer failed because the request was longer than the model's context."""
     if _TOO_MANY.search(error) and _QUOTA.search(error):
         return True
     return bool(_DID_NOT_FIT.search(error)) and ("RESOURCE_EXHAUSTED" in error or not _SLOWED_DOWN.search(error))
@@ -192,16 +192,6 @@ def _unless_done(situation: Situation, why: str) -> tuple[Action, str]:
     return Action.COMPRESS, why
 
 
-def _threshold(window: int, budget: Budget) -> int:
-    if budget.threshold_tokens is not None:
-        return min(budget.threshold_tokens, window)
-    if budget.threshold_percent is not None:
-        return window * budget.threshold_percent // _ALL
-    share = window * budget.reserve_percent // _ALL
-    left = window - max(share, budget.reserve_tokens)
-    return left if left > 0 else window - share
-
-
 _RULES: Mapping[Rule, Callable[[Situation, Policy], tuple[Action, str]]] = {
     Rule.SIZE: _by_size,
     Rule.GENCODE: _by_gencode,
@@ -234,12 +224,13 @@ def judged(
     newest = next((each for each in reversed(answers.answers) if each.usage), None)
     is_stale = newest is not None and (answers.behind is None or not _is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
-    model = _model(answers)
+    model = next((each.model for each in reversed(answers.answers) if each.model), "")
     each = characters_per_token(model)
     estimated = tokens_of(read, each)
     limits, source = _limits(model, answers, policy.budget)
-    since = None if run is None else messages_of(read, EVERY[known_lines(read, run) :])
     turns = turns_of(read)
+    ran_at = None if run is None else text.said_time(run.at)
+    last = answers.answers[-1] if answers.answers else None
     situation = Situation(
         size=read.size,
         turns=turns,
@@ -247,19 +238,20 @@ def judged(
         model=limits,
         messages=all_messages(read, run),
         since_turns=None if run is None else max(turns - noted(run, TURNS), 0),
-        since_messages=since,
-        since_seconds=_seconds_since(run),
+        since_messages=None if run is None else messages_of(read, EVERY[known_lines(read, run) :]),
+        since_seconds=None if ran_at is None else max(time.time() - ran_at, 0),
         as_left=as_left,
-        error=_error(answers, run),
+        # A run since then has changed what the next request holds.
+        error=last.error if last is not None and _is_since(last, run) else "",
         pruning_saves=lambda: estimate(pruning_saves() * CHARACTERS_PER_TOKEN, each),
     )
-    decision = decide(situation, policy)
+    action, reason = decide(situation, policy)
     return BudgetStats(
         path,
         form,
-        decision.rule.value,
-        decision.action.value,
-        decision.reason,
+        policy.budget.rule.value,
+        action.value,
+        reason,
         tokens=situation.tokens,
         tokens_estimated=estimated,
         tokens_recorded=recorded,
@@ -275,35 +267,19 @@ def judged(
     )
 
 
-def _seconds_since(run: RunRecord | None) -> float | None:
-    at = None if run is None else text.said_time(run.at)
-    return None if at is None else max(time.time() - at, 0)
-
-
 def _is_since(answer: Answer, run: RunRecord | None) -> bool:
-    """Say whether an answer came after a run; of one whose time is not known nobody can say so."""
+    """Tell whether an answer came after a run; of one whose time is not known nobody can say so."""
     if run is None:
         return True
     at = text.said_time(run.at)
     return at is not None and answer.at > at * _MILLISECONDS
 
 
-def _error(answers: Answers, run: RunRecord | None) -> str:
-    """Return what the newest answer failed with; a run since then has changed what the next request holds."""
-    last = answers.answers[-1] if answers.answers else None
-    return last.error if last is not None and _is_since(last, run) else ""
-
-
-def _model(answers: Answers) -> str:
-    return next((each.model for each in reversed(answers.answers) if each.model), "")
-
-
 def _limits(model: str, answers: Answers, budget: Budget) -> tuple[Limits, str]:
-    """Return what the session's model takes, and who says so."""
+    """Look up what the session's model takes, and who says so."""
     known = limits_of(model, budget.models)
-    window = next((each.window for each in reversed(answers.answers) if each.window), 0)
     if known in budget.models:
         return known, "policy"
-    if window:
+    if window := next((each.window for each in reversed(answers.answers) if each.window), 0):
         return Limits(known.pattern, window, min(known.output, window)), "session"
     return known, "fallback" if known.pattern == ANY else "table"

@@ -28,46 +28,41 @@ def check(
     if len(before) != len(after):
         raise broken("the number of lines differs", where)
     for number in changed:
-        free = partial(is_free, number)
-        if standing[number] is Standing.PROTECTED and not _stays(before[number], after[number], free):
+        was, now = before[number], after[number]
+        if standing[number] is Standing.PROTECTED and not _stays(was, now, partial(is_free, number)):
             raise broken("a protected line would change", where, first + number)
-        same_line(before, after, where, number, first)
+        if fault := _fault(was, now):
+            raise broken(fault, where, first + number)
     named = frozenset(changed)
+    ids_differ = False
     for number, (was, now) in enumerate(zip(before, after, strict=True)):
-        if was is not now and was.digest != now.digest and number not in named:
+        if was is now:
+            continue
+        if was.digest != now.digest and number not in named:
             raise broken("a line would change that the plan does not name", where, first + number)
-    if _ids_differ(before, after) and callers(before) != callers(after):
+        ids_differ |= was.answers != now.answers or was.calls != now.calls
+    if ids_differ and callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)
 
 
+def _fault(was: Line, now: Line) -> str:
+    """Word what a changed line must not have become; nothing if it is still what it was, and smaller."""
+    same = was.role is now.role and was.id == now.id and was.parent == now.parent
+    if not same or was.facts.keeps != now.facts.keeps:
+        return "a line's type, id or parent would change"
+    if len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
+        return "a line's calls or its error flag would change"
+    return "a line would grow" if now.size >= was.size else ""
+
+
 def _stays(before: Line, after: Line, is_free: Callable[[Block], bool]) -> bool:
-    """Say whether a protected line lost nothing but copies that nobody meets again."""
+    """Tell whether a protected line lost nothing but copies that nobody meets again."""
 
     def rest(line: Line) -> Line:
         blocks = tuple(block._replace(tool="") for block in line.blocks if not is_free(block))
         return line._replace(size=0, digest=0, blocks=blocks)
 
     return any(map(is_free, before.blocks)) and rest(before) == rest(after)
-
-
-def _ids_differ(before: Lines, after: Lines) -> bool:
-    """Say whether the id of a call changed in a call or in a result."""
-    return any(
-        was is not now and (was.answers != now.answers or was.calls != now.calls)
-        for was, now in zip(before, after, strict=True)
-    )
-
-
-def same_line(before: Lines, after: Lines, where: str, number: int, first: int = 0) -> None:
-    """Check one changed line: what it is, its id, its parent, its calls; and it must be smaller."""
-    was, now = before[number], after[number]
-    same = was.role is now.role and was.id == now.id and was.parent == now.parent
-    if not same or was.facts.keeps != now.facts.keeps:
-        raise broken("a line's type, id or parent would change", where, first + number)
-    if len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
-        raise broken("a line's calls or its error flag would change", where, first + number)
-    if now.size >= was.size:
-        raise broken("a line would grow", where, first + number)
 
 
 def broken(what: str, where: str, number: int | None = None) -> Damaged:

@@ -26,11 +26,11 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
     def takes(self, path: str) -> bool:
-        """Say whether a file is meant; its path counts from the folder, with slashes."""
+        """Tell whether a file is meant; its path counts from the folder, with slashes."""
         return not self.leaves(path) and (not self.include or _matches(path, self.include))
 
     def leaves(self, path: str) -> bool:
-        """Say whether a file is excluded, or a folder with all that is in it."""
+        """Tell whether a file is excluded, or a folder with all that is in it."""
         return _matches(path, self.exclude)
 
 
@@ -69,7 +69,8 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
     journal beside its originals, as in a backup folder, is no session.
     """
     paths = list(paths)
-    named = {_key(path) for path in paths if not is_folder(path)}
+    # The name itself must not be resolved.
+    named = {os.path.join(os.path.realpath(path.parent), path.name) for path in paths if not is_folder(path)}  # noqa: PTH118
     seen: set[str] = set()
     folder, real = "", ""
     for path in paths:
@@ -84,10 +85,6 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
                 yield replace(found, named=True) if key in named else found
 
 
-def _key(path: Path) -> str:
-    return os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - must not resolve the name
-
-
 def handed(files: Iterable[Path]) -> Iterator[Found]:
     """Yield those of some files that may be sessions, by their names and first bytes, as if met in a folder.
 
@@ -100,7 +97,7 @@ def handed(files: Iterable[Path]) -> Iterator[Found]:
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
+    """Tell whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered
 
 
@@ -128,10 +125,6 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
         state, remedy = "Nothing here is changed.", "Name what 'opencode export SESSION > FILE' writes."
         yield Found(folder, named=True, error=NotASession(what, where=folder, state=state, remedy=remedy))
         return
-    yield from _walk(folder, globs)
-
-
-def _walk(folder: Path, globs: Globs) -> Iterator[Found]:
     unreadable: list[OSError] = []
     for here, below, names in _walked(folder, globs, unreadable.append):
         yield from failures(unreadable)

@@ -138,39 +138,36 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
 
 
 def _can_be(prefix: Prefix) -> bool:
-    """Say whether something can be finished in such a format, and there is no more of anything than there are bytes."""
+    """Tell whether such a format can have a finished part, and nothing is counted more often than there are bytes."""
     counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
     return prefix.form in NAMES and prefix.form not in REVISED and max(*counts, prefix.whole) <= prefix.size
 
 
 def can_follow(prefix: Prefix) -> bool:
-    """Say whether the next run can begin behind what a run finished."""
+    """Tell whether the next run can begin behind what a run finished."""
     return 0 < prefix.size <= prefix.whole * _GROWTH
 
 
 def goes_on(read: Survey) -> bool:
-    """Say whether the lines hang together by themselves, as one piece of the live path from their first one on."""
+    """Tell whether the lines hang together by themselves, as one piece of the live path from their first one on."""
     lines, shape = read.lines, read.shape
     if not shape.live or shape.live[0] != 0 or shape.dead or Role.CHECKPOINT in lines.roles:
         return False
     if any(facts.back or facts.several or facts.listed or facts.first for facts in lines.facts if facts is not PLAIN):
         return False
-    if turns_by_prompts(lines, shape.live) or _leaves(lines, shape.live):
+    # A line that hangs on none of these leaves the path: Claude Code's goes on in time without it.
+    names = frozenset(lines.ids)
+    leaves = any(lines.parents[number] and lines.parents[number] not in names for number in shape.live[1:])
+    if leaves or turns_by_prompts(lines, shape.live):
         return False
     return all(call is not None or not line.answers for line, call in zip(lines, asked(lines), strict=True))
 
 
 def turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
-    """Say whether only the lack of user lines, which may stand before or come later, makes turns of prompts."""
+    """Tell whether only the lack of user lines, which may stand before or come later, makes turns of prompts."""
     return any(lines.facts[number].prompt for number in live) and all(
         lines.roles[number] is not Role.USER for number in live
     )
-
-
-def _leaves(lines: Lines, live: Sequence[int]) -> bool:
-    """Say whether a line behind the first one hangs on none of these: Claude Code's path goes on in time without it."""
-    names = frozenset(lines.ids)
-    return any(lines.parents[number] and lines.parents[number] not in names for number in live[1:])
 
 
 def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
@@ -180,7 +177,7 @@ def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
 
 
 def hex_of(digest: int) -> str:
-    """Return a digest as a run record holds it."""
+    """Write a digest as a run record holds it."""
     return f"{digest:016x}"
 
 
@@ -194,7 +191,7 @@ _SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw"
 
 
 def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
-    """Return what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
+    """Find what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
 
     `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
     `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
@@ -207,12 +204,13 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     ours = frozenset(before.behind)
     open_ones = range(first, len(lines))
     # Of a line that lost only copies that nobody meets again, more may change later: it holds no marker.
+    marked = {number for number in open_ones if any(block.marked for block in new[number].blocks)}
     behind = [
         number
         for number in open_ones
-        if (rewritten[number] and _is_marked(new[number])) or (ours and hex_of(lines[number].digest) in ours)
+        if (rewritten[number] and number in marked) or (ours and hex_of(lines[number].digest) in ours)
     ]
-    if len(behind) > _MOST_BEHIND or _are_marked(new, first, frozenset(behind)) or _goes_on_behind(lines, first):
+    if len(behind) > _MOST_BEHIND or not marked.issubset(behind) or _goes_on_behind(lines, first):
         return NO_PREFIX
     behind_it = [number - first for number in live if number >= first]
     alone = _sliced(lines, first, view.form) or _read_again(part, lines, first, view.form)
@@ -235,7 +233,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
 
 
 def _has_none(view: View, first: int) -> bool:
-    """Say whether nothing before the first protected line can count as finished."""
+    """Tell whether nothing before the first protected line can count as finished."""
     lines = view.lines
     return (
         not 0 < first < len(lines)
@@ -251,7 +249,7 @@ def _has_none(view: View, first: int) -> bool:
 
 
 def _sliced(lines: Lines, first: int, form: Format) -> Survey | None:
-    """Return what lines would be if they were read alone, taken from the whole; None where only a reading shows it.
+    """Tell what lines would be if they were read alone, taken from the whole; None if only a reading shows it.
 
     No response may go on behind the lines before them. Of these a reader may know a call that is answered later, which
     goes_on() sees, and results that the next answer repeats.
@@ -266,13 +264,13 @@ def _sliced(lines: Lines, first: int, form: Format) -> Survey | None:
 
 
 def _goes_on_behind(lines: Lines, first: int) -> bool:
-    """Say whether a response of the lines before one goes on behind it."""
+    """Tell whether a response of the lines before one goes on behind it."""
     names = {line.response for line in lines[first:]} - {""}
     return not names.isdisjoint(lines.responses[:first])
 
 
 def _read_again(part: Part, lines: Lines, first: int, form: Format) -> Survey | None:
-    """Read lines as if nothing came before them; None where they are others then than in the whole."""
+    """Read lines as if nothing came before them; None if they are others then than in the whole."""
     start = part.prefix.size + sum(line.size for line in lines[:first])
     reader, ours = form.reader(), frozenset(part.prefix.behind)
     with part.session.reader(start) as file:
@@ -281,7 +279,7 @@ def _read_again(part: Part, lines: Lines, first: int, form: Format) -> Survey | 
 
 
 def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
-    """Say whether lines read alone are what they are from there on in the whole; the names of responses are free."""
+    """Tell whether lines read alone are what they are from there on in the whole; the names of responses are free."""
     if len(alone) != len(lines) - first:
         return False
     names: dict[str, str] = {}
@@ -293,17 +291,8 @@ def _are_the_same(alone: Lines, lines: Lines, first: int) -> bool:
     return len(set(names.values()) - {""}) == len(names.keys() - {""})
 
 
-def _are_marked(lines: Lines, first: int, but: frozenset[int]) -> bool:
-    """Say whether something in these lines looks like a marker."""
-    return any(_is_marked(line) for number, line in enumerate(lines[first:], first) if number not in but)
-
-
-def _is_marked(line: Line) -> bool:
-    return any(block.marked for block in line.blocks)
-
-
-def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[bytes], bool]) -> str:
-    """Return the XXH3-128 of the first bytes of a new session, of which this run did not read so many.
+def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[bytes], bool] | None) -> str:
+    """Hash the first bytes of a new session with XXH3-128; of them this run did not read so many.
 
     Raises NotFinished where one of the lines that it did not read clashes with what it wrote.
     """
@@ -311,7 +300,7 @@ def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[
     position = 0
     while position < max(size, unread):
         raw = file.readline(LINE_CAP) if position < unread else file.read(min(size - position, BUFFER))
-        if position < unread and clashes(raw):
+        if position < unread and clashes is not None and clashes(raw):
             raise NotFinished
         position += len(raw)
         if position <= size:
@@ -319,20 +308,15 @@ def digest_of_prefix(file: BinaryIO, size: int, unread: int, clashes: Callable[[
     return found.hexdigest()
 
 
-def nothing(raw: bytes) -> bool:
-    """Say of every line that it clashes with nothing."""
-    del raw
-    return False
-
-
 def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes], bool]:
-    """Return what says whether a line that a run did not read clashes with those that it changed.
+    """Make what tells whether a line that a run did not read clashes with those that it changed.
 
     It must not be one of them, for restore could not tell them apart, nor have a call that goes by an id which the run
     made by cutting others.
     """
     rewritten = {(new[number].size, new[number].digest) for number in changed}
-    ids = _ids(new) - _ids(view.lines)
+    before = {call.id for line in view.lines for call in line.calls}
+    ids = {call.id for line in new for call in line.calls} - before
     written = frozenset(each for name in ids for each in _BEGINNING.findall(literal(name))[:1])
 
     def clashes(raw: bytes) -> bool:
@@ -344,7 +328,3 @@ def clashing(view: View, new: Lines, changed: Iterable[int]) -> Callable[[bytes]
         return line.answers in ids or any(call.name in ids for call in line.calls)
 
     return clashes
-
-
-def _ids(lines: Lines) -> frozenset[str]:
-    return frozenset(call.id for line in lines for call in line.calls)

@@ -54,7 +54,7 @@ def markers_of(session: OpenSession, form: str | None = None) -> Markers:
 
 
 def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
-    """Return the texts with a marker as we write it that names what the session's own journal does not know.
+    """Find the texts with a marker as we write it that names what the session's own journal does not know.
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
     tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
@@ -74,17 +74,16 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
 
 
 def unknown_to(journal: Journal, strangers: Sequence[Stranger]) -> list[Stranger]:
-    """Return those of the texts that a journal does not know, by what they name or by what they are."""
+    """Keep those of the texts that a journal does not know, by what they name or by what they are."""
     known = {xxh3[:_DIGITS] for _, xxh3 in journal.references} if strangers else set()
     return [each for each in strangers if each.reference[:_DIGITS] not in known and each.key not in journal]
 
 
 def unknown_to_all(relatives: Iterable[Relative], strangers: Sequence[Stranger]) -> list[Stranger]:
-    """Return those of the texts that no journal of a session's relatives knows."""
-    left = list(strangers)
+    """Keep those of the texts that no journal of a session's relatives knows."""
     for each in relatives:
-        left = unknown_to(each.journal, left)
-    return left
+        strangers = unknown_to(each.journal, strangers)
+    return list(strangers)
 
 
 def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form: str | None = None) -> None:
@@ -92,8 +91,15 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
     strangers = strangers_of(session, Journal(), form)
     if not strangers:
         return
-    relatives = [each for each in relatives_of(session, policy, form) if _knows_some(each, strangers)]
-    ways = [_by_relatives(strangers, relatives)] if relatives else []
+    relatives = [each for each in relatives_of(session, policy, form) if _may_know(each.journal, strangers)]
+    ways = []
+    if relatives:
+        known = len(strangers) - len(unknown_to_all(relatives, strangers))
+        lie = "the originals of all lie" if known == len(strangers) else f"the originals of {known:,} lie"
+        names = " and of ".join(str(each.session) for each in relatives)
+        ways = [
+            f"It goes on from another session: {lie} in the store of {names}; 'restore --from-markers' puts them back."
+        ]
     if not all(os.path.lexists(each.session) for each in relatives) or not ways:
         ways.append(_way_out(strangers, beside))
     raise Refused(
@@ -108,7 +114,7 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
 def referring(
     session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy, kin: Kin
 ) -> list[str]:
-    """Return the names of the sessions in a session's folder with markers that its originals alone can expand.
+    """Name the sessions in a session's folder with markers that its originals alone can expand.
 
     `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
     """
@@ -133,7 +139,7 @@ def _refers(
 
 @lru_cache(maxsize=1 << 10)
 def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Stranger]:
-    """Return the texts of a session with a marker that names what its own journal does not know; read once."""
+    """Find the texts of a session with a marker that names what its own journal does not know; read once."""
     del state, of_own
     with suppress(SessionCompressError), open_session(kin, writing=False) as session:
         return [each for each in strangers_of(session, journals.load(own)) if each.reference]
@@ -141,20 +147,8 @@ def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Str
 
 
 def _may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
-    """Say whether a journal, None where it cannot be read, may know one of the texts."""
+    """Tell whether a journal, None if it cannot be read, may know one of the texts."""
     return bool(strangers) and (journal is None or len(unknown_to(journal, strangers)) < len(strangers))
-
-
-def _knows_some(relative: Relative, strangers: Sequence[Stranger]) -> bool:
-    return len(unknown_to(relative.journal, strangers)) < len(strangers)
-
-
-def _by_relatives(strangers: Sequence[Stranger], relatives: Sequence[Relative]) -> str:
-    """Say in which stores the originals of how many markers lie, and the command that puts them back."""
-    known = len(strangers) - len(unknown_to_all(relatives, strangers))
-    lie = "the originals of all lie" if known == len(strangers) else f"the originals of {known:,} lie"
-    names = " and of ".join(str(each.session) for each in relatives)
-    return f"It goes on from another session: {lie} in the store of {names}; 'restore --from-markers' puts them back."
 
 
 def _way_out(strangers: Sequence[Stranger], beside: Beside) -> str:
@@ -180,8 +174,10 @@ def _marked(session: OpenSession, form: str | None, journal: Journal | None = No
         reader = reading.format_of(session, form).reader()
     except Refused:
         return
-    for raw in (raw for _, raw, whole in pieces_of(session.reader, session.size) if whole and PREFIX_BYTES in raw):
-        entry = None if journal and _knows(journal, sha256(raw).digest()) else parse(raw)
+    for _, raw, whole in pieces_of(session.reader, session.size):
+        if not whole or PREFIX_BYTES not in raw or (journal and _knows(journal, sha256(raw).digest())):
+            continue
+        entry = parse(raw)
         for block in reader.line(raw, entry).blocks if entry is not None else ():
             text = value_at(entry or {}, block.path) if block.marked else ""
             if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):

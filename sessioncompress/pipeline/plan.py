@@ -7,10 +7,10 @@ model reads count twice: they are sent with every request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.core.model import Change, JsonPath, Kind, Standing
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing
 from sessioncompress.policy.model import Policy
 
 _LINE_RECORD = 250
@@ -32,10 +32,6 @@ _ORIGINAL_SHARE = 5
 NOTHING: frozenset[int] = frozenset()
 NONE_KNOWN = b""
 
-_NOT_TO_BE_HAD = -(1 << 40)
-"""Bytes. A group with such a change is never worth it."""
-
-
 Plan = Mapping[int, tuple[Change, ...]]
 """What is to change, line by line, in document order."""
 
@@ -45,65 +41,48 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
 
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
+    claimed = _claimed(view, left_alone)
+    alone: dict[int, int] = {}
+    groups: dict[int, list[tuple[Change, int]]] = {}
+    for change, gain in claimed:
+        if change.group:
+            groups.setdefault(change.group, []).append((change, gain))
+        else:
+            alone[change.line] = alone.get(change.line, 0) + gain
+    worth = {number for number, gain in alone.items() if gain > _cost(view, number, known)}
+    accepted = set()
+    # A group is worth its own gains, and those of its lines that were not worth their cost without it.
+    for group, members in groups.items():
+        new = {change.line for change, _ in members} - worth
+        gain = sum(gain for _, gain in members) + sum(alone.get(number, 0) for number in new)
+        if gain > sum(_cost(view, number, known) for number in new):
+            accepted.add(group)
+            worth |= new
     by_line: dict[int, list[Change]] = {}
-    for change in _worth(view, *_claimed(view, left_alone), known):
-        by_line.setdefault(change.line, []).append(change)
+    for change, _ in claimed:
+        if change.group in accepted if change.group else change.line in worth:
+            by_line.setdefault(change.line, []).append(change)
     return {number: tuple(by_line[number]) for number in sorted(by_line)}
 
 
-def _claimed(view: View, left_alone: frozenset[int]) -> tuple[list[Change], list[int]]:
-    """Return what may be done, and what each change is worth. What a group cannot have whole is worth nothing."""
+def _claimed(view: View, left_alone: frozenset[int]) -> list[tuple[Change, int]]:
+    """Choose what may be done, each change with its gain in bytes; of a group that cannot be had whole nothing is."""
     taken: set[tuple[int, JsonPath]] = set()
-    standing = view.standing
-    claimed: list[Change] = []
-    gains: list[int] = []
+    claimed: list[tuple[Change, int]] = []
     broken: set[int] = set()
     for compressor in COMPRESSORS:
         for change in compressor(view):
-            line, path, *_ = change
+            line, path, _, saves, block, *_ = change
             if line in left_alone or not view.allows(change):
                 broken.add(change.group)
             elif (value := (line, path)) not in taken:
                 taken.add(value)
-                claimed.append(change)
-                gains.append(_worth_of(change, dead=standing[line] is Standing.DEAD))
+                if block is not None:
+                    unread = block.kind is Kind.MIRROR or view.standing[line] is Standing.DEAD
+                    saves = saves * (1 if unread else 2) - _BLOCK_RECORD[block.kind]
+                claimed.append((change, saves))
     broken.discard(0)
-    for index, change in enumerate(claimed) if broken else ():
-        if change.group in broken:
-            gains[index] = _NOT_TO_BE_HAD
-    return claimed, gains
-
-
-def _worth(view: View, changes: Sequence[Change], gains: Sequence[int], known: bytes) -> Iterator[Change]:
-    """Yield the changes of the lines where they are worth more than they cost, and the groups that still are beside."""
-    alone: dict[int, int] = {}
-    groups: dict[int, list[int]] = {}
-    for index, (change, gain) in enumerate(zip(changes, gains, strict=True)):
-        if change.group:
-            groups.setdefault(change.group, []).append(index)
-        else:
-            alone[change.line] = alone.get(change.line, 0) + gain
-    worth = bytearray(len(view.lines))
-    for number, gain in alone.items():
-        worth[number] = gain > _cost(view, number, known)
-    accepted = set()
-    for group, indexes in groups.items():
-        new = {changes[index].line for index in indexes if not worth[changes[index].line]}
-        gain = sum(gains[index] for index in indexes) + sum(alone.get(number, 0) for number in new)
-        if gain > sum(_cost(view, number, known) for number in new):
-            accepted.add(group)
-            for number in new:
-                worth[number] = True
-    for change in changes:
-        if change.group in accepted if change.group else worth[change.line]:
-            yield change
-
-
-def _worth_of(change: Change, *, dead: bool) -> int:
-    if change.block is None:
-        return change.saves
-    unread = dead or change.block.kind is Kind.MIRROR
-    return change.saves * (1 if unread else 2) - _BLOCK_RECORD[change.block.kind]
+    return [each for each in claimed if each[0].group not in broken] if broken else claimed
 
 
 def _cost(view: View, number: int, known: bytes) -> int:
@@ -113,13 +92,11 @@ def _cost(view: View, number: int, known: bytes) -> int:
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
-    """Return the bytes of these lines' blocks over their kind's threshold: of those that may go, and that stay."""
+    """Sum up the bytes of these lines' blocks over their kind's threshold: of those that may go, and that stay."""
     removable = protected = 0
     for number in numbers:
         for block in view.lines[number].blocks:
-            if not counts(block.kind, block.size, view.policy, marked=block.marked):
-                continue
-            if block.marked and view.holds_ours(block):
+            if not counts(block, view.policy) or view.holds_ours(block):
                 continue
             if view.is_whole(number, block):
                 protected += block.size
@@ -128,14 +105,15 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
     return removable, protected
 
 
-def counts(kind: Kind, size: int, policy: Policy, *, marked: bool) -> bool:
-    """Say whether a block is over its kind's threshold; a marked leaf is counted with the call it stands in."""
-    if kind is Kind.ARGUMENT:
-        return size > policy.call_limit and not marked
-    if kind is Kind.IMAGE:
-        return not marked
-    if kind is Kind.RESULT:
-        return size > policy.result_limit
-    if kind is Kind.ATTACHMENT:
-        return False
-    return policy.strip_thinking if kind is Kind.THINKING else True
+def counts(block: Block, policy: Policy) -> bool:
+    """Tell whether a block is over its kind's threshold; a marked leaf is counted with the call it stands in."""
+    match block.kind:
+        case Kind.ARGUMENT:
+            return block.size > policy.call_limit and not block.marked
+        case Kind.IMAGE:
+            return not block.marked
+        case Kind.RESULT:
+            return block.size > policy.result_limit
+        case Kind.THINKING:
+            return policy.strip_thinking
+    return block.kind is Kind.MIRROR

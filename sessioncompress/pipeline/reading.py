@@ -1,4 +1,4 @@
-"""What every command does first with a session: open what lies beside it, and find out whose it is."""
+"""Read a session: detect its format, turn its lines into blocks, and find which of them an earlier run rewrote."""
 
 from __future__ import annotations
 
@@ -14,12 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from sessioncompress.core.jsonl import GAP, Piece, document_of, is_readable, loads, pieces, pieces_of
+from sessioncompress.core.jsonl import (
+    GAP,
+    LINE_CAP,
+    Piece,
+    begins_document,
+    document_of,
+    is_readable,
+    loads,
+    pieces,
+    pieces_of,
+    value_of,
+)
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import PLAIN, Facts, Line, Role
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
-from sessioncompress.formats.table import NAMELESS, detect, format_named, head_of
+from sessioncompress.formats.table import AGENTS, NAMELESS, detect, format_named, head_of, recognizing
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -113,12 +124,12 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
 
 
 def unchangeable(line: Line) -> Line:
-    """Return the line with nothing in it that could be replaced."""
+    """Take out of a line what could be replaced."""
     return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
 
 
 def parse(raw: bytes) -> Entry | None:
-    """Return a line's JSON object; None where it holds none that this parser reads, is too large or nested too deep."""
+    """Parse a line's JSON object; None if it holds none that this parser reads, is too large or nested too deep."""
     try:
         value = loads(raw) if is_readable(raw) else None
     except ValueError:
@@ -127,7 +138,7 @@ def parse(raw: bytes) -> Entry | None:
 
 
 def parse_any(raw: bytes) -> Entry | None:
-    """Return the same however large or deep it is: of a line that parse() took, or that is only followed along paths.
+    """Parse a line however large or deep: one that parse() took, or that is only followed along paths.
 
     An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
     """
@@ -138,57 +149,44 @@ def parse_any(raw: bytes) -> Entry | None:
     return value if isinstance(value, dict) else None
 
 
-_NO_RECORD = -1
-
-
 class RewrittenLines(Mapping[int, LineRecord]):
     """The line records of a session's rewritten lines by number, each with a place where any run kept the original."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._rows = array("q")
+        self.rows: dict[int, int] = {}
+        """The row of each line's record in the journal."""
         self.fewer: frozenset[str] = frozenset()
         """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
-        return self._watched(stream) if self._journal.counts[0] else iter(stream)
-
-    def _watched(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         for number, raw, whole in stream:
-            if whole:
-                self.note(number, row_of(raw, sha256(raw).digest(), self._journal))
+            if whole and (row := row_of(raw, sha256(raw).digest(), self._journal)) is not None:
+                self.rows[number] = row
             yield number, raw, whole
 
-    def note(self, number: int, row: int | None) -> None:
-        """Take note of a line's record."""
-        if row is not None:
-            self._rows.extend([_NO_RECORD] * (number - len(self._rows)))
-            self._rows.append(row)
-
     def __getitem__(self, number: int) -> LineRecord:
-        if number not in self:
-            raise KeyError(number)
-        return self._journal.placed(self._rows[number])
+        return self._journal.placed(self.rows[number])
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and 0 <= number < len(self._rows) and self._rows[number] != _NO_RECORD
+        return number in self.rows
 
     def __iter__(self) -> Iterator[int]:
-        return (number for number, row in enumerate(self._rows) if row != _NO_RECORD)
+        return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._rows) - self._rows.count(_NO_RECORD)
+        return len(self.rows)
 
     @property
     def copies(self) -> int:
-        """Return how many lines stand there more often than they were written."""
-        there = Counter(row for row in self._rows if row != _NO_RECORD)
-        return sum(times - self._journal.times(row) for row, times in there.items() if times > self._journal.times(row))
+        """How many lines stand there more often than they were written."""
+        times = self._journal.times
+        return sum(max(there - times(row), 0) for row, there in Counter(self.rows.values()).items())
 
 
 def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
-    """Return the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
+    """Find the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
 
     An agent that sets all messages anew writes them without the LF that ended the lines.
     """
@@ -199,7 +197,7 @@ def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
 
 
 def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) -> int | None:
-    """Return the newest record of the original that a line is, or of that of the rewritten line that it is by `row`."""
+    """Find the newest record of the original that a line is, or of that of the rewritten line that it is by `row`."""
     if row is not None:
         return journal.original(journal.original_of(row))
     newest = journal.original(digest)
@@ -209,7 +207,7 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
 
 
 def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
-    """Return a session's rewritten lines, and a record for each line of the journal that stands there in no known form.
+    """Find a session's rewritten lines, and a record for each line of the journal that stands there in no known form.
 
     Of equal lines that is so for each one fewer than there were.
     """
@@ -218,7 +216,8 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
     for number, raw, whole in pieces_of(session.reader, session.size) if there else ():
         digest = sha256(raw).digest() if whole else b""
         row = row_of(raw, digest, journal) if whole else None
-        found.note(number, row)
+        if row is not None:
+            found.rows[number] = row
         newest = original_in(raw, digest, row, journal) if whole else None
         if newest is not None:
             there[newest] += 1
@@ -243,22 +242,57 @@ class Known(NamedTuple):
 
 
 def size_beside(files: Beside) -> int:
-    """Return the bytes of what lies beside a session."""
+    """Size of a store in bytes."""
     return sum(size_of(path) or 0 for path in (files.originals, files.journal))
 
 
 def size_of_names(paths: Iterable[Path]) -> int:
-    """Return the bytes that go with these names: those of a file that has another name stay."""
+    """Bytes that go with these names: those of a file that has another name stay."""
     found = [path.lstat() for path in paths]
     return sum(each.st_size for each in found if each.st_nlink == 1)
 
 
-def format_of(session: OpenSession, form: str | None = None) -> Format:
-    """Return the format that a session's first lines show, or the one of that name, whatever they show.
+def format_of(session: OpenSession, form: str | None = None, head: Head | None = None) -> Format:
+    """Detect a session's format from its content, or take the one of that name, whatever the content.
 
-    Raises UsageError where no format has that name; else what refusal() makes, also where they show no JSON object.
+    `head` is what head_in() returned, if it was read already. Raises UsageError if no format has that name; else
+    NotASession if it shows none, and Refused if it may be of several, or is too long to know.
     """
-    return _meant(session, head_in(session), form)
+    head = head_in(session) if head is None else head
+    known = format_named(form) if form else detect(head)
+    if known is None or (form and not head.entries and head.document is None):
+        raise _refusal(session, head)
+    return known
+
+
+def _refusal(session: OpenSession, head: Head) -> Refused:
+    """Make the error for a file that is not of exactly one format.
+
+    NotASession if it is of none; Refused if it may be of several, or is too long to know.
+    """
+    # Imported here because most sessions are plainly of one format.
+    from sessioncompress.formats.others import FIRST_BYTES, OTHERS, Sample, seen
+
+    state = "The file is not changed."
+    if found := recognizing(head):
+        names = " and of ".join(each.name for each in found)
+        remedy = "Say which it is with --format NAME."
+        return Refused(f"it may be a session of {names}", where=session.path, state=state, remedy=remedy)
+    document = begins_document(session.reader, session.size)
+    if session.size > LINE_CAP and document:
+        what = f"it begins as one JSON document, of {session.size:,} bytes, and none over {LINE_CAP >> 20} MiB is read"
+        return Refused(what, where=session.path, state=state, remedy="It stays as it is.")
+    with session.reader() as file:
+        first = file.read(min(FIRST_BYTES, session.size))
+    value = None
+    if document:
+        with session.reader() as file:
+            value = value_of(file.read())
+    sample = Sample(first, head.entries, value)
+    known = next((each for each in OTHERS if each.recognizes(sample)), None)
+    what = f"this is {known.what}" if known else f"this is no session of a known agent ({seen(sample)})"
+    remedy = (known.remedy if known else "") or f"Name a session of {AGENTS}."
+    return NotASession(what, where=session.path, state=state, remedy=remedy)
 
 
 def head_in(session: OpenSession) -> Head:
@@ -270,35 +304,14 @@ def head_in(session: OpenSession) -> Head:
         return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
 
 
-def _recognized(session: OpenSession, head: Head) -> Format:
-    form = detect(head)
-    if form is None:
-        # Imported here, as below, because most sessions are plainly of one format.
-        from sessioncompress.pipeline.refusals import refusal
-
-        raise refusal(session, head)
-    return form
-
-
-def _meant(session: OpenSession, head: Head, form: str | None) -> Format:
-    if not form:
-        return _recognized(session, head)
-    known = format_named(form)
-    if not head.entries and head.document is None:
-        from sessioncompress.pipeline.refusals import refusal
-
-        raise refusal(session, head)
-    return known
-
-
 def whose(path: Path) -> tuple[Format, Name]:
-    """Return of which agent the session at a path is, and what its header says of it.
+    """Detect the format of the session at a path, and read what its header says of it.
 
     Raises NotASession, or what open_session() raises.
     """
     with open_session(path, writing=False) as session:
         head = head_in(session)
-        form = _recognized(session, head)
+        form = format_of(session, head=head)
         return form, form.named(head)
 
 
@@ -326,7 +339,7 @@ def refuse_in_merge(session: OpenSession) -> None:
 
 
 def line_in_merge(session: OpenSession) -> int | None:
-    """Return where the first line is, counted from 1, that git put around what it could not merge; None without any.
+    """Find the first line, counted from 1, that git put around what it could not merge; None without any.
 
     Counted in the file: one line of Gemini CLI may count for several messages.
     """
@@ -340,18 +353,19 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     Raises NotASession, too, where nobody `named` the file, and it names no agent itself.
     """
     head = head_in(session)
-    known = _meant(session, head, form)
+    known = format_of(session, form, head)
     if not (form or named) and known.name in NAMELESS:
         what = f"this looks like a session of the format {known.name}, which names no agent"
         remedy = f"Name the file itself, or say --format {known.name}."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
-    found = survey(rewritten.watch(pieces_of(session.reader, session.size)), known, head.parsed)
+    stream = pieces_of(session.reader, session.size)
+    found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
     return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognizes(head))
 
 
 def read_answers(session: OpenSession, known: Known) -> Answers:
-    """Return the answers that a session records, read once more; see Answers."""
+    """Read once more for the answers that a session records; see Answers."""
     # Imported here because hardly any policy has a rule that asks for them.
     from sessioncompress.pipeline.usage import answers
 

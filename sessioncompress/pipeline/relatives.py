@@ -44,7 +44,7 @@ class Relative(NamedTuple):
 
 
 def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) -> list[Relative]:
-    """Return the relatives of a session that have a store, nearest first.
+    """Find the relatives of a session that have a store, nearest first.
 
     A relative has the session's id, or is what the header of the session, or of a relative, names as its parent. A
     header is data, perhaps a stranger's, and must not choose where originals are read: a relative lies in the same
@@ -57,7 +57,7 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
 
 
 def named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
-    """Return the sessions that the header of a session names, and the headers of those, nearest first.
+    """Find the sessions that the header of a session names, and the headers of those, nearest first.
 
     The session itself may be among them: another one of its folder with the same header has the same relatives.
     """
@@ -82,19 +82,16 @@ class _Headers:
         self._with_id: defaultdict[str, list[Path]] = defaultdict(list)
         self._of_file: defaultdict[str, list[Path]] = defaultdict(list)
         with suppress(OSError):
-            for each in os.listdir(folder):
-                self._add(folder / each)
-
-    def _add(self, path: Path) -> None:
-        name = name_of(path)
-        self._ids[path] = name.id
-        self._with_id[name.id].append(path)
-        for parent in name.parents:
-            self._with_id[parent].append(path)
-            self._of_file[_last_of(parent)].append(path)
+            for path in map(folder.joinpath, os.listdir(folder)):
+                name = name_of(path)
+                self._ids[path] = name.id
+                self._with_id[name.id].append(path)
+                for parent in name.parents:
+                    self._with_id[parent].append(path)
+                    self._of_file[_last_of(parent)].append(path)
 
     def hold(self, folder: Path) -> bool:
-        """Say whether they may still be taken for those of the folder: no file came or went, and no second passed."""
+        """Tell whether they may still be taken for those of the folder: no file came or went, and no second passed."""
         return time.monotonic() - self._since < _HEADER_SECONDS and self._state == state_of(folder)
 
     def kin_of(self, session: Path, ids: Collection[str]) -> list[Path]:
@@ -125,7 +122,7 @@ class Kin:
         self._folders: dict[Path, _Headers] = {}
 
     def of(self, session: Path, ids: Collection[str]) -> list[Path]:
-        """Return which sessions in a session's folder have one of its ids, or name it as a parent, or one of those.
+        """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
 
         Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole
         disk.
@@ -137,7 +134,7 @@ class Kin:
 
 
 def state_of(path: Path) -> State:
-    """Return what tells a file from what it was before it changed; None where there is none."""
+    """What tells a file from what it was before it changed; None if there is none."""
     try:
         there = path.lstat()
     except OSError:
@@ -146,7 +143,7 @@ def state_of(path: Path) -> State:
 
 
 def name_of(path: Path) -> Name:
-    """Return what the header of a file says, if it may be a session; of a file that was not changed it is known."""
+    """Read what the header of a file says, if it may be a session; of a file that was not changed it is known."""
     return _header(path, state_of(path))
 
 
@@ -161,27 +158,33 @@ def _header(path: Path, state: State) -> Name:
 def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
     near = _folders_near(session)
-    for parent in filter(_is_path, name.parents):
-        path = Path(os.path.realpath(parent))
-        # Both may have been moved or cloned since.
-        yield path if path.parent in near else session.parent / _last_of(parent)
+    for parent in name.parents:
+        # A parent is named by its file or by its id.
+        if not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent:
+            path = Path(os.path.realpath(parent))
+            # Both may have been moved or cloned since.
+            yield path if path.parent in near else session.parent / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
-        yield from _with_ids(ids, folder, policy, all_names=folder == session.parent)
+        there = beside_of(folder / "session.jsonl", policy)
+        names: list[str] = []
+        with suppress(OSError):
+            names = sorted(os.listdir(there.folder))
+        for file, owner in owners(there, (each for each in names if each.endswith(JOURNAL))):
+            journal = there.folder / file
+            # In other folders only what ends with an id is opened.
+            opened = folder == session.parent or Path(owner).stem.endswith(tuple(ids))
+            if opened and _noted_id(journal, state_of(journal)) in ids:
+                yield folder / owner
 
 
 def _last_of(parent: str) -> str:
-    """Return the name of a file in the path that a header names."""
+    """The name of a file in the path that a header names."""
     return parent.replace("\\", "/").rpartition("/")[2]
 
 
-def _is_path(parent: str) -> bool:
-    """Say whether a header names a parent by its file, and not by its id."""
-    return not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent
-
-
 def _folders_near(session: Path) -> list[Path]:
-    """Return the session's folder, and where it is one of an agent's all folders in which that one keeps sessions."""
+    """The session's folder, and if it is one of an agent's all folders in which that one keeps sessions."""
     roots = [Path(os.path.realpath(root)) for root in locations.agent_roots()]
     around = [root for root in roots if session.is_relative_to(root)]
     folders = (Path(os.path.realpath(folder)) for folder in locations.agent_folders()) if around else ()
@@ -189,25 +192,9 @@ def _folders_near(session: Path) -> list[Path]:
     return list(dict.fromkeys([session.parent, *near]))
 
 
-def _with_ids(ids: set[str], folder: Path, policy: Policy, *, all_names: bool) -> Iterator[Path]:
-    """Yield the sessions of a folder whose newest run noted one of the ids; if not `all_names`, that end with it."""
-    files_there = beside_of(folder / "session.jsonl", policy)
-    names: list[str] = []
-    with suppress(OSError):
-        names = sorted(os.listdir(files_there.folder))
-    for name, session in owners(files_there, (name for name in names if name.endswith(JOURNAL))):
-        named = all_names or Path(session).stem.endswith(tuple(ids))
-        if named and _noted(files_there.folder / name) in ids:
-            yield folder / session
-
-
-def _noted(journal: Path) -> str:
-    """Return the id that the newest run noted; empty where the journal does not end with a whole record of one."""
-    return _noted_id(journal, state_of(journal))
-
-
 @lru_cache(maxsize=_MOST_FILES)
 def _noted_id(journal: Path, state: State) -> str:
+    """Read the id that the newest run noted; empty if the journal does not end with a whole record of one."""
     del state
     with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
         refuse_linked(journal)
@@ -217,7 +204,7 @@ def _noted_id(journal: Path, state: State) -> str:
 
 
 def stored(path: Path, policy: Policy) -> Relative:
-    """Return a session with its store. Raises what reading the journal raises."""
+    """Find a session's store. Raises what reading the journal raises."""
     beside = beside_of(path, policy)
     return Relative(path, beside, _journal(beside.journal, state_of(beside.journal)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_64_intdigest
 
@@ -16,7 +16,6 @@ from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.marker import References, content_of, digest_of, git_blob
 from sessioncompress.core.model import (
-    Block,
     Call,
     Change,
     JsonPath,
@@ -26,7 +25,6 @@ from sessioncompress.core.model import (
     Purpose,
     Replacement,
     Treatment,
-    make_line,
 )
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -54,7 +52,7 @@ class MustStay(ValueError):
 def rewrite(
     raw: bytes, entry: Entry, changes: Sequence[Change], view: View, refer: Callable[[bytes], str | None]
 ) -> Rewritten | None:
-    """Return the line with the changes made, or None where nothing of it becomes smaller.
+    """Make the changes to a line; None if nothing of it becomes smaller.
 
     `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay
     where it must not.
@@ -90,7 +88,7 @@ def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacemen
 
 
 def value_at(entry: Entry, path: JsonPath) -> Any:
-    """Return the value at a path of a parsed line; a path may go on into a string's JSON. Raises CannotSplice."""
+    """Look up the value at a path of a parsed line; a path may go on into a string's JSON. Raises CannotSplice."""
     value: Any = entry
     try:
         for step in path:
@@ -104,7 +102,7 @@ def value_at(entry: Entry, path: JsonPath) -> Any:
 
 @lru_cache(maxsize=1)
 def _opened(text: str) -> Any:
-    """Return what a text is the JSON of. Many values of a line may stand in the same text: it is parsed once."""
+    """Parse a text that is JSON. Many values of a line may stand in the same text: it is parsed once."""
     return within(text)
 
 
@@ -117,7 +115,7 @@ class OriginalPlaces:
         """So many parts stood before the last value that was looked for: before the next one there are as many."""
 
     def path(self, path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
-        """Return where a value stands. Raises CannotSplice where the original does not hold that content."""
+        """Find where a value stands. Raises CannotSplice if the original does not hold that content."""
         at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
         if at is None:
             return path
@@ -141,9 +139,6 @@ def _holds(original: Entry, path: JsonPath, content: bytes, kind: Kind) -> bool:
         return False
 
 
-T = TypeVar("T")
-
-_MAYBE_FILES = frozenset({Kind.ARGUMENT, Kind.RESULT})
 IN_USE = "it changed while it was being read"
 
 
@@ -157,31 +152,13 @@ class Sink(Protocol):
         """Keep an original; return its index."""
 
 
-class Tally:
-    """What the replacements of a run come to."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.counts = dict.fromkeys(Kind, 0)
-        self.redundancies = 0
-        self.removed = 0
-
-
 class Applied:
-    """What one pass did: the lines as they are now, which of them changed, their records, and what bore no change."""
+    """The changes of a plan, made while a session is read for the second time, and what they come to.
 
-    def __init__(self, lines: Lines, ours: Ours) -> None:
-        self.lines = lines
-        self.ours = ours
-        self.changed: list[int] = []
-        self.records = PendingRecords()
-        self.left_alone: set[int] = set()
-        self.again = False
-        self.tally = Tally()
-
-
-class Applier:
-    """Makes the changes of a plan while a session is read for the second time."""
+    That is the lines as they are now, which of them changed, their records, and what bore no change. `again` is set if
+    the plan must be made anew without that. `calls`, `counts` of the other kinds, and `redundancies` count what was
+    replaced; `removed` is in bytes.
+    """
 
     def __init__(
         self,
@@ -201,24 +178,31 @@ class Applier:
         self._sink = sink
         self._where = where
         self._keeps = view.policy.keep_backup
+        self._refer = self._references.refer if self._keeps else lambda _: None
         self._has_records = journal.counts[0] > 0
         self._original = original
         self._first = view.survey.before.lines
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
-        self._lines = list(view.lines)
-        self.done = Applied(view.lines, view.ours.copy())
+        self.lines = Lines(view.lines)
+        self.ours = Ours(view.ours.recorded)
+        self.changed: list[int] = []
+        self.records = PendingRecords()
+        self.left_alone: set[int] = set()
+        self.again = False
+        self.calls = 0
+        self.counts = dict.fromkeys(Kind, 0)
+        self.redundancies = 0
+        self.removed = 0
 
-    def run(self, stream: Iterable[Piece]) -> Applied:
+    def run(self, stream: Iterable[Piece]) -> None:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
         planned = self._plan.get
         for number, raw, whole in stream:
             changes = planned(number) if whole else None
             self._sink.write(raw if changes is None else self._changed(number, raw, changes))
-        self.done.lines = Lines(self._lines)
         self._leave_doubles()
-        return self.done
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
@@ -233,14 +217,12 @@ class Applier:
             raise broken(str(error), self._where, self._first + number) from error
         except CannotSplice:
             pass
-        self.done.left_alone.add(number)
-        self.done.again |= any(change.group for change in changes)
+        self.left_alone.add(number)
+        self.again |= any(change.group for change in changes)
         return raw
 
-    def _refer(self, content: bytes) -> str | None:
-        return self._references.refer(content) if self._keeps else None
-
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
+        """Note a rewritten line: its records, its original unless an earlier run kept it, and what it is now."""
         rewritten = sha256(new.raw).digest()
         known = self._known.get(number) if self._has_records else None
         original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
@@ -255,14 +237,15 @@ class Applier:
             raise CannotSplice("a name in it is too long for the journal")
         for record in records:
             for key in record.identities():
-                self.done.ours.add(key)
+                self.ours.add(key)
         if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
-            self._add(number, raw, original, rewritten, b"".join(blocks))
+            place = self._journal.place(original) if self._has_records else None
+            index = self._sink.keep(raw) if self._keeps and place is None else None
+            self.records.add(number, original, rewritten, index, place, b"".join(blocks))
         else:
             self._recorded[number] = original
-        line = self._view.form.reader().line(new.raw, new.entry)
-        self._lines[number] = self._in_its_place(number, line)
-        self.done.changed.append(number)
+        self.lines[number] = self._line(number, new)
+        self.changed.append(number)
         self._count(new.replacements)
 
     def _is_one_more(self, number: int, blocks: list[bytes], rewritten: bytes) -> bool:
@@ -271,105 +254,78 @@ class Applier:
             self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
         return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
 
-    def _in_its_place(self, number: int, line: Line) -> Line:
-        """Return a rewritten line with what those before it say: it may not name its tools or its response itself.
+    def _line(self, number: int, new: Rewritten) -> Line:
+        """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.
 
         What did not change is held once.
         """
         was = self._view.lines[number]
-        role, size, digest, name, parent, blocks, calls, answers, io, reads, facts, _, time = line
+        now = self._view.form.reader().line(new.raw, new.entry)
+        blocks, facts = now.blocks, now.facts
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
             blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
         if was.facts.first:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
-        return make_line(
-            (
-                role,
-                size,
-                digest,
-                _one_of(was.id, name),
-                _one_of(was.parent, parent),
-                blocks,
-                _one_of(was.calls, calls),
-                _one_of(was.answers, answers),
-                io,
-                reads,
-                _one_of(was.facts, facts),
-                was.response,
-                time,
-            )
+        return now._replace(
+            id=was.id if was.id == now.id else now.id,
+            parent=was.parent if was.parent == now.parent else now.parent,
+            blocks=blocks,
+            calls=was.calls if was.calls == now.calls else now.calls,
+            answers=was.answers if was.answers == now.answers else now.answers,
+            facts=was.facts if was.facts == facts else facts,
+            response=was.response,
         )
 
     def _leave_alone(self, number: int) -> None:
         """Try again without this line."""
-        self.done.left_alone.add(number)
-        self.done.again = True
-
-    def _add(self, number: int, raw: bytes, original: bytes, rewritten: bytes, blocks: bytes) -> None:
-        """Add the line's records; keep its original, unless an earlier run did."""
-        place = self._journal.place(original) if self._has_records else None
-        index = self._sink.keep(raw) if self._keeps and place is None else None
-        self.done.records.add(number, original, rewritten, index, place, blocks)
+        self.left_alone.add(number)
+        self.again = True
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
-        """Return the records of a line's blocks, with their places in its original where that is another line."""
-        records = []
-        calls = self._view.calls(number)
+        """Make the records of a line's blocks, with their places in its original if that is another line."""
+        line, made = self._view.lines[number], self._view.asking(number)
+        if line.answers:
+            calls = {} if made is None else {made.name: made}
+        else:
+            # Of several by one name the first counts.
+            calls = {call.name: call for call in reversed(line.calls)}
         places = None if original is None else OriginalPlaces(original)
+        records = []
         for each in new.replacements:
-            block = each.change.block
-            if block is not None and each.origin is not None:
-                records.append(self._shrunk(number, each, block, each.origin))
-            elif block is not None and each.content is not None:
-                path = each.path if places is None else places.path(each.path, each.content, block.kind)
-                made = calls.get(block.call) if block.kind in _MAYBE_FILES else None
-                records.append(self._block(number, each, block, each.content, path, made))
+            block, content, origin = each.change.block, each.content, each.origin
+            if block is None or (origin is None and content is None):
+                continue
+            file = ""
+            if origin is None and content is not None:
+                path = each.path if places is None else places.path(each.path, content, block.kind)
+                ref, xxh3 = self._references.named(content)
+                lines = content.count(b"\n") + (not content.endswith(b"\n"))
+                origin = Origin(ref, xxh3, path, len(content), lines)
+                call = calls.get(block.call)
+                if call is not None and _is_whole_file(block.kind, call, path):
+                    file = _writable(call.file)
+            assert origin is not None
+            records.append(
+                BlockRecord(
+                    ref=origin.ref,
+                    line=self._first + number,
+                    path=origin.path,
+                    kind=block.kind,
+                    tool=_writable(block.tool),
+                    call=block.call,
+                    bytes=origin.bytes,
+                    lines=origin.lines,
+                    xxh3=origin.xxh3,
+                    replacement=_identity(each, block.kind),
+                    file=file,
+                    git_blob=git_blob(content) if file and content is not None else "",
+                )
+            )
         return records
 
-    def _shrunk(self, number: int, each: Replacement, block: Block, origin: Origin) -> BlockRecord:
-        return BlockRecord(
-            ref=origin.ref,
-            line=self._first + number,
-            path=origin.path,
-            kind=block.kind,
-            tool=_writable(block.tool),
-            call=block.call,
-            bytes=origin.bytes,
-            lines=origin.lines,
-            xxh3=origin.xxh3,
-            replacement=self._digest(each, block.kind),
-        )
-
-    def _block(
-        self, number: int, each: Replacement, block: Block, content: bytes, path: JsonPath, made: Call | None
-    ) -> BlockRecord:
-        file = _writable(made.file) if made and _is_whole_file(block.kind, made, path) else ""
-        ref, xxh3 = self._references.named(content)
-        return BlockRecord(
-            ref=ref,
-            line=self._first + number,
-            path=path,
-            kind=block.kind,
-            tool=_writable(block.tool),
-            call=block.call,
-            bytes=len(content),
-            lines=content.count(b"\n") + (not content.endswith(b"\n")),
-            xxh3=xxh3,
-            replacement=self._digest(each, block.kind),
-            file=file,
-            git_blob=git_blob(content) if file else "",
-        )
-
-    def _digest(self, each: Replacement, kind: Kind) -> bytes:
-        """Return what identifies the text that stands in the value's place; an image's is inside a content part."""
-        if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
-            return b""
-        return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
-
     def _count(self, replacements: Iterable[Replacement]) -> None:
-        tally = self.done.tally
         calls = set()
         for each in replacements:
             block = each.change.block
@@ -378,15 +334,11 @@ class Applier:
             if block.kind is Kind.ARGUMENT:
                 calls.add(block.call)
             else:
-                tally.counts[block.kind] += 1
-            tally.redundancies += bool(each.change.note)
-            if (
-                each.origin is None
-                and each.content is not None
-                and counts(block.kind, block.size, self._view.policy, marked=block.marked)
-            ):
-                tally.removed += each.was - len(each.written)
-        tally.calls += len(calls)
+                self.counts[block.kind] += 1
+            self.redundancies += bool(each.change.note)
+            if each.origin is None and each.content is not None and counts(block, self._view.policy):
+                self.removed += each.was - len(each.written)
+        self.calls += len(calls)
 
     def _leave_doubles(self) -> None:
         """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
@@ -395,26 +347,28 @@ class Applier:
         both get the same bytes back.
         """
         first: dict[int, int] = {}
-        for number in self.done.changed:
-            kept = first.setdefault(self._lines[number].digest, number)
+        for number in self.changed:
+            kept = first.setdefault(self.lines[number].digest, number)
             if kept != number and self._original_of(kept) != self._original_of(number):
                 self._leave_alone(number)
-        for number, (was, now) in enumerate(zip(self._view.lines, self._lines, strict=True)):
+        for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
             if was.digest in first and now.digest == was.digest and number not in self._known:
                 self._leave_alone(first[was.digest])
 
     def _original_of(self, number: int) -> bytes:
-        """Return the SHA-256 of a changed line's original, which an earlier run may have replaced already."""
-        return self._recorded.get(number) or self.done.records.original_of(number)
+        """The SHA-256 of a changed line's original, which an earlier run may have replaced already."""
+        return self._recorded.get(number) or self.records.original_of(number)
 
 
-def _one_of(was: T, now: T) -> T:
-    """Return the first of two values where they are equal, so that it is held once."""
-    return was if was == now else now
+def _identity(each: Replacement, kind: Kind) -> bytes:
+    """Identify the text that stands in the value's place; an image's is inside a content part."""
+    if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
+        return b""
+    return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
 
 
 def _writable(name: str) -> str:
-    """Return a name that the journal can hold: a call that only its agent can read may name what is no UTF-8."""
+    """A name that the journal can hold, or none: a call that only its agent can read may name what is no UTF-8."""
     if name.isascii():
         return name
     try:
@@ -425,7 +379,7 @@ def _writable(name: str) -> str:
 
 
 def _is_whole_file(kind: Kind, call: Call, path: JsonPath) -> bool:
-    """Say whether the content is all of the file that the call names, so that git may hold it too."""
+    """Tell whether the content is all of the file that the call names, so that git may hold it too."""
     if kind is Kind.ARGUMENT:
         return call.purpose is Purpose.WRITE and path[-1] == "content"
     return kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -10,8 +9,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.model import Change, Kind, Standing
+from sessioncompress.core.model import Kind, Standing
 from sessioncompress.core.text import estimate, json_safe
 from sessioncompress.core.turns import messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.plan import Plan, in_question
@@ -63,7 +63,7 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 
     @property
     def utilisation(self) -> float:
-        """Return the tokens by the context window."""
+        """The tokens by the context window."""
         return self.tokens / self.context_window if self.context_window else 0.0
 
 
@@ -111,17 +111,17 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
 
     @property
     def is_smaller(self) -> bool:
-        """Say whether the run made the session smaller, or with `dry_run` would."""
+        """Whether the run made the session smaller, or with `dry_run` would."""
         return self.status in (Status.COMPRESSED, Status.WOULD_COMPRESS)
 
     @property
     def ratio(self) -> float:
-        """Return the compressed size by the original size, 1.0 for an empty file."""
+        """The compressed size by the original size, 1.0 for an empty file."""
         return self.compressed_size / self.original_size if self.original_size else 1.0
 
 
 def to_json(stats: Struct) -> dict[str, Any]:
-    """Return a record of statistics as `--json` has it: all fields, by their names in camel case."""
+    """Turn a record of statistics into what `--json` has: all fields, by their names in camel case."""
     found: dict[str, Any] = json_safe(to_builtins(stats))
     return found
 
@@ -139,10 +139,10 @@ _FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
 
 
 def counted(view: View, path: str, backup_size: int) -> CompressionStats:
-    """Return the statistics of a session as it is."""
-    found = view.survey
-    markers, in_calls = imitated(view)
-    before = found.before
+    """Count a session as it is."""
+    found, before = view.survey, view.survey.before
+    markers, in_calls = imitated(found, view.ours)
+    tokens = tokens_of(found)
     return CompressionStats(
         path,
         format=view.form.name,
@@ -154,8 +154,8 @@ def counted(view: View, path: str, backup_size: int) -> CompressionStats:
         imitated_markers=markers,
         imitated_in_calls=in_calls,
         turns=turns_of(found),
-        tokens_before=tokens_of(found),
-        tokens_after=tokens_of(found),
+        tokens_before=tokens,
+        tokens_after=tokens,
     )
 
 
@@ -171,30 +171,29 @@ def all_messages(read: Survey, run: RunRecord | None) -> int:
 
 
 def known_lines(read: Survey, run: RunRecord) -> int:
-    """Return how many of the lines that were read were there at a run."""
+    """Count those of the lines that were read that were there at a run."""
     return max(noted(run, LINES) - read.before.lines, 0)
 
 
 def noted(run: RunRecord, what: str) -> int:
-    """Return what a run noted of the session; 0 where it noted nothing, or no number."""
+    """Look up what a run noted of the session; 0 if it noted nothing, or no number."""
     value = run.stats.get(what)
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:
-    """Return the statistics with what a run changed, or would change."""
-    tally = applied.tally
+    """Add what a run changed, or would change, to the statistics."""
     return replace(
         stats,
         lines_changed=len(applied.changed),
         messages_changed=messages_of(view.survey, frozenset(applied.changed)),
-        tool_calls_compressed=tally.calls,
-        tool_results_compressed=tally.counts[Kind.RESULT],
-        thinking_blocks_removed=tally.counts[Kind.THINKING],
-        images_replaced=tally.counts[Kind.IMAGE],
-        mirrors_replaced=tally.counts[Kind.MIRROR],
-        redundancies_eliminated=tally.redundancies,
-        removed_bytes=tally.removed,
+        tool_calls_compressed=applied.calls,
+        tool_results_compressed=applied.counts[Kind.RESULT],
+        thinking_blocks_removed=applied.counts[Kind.THINKING],
+        images_replaced=applied.counts[Kind.IMAGE],
+        mirrors_replaced=applied.counts[Kind.MIRROR],
+        redundancies_eliminated=applied.redundancies,
+        removed_bytes=applied.removed,
         tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
         tokens_uncached=_uncached(view, planned, applied),
     )
@@ -205,35 +204,33 @@ def _uncached(view: View, planned: Plan, applied: Applied) -> int:
 
     A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
     """
-    changed = frozenset(applied.changed)
+    changed = {
+        number
+        for number in applied.changed
+        if any(change.block is None or change.block.kind is not Kind.MIRROR for change in planned[number])
+    }
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
-    differing = (at for at, number in enumerate(read) if number in changed and _is_read(planned[number]))
-    first = next(differing, len(read))
+    first = next((at for at, number in enumerate(read) if number in changed), len(read))
     return estimate(sum(applied.lines[number].reads for number in read[first:]))
 
 
-def _is_read(changes: Iterable[Change]) -> bool:
-    return any(change.block is None or change.block.kind is not Kind.MIRROR for change in changes)
-
-
 def boundary_of(view: View) -> int:
-    """Return the first protected line, or the number of lines."""
+    """Find the first protected line, or the number of lines."""
     try:
         return view.standing.index(Standing.PROTECTED)
     except ValueError:
         return len(view.lines)
 
 
-def imitated(view: View) -> tuple[int, int]:
+def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
     """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
-    marked = [block for line in view.lines for block in line.blocks if block.marked]
-    kinds = [block.kind for block in marked if block.kind not in _COPIES and not view.holds_ours(block)]
-    before = view.survey.before
-    return before.imitated + len(kinds), before.in_calls + kinds.count(Kind.ARGUMENT)
+    marked = (block for line in read.lines for block in line.blocks if block.marked and block.kind not in _COPIES)
+    kinds = [block.kind for block in marked if (block.digest, block.kind, block.call) not in ours]
+    return read.before.imitated + len(kinds), read.before.in_calls + kinds.count(Kind.ARGUMENT)
 
 
 def too_few_tokens(view: View, applied: Applied) -> str:
-    """Say that a run which prunes saves the model less than is worth it; nothing where it saves enough."""
+    """Word that a run which prunes saves the model less than is worth it; nothing if it saves enough."""
     if not view.policy.prune.enabled:
         return ""
     least = view.policy.prune.prune_minimum
@@ -244,7 +241,7 @@ def too_few_tokens(view: View, applied: Applied) -> str:
 
 
 def why(view: View, protected: int, gain: int, reason: str = "") -> str:
-    """Say in one sentence why nothing was written, and what would help."""
+    """Word in one sentence why nothing was written, and what would help."""
     reason = reason or "nothing to remove that would pay"
     if gain:
         reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
@@ -252,7 +249,7 @@ def why(view: View, protected: int, gain: int, reason: str = "") -> str:
 
 
 def advice(view: View, protected: int) -> str:
-    """Say how much the recent context holds, `protected` bytes, and with which options a run would keep less of it."""
+    """Word how much the recent context holds, `protected` bytes, and with which options a run would keep less of it."""
     if protected < KB:
         return ""
     less = replace(view, policy=replace(view.policy, protect_tokens=_FEWER_TOKENS))
@@ -260,11 +257,8 @@ def advice(view: View, protected: int) -> str:
     recent = [number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED]
     keeps_less = in_question(less, recent)[0] - in_question(view, recent)[0] >= KB
     hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
-    return f"inside {_recent(view)}: {protected / KB:,.0f} KB{hint}"
-
-
-def _recent(view: View) -> str:
-    """Name the recent context as it was measured for this session."""
     turns, tokens = view.policy.turn_threshold_before_compress, view.policy.protect_tokens
-    asked = f"the last {turns} turn{'' if turns == 1 else 's'}"
-    return asked if tokens is None else f"the newest {tokens:,} tokens of tool I/O in {asked}"
+    context = f"the last {turns} turn{'' if turns == 1 else 's'}"
+    if tokens is not None:
+        context = f"the newest {tokens:,} tokens of tool I/O in {context}"
+    return f"inside {context}: {protected / KB:,.0f} KB{hint}"

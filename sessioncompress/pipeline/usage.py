@@ -1,9 +1,9 @@
-"""How much the models of a family hold, by patterns for their names."""
+"""What an agent recorded of its requests to models, and how much each model holds, by patterns for its name."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
@@ -136,14 +136,14 @@ _DENSE: tuple[tuple[str, float], ...] = (
 
 
 def characters_per_token(model: str) -> float:
-    """Return how many characters a token of a model has; its name is read as in limits_of()."""
+    """The characters that a token of a model has; its name is read as in limits_of()."""
     names = _names(model[:_LONGEST].lower())
     found = (each for pattern, each in _DENSE if any(fnmatchcase(name, pattern) for name in names))
     return next(found, CHARACTERS_PER_TOKEN)
 
 
 def limits_of(model: str, own: Iterable[Limits] = ()) -> Limits:
-    """Return the first row for a model's name, of a user's `own` rows or of the shipped ones; the last row is for any.
+    """Look up the first row for a model's name, of a user's `own` rows or of the shipped ones; the last row is for any.
 
     A pattern is a glob for the whole name in any case, or for what stands in it behind a provider or a region, as in
     `openrouter/anthropic/claude-opus-5` or `us.anthropic.claude-opus-4-6-v1:0`.
@@ -153,7 +153,7 @@ def limits_of(model: str, own: Iterable[Limits] = ()) -> Limits:
 
 
 def _names(model: str) -> list[str]:
-    """Return the name, and what stands in it behind each slash, dot and colon."""
+    """The name, and what stands in it behind each slash, dot and colon."""
     return [model, *(model[place + 1 :] for place, each in enumerate(model) if each in "/.:")]
 
 
@@ -196,10 +196,21 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
             if answer:
                 found[number] = answer
     made = _made(read, found)
-    sums = array("Q", accumulate((read.lines[number].reads for number in read.shape.live), initial=0))
-    compactions = array("I", accumulate((_ends(read.lines, number) for number in read.shape.live), initial=0))
-    added = [_between(sums, compactions, *span) for span in pairwise(made)]
-    return Answers(tuple(each.answer for each in made), (None, *added)[: len(made)], _behind(read, made))
+    rows = [read.lines[number] for number in read.shape.live]
+    sums = array("Q", accumulate((line.reads for line in rows), initial=0))
+    compactions = array("I", accumulate((line.role is Role.CHECKPOINT for line in rows), initial=0))
+    added: list[int | None] = [None] if made else []
+    for before, after in pairwise(made):
+        between = sums[after.first] - sums[before.first]
+        compacted = compactions[before.first] != compactions[after.first]
+        added.append(None if compacted else estimate(between, characters_per_token(after.answer.model)))
+    behind = None
+    newest = next((each for each in reversed(made) if each.answer.usage), None)
+    if newest is not None and compactions[newest.first] == compactions[-1]:
+        since = read.shape.live[newest.first :]
+        rest = sum(read.lines[number].reads for number in since if _name(read.lines, number) != newest.name)
+        behind = estimate(rest, characters_per_token(newest.answer.model))
+    return Answers(tuple(each.answer for each in made), tuple(added), behind)
 
 
 def _made(read: Survey, found: Mapping[int, Answer]) -> list[_Made]:
@@ -233,30 +244,5 @@ def _made(read: Survey, found: Mapping[int, Answer]) -> list[_Made]:
 
 
 def _name(lines: Lines, number: int) -> str | int | None:
-    """Return what the lines of a response go by: its name, or the number of its only line; None for any other line."""
+    """What the lines of a response go by: its name, or the number of its only line; None for any other line."""
     return lines.responses[number] or (number if lines.roles[number] in _SPEAKING else None)
-
-
-def _ends(lines: Lines, number: int) -> bool:
-    return lines.roles[number] is Role.CHECKPOINT
-
-
-def _between(sums: Sequence[int], compactions: Sequence[int], before: _Made, after: _Made) -> int | None:
-    if compactions[before.first] != compactions[after.first]:
-        return None
-    return _tokens(sums[after.first] - sums[before.first], after)
-
-
-def _tokens(characters: int, read_by: _Made) -> int:
-    return estimate(characters, characters_per_token(read_by.answer.model))
-
-
-def _behind(read: Survey, made: Sequence[_Made]) -> int | None:
-    counted = next((each for each in reversed(made) if each.answer.usage), None)
-    if counted is None:
-        return None
-    since = read.shape.live[counted.first :]
-    if any(_ends(read.lines, number) for number in since):
-        return None
-    rest = (number for number in since if _name(read.lines, number) != counted.name)
-    return _tokens(sum(read.lines[number].reads for number in rest), counted)

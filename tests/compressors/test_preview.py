@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.compressors.preview import Part, Wording, differing, lines_of, preview, reference, shrunk, whole
+from sessioncompress.compressors.preview import Part, Wording, bare, differing, lines_of, preview, reference
 from sessioncompress.core import marker
-from sessioncompress.core.model import Origin
 
 REF = "0123456789ab"
 WORDING = Wording(REF)
@@ -246,6 +245,5 @@ def test_the_bare_marker_says_all() -> None:
 
 def test_a_shrunk_preview_says_what_the_original_was() -> None:
     """Not what the preview was."""
-    assert shrunk(Origin(REF, REF + "0123", (), 18_600, 404), "") == "[[sessioncompress: 404 lines, 18.2 KB" + WAY
-    assert shrunk(Origin(REF, REF + "0123", (), 5, 1), "n") == "[[sessioncompress: 5 bytes, n" + WAY
-    assert whole(3, 9, "note") == "3 lines, 9 bytes, note"
+    assert bare(404, 18_600, Wording(REF)) == "[[sessioncompress: 404 lines, 18.2 KB" + WAY
+    assert bare(1, 5, Wording(REF), "n") == "[[sessioncompress: 5 bytes, n" + WAY

@@ -1,4 +1,4 @@
-"""Why a file is refused whose sessions are not plain: what it is, or what was seen in it, and what to do."""
+"""The table of files that are no sessions but may be taken for one: what each is, and what to name instead."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from sessioncompress.core.jsonl import LINE_CAP, begins_document, value_of
-from sessioncompress.errors import NotASession, Refused
 from sessioncompress.formats import values
-from sessioncompress.formats.base import Entry, Head
-from sessioncompress.formats.table import AGENTS, recognizing
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.formats.base import Entry
 
 FIRST_BYTES = 4096
 """So much of a file's beginning is looked at to tell what packed or wrote it."""
@@ -36,13 +32,8 @@ class Other(NamedTuple):
     recognizes: Callable[[Sample], bool]
 
 
-def other(sample: Sample) -> Other | None:
-    """Return which of the known kinds a file is, None where it is none of them."""
-    return next((each for each in OTHERS if each.recognizes(sample)), None)
-
-
 def seen(sample: Sample) -> str:
-    """Say what a file of no known kind begins with, or what one JSON value holds."""
+    """Word what a file of no known kind begins with, or what one JSON value holds."""
     if not sample.first:
         return "it is empty"
     if isinstance(sample.value, list):
@@ -64,12 +55,11 @@ def _keys(of: Mapping[str, Any]) -> str:
 
 
 def _begins(*magics: bytes) -> Callable[[Sample], bool]:
-    """Return what knows a file by its first bytes."""
     return lambda sample: sample.first.startswith(magics)
 
 
 def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
-    """Return what knows a document by how its id starts and by strings that it has."""
+    """Recognize a document by how its id starts and by strings that it has."""
 
     def recognizes(sample: Sample) -> bool:
         found = values.fields(sample.value)
@@ -88,14 +78,10 @@ def _is_old_rollout(sample: Sample) -> bool:
     return first.keys() >= {"id", "timestamp", "instructions"} and "type" not in first
 
 
-def _is_list_of(*keys: str) -> Callable[[Sample], bool]:
-    """Return what knows a list of objects that all have those keys."""
-
-    def recognizes(sample: Sample) -> bool:
-        found = values.items(sample.value)
-        return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
-
-    return recognizes
+def _is_list_of(value: Any, *keys: str) -> bool:
+    """Tell whether a value is a list of objects that all have those keys."""
+    found = values.items(value)
+    return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
 
 
 def _is_restore_point(sample: Sample) -> bool:
@@ -108,8 +94,7 @@ def _is_training_data(sample: Sample) -> bool:
 
 
 def _is_saved_chat(sample: Sample) -> bool:
-    history = values.fields(sample.value).get("history", sample.value)
-    return _is_list_of("role", "parts")(Sample(b"", (), history))
+    return _is_list_of(values.fields(sample.value).get("history", sample.value), "role", "parts")
 
 
 _EXPORT = "Name what 'opencode export SESSION > FILE' writes."
@@ -143,7 +128,7 @@ OTHERS: tuple[Other, ...] = (
     Other(
         "the list of prompts that Gemini CLI logs (logs.json)",
         _CHATS,
-        _is_list_of("sessionId", "messageId", "type", "message"),
+        lambda sample: _is_list_of(sample.value, "sessionId", "messageId", "type", "message"),
     ),
     Other("what Gemini CLI keeps for /restore before a tool changes files", _CHATS, _is_restore_point),
     Other("a conversation saved with /chat save of Gemini CLI (checkpoint-TAG.json)", _CHATS, _is_saved_chat),
@@ -155,42 +140,3 @@ OTHERS: tuple[Other, ...] = (
     Other("a rollout of Codex from before its session_meta lines, of mid-2025", "", _is_old_rollout),
 )
 """In the order they are asked; the remedy is empty where nothing can be done but to name another file."""
-
-
-_STATE = "The file is not changed."
-
-
-def refusal(session: OpenSession, head: Head) -> Refused:
-    """Make the error for a file that is not of exactly one format.
-
-    NotASession where it is of none; Refused where it may be of several, or is too long to know.
-    """
-    if found := recognizing(head):
-        names = " and of ".join(each.name for each in found)
-        remedy = "Say which it is with --format NAME."
-        return Refused(f"it may be a session of {names}", where=session.path, state=_STATE, remedy=remedy)
-    if session.size > LINE_CAP and begins_document(session.reader, session.size):
-        what = f"it begins as one JSON document, of {session.size:,} bytes, and none over {LINE_CAP >> 20} MiB is read"
-        return Refused(what, where=session.path, state=_STATE, remedy="It stays as it is.")
-    return _no_session(session, _sample(session, head))
-
-
-def _no_session(session: OpenSession, sample: Sample) -> NotASession:
-    known = other(sample)
-    what = f"this is {known.what}" if known else f"this is no session of a known agent ({seen(sample)})"
-    remedy = (known.remedy if known else "") or f"Name a session of {AGENTS}."
-    return NotASession(what, where=session.path, state=_STATE, remedy=remedy)
-
-
-def _sample(session: OpenSession, head: Head) -> Sample:
-    with session.reader() as file:
-        first = file.read(min(FIRST_BYTES, session.size))
-    return Sample(first, head.entries, _value(session))
-
-
-def _value(session: OpenSession) -> Any:
-    """Return the one JSON value that a file is, None where it is lines, or too long, or no JSON."""
-    if session.size > LINE_CAP or not begins_document(session.reader, session.size):
-        return None
-    with session.reader() as file:
-        return value_of(file.read())
