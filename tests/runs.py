@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from sessioncompress.cli.main import main
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.jsonl import document_of, pieces_of
+from sessioncompress.core.jsonl import document_of, parse, pieces_of
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.marker import References
 from sessioncompress.core.model import Facts, JsonPath, Line, Origin, OurKey
+from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import detect, head_of
@@ -31,7 +31,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.plan import Plan, plan
-from sessioncompress.pipeline.reading import parse, survey
+from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy

@@ -39,7 +39,6 @@ PURE = frozenset(
         "core.splice",
         "core.text",
         "core.turns",
-        "pipeline.budget",
         "pipeline.check",
         "pipeline.plan",
         "pipeline.usage",

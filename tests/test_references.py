@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_hexdigest
 
-from sessioncompress.core.marker import FEWEST_DIGITS, References, digest_of, git_blob
+from sessioncompress.core.references import FEWEST_DIGITS, References, digest_of, git_blob
 
 CONTENT = b"some content"
 DIGEST = xxh3_64_hexdigest(CONTENT)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from sessioncompress.core.jsonl import pieces
+from sessioncompress.core.jsonl import parse, pieces
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
-from sessioncompress.pipeline.reading import parse, survey
+from sessioncompress.pipeline.reading import survey
 from tests.build import PiSession, ResponsesSession
 from tests.runs import fixture, split, survey_of
 

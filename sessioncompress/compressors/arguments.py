@@ -14,6 +14,7 @@ from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, JsonPath, Kind, Replacement, Treatment
+from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats import values
 
@@ -72,7 +73,7 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         old = literal(text)
         if len(old) <= limit:
             continue
-        if marker.PREFIX in text and (marker.digest_of(old), Kind.ARGUMENT, call) in context.view.ours:
+        if marker.PREFIX in text and (digest_of(old), Kind.ARGUMENT, call) in context.view.ours:
             continue
         content = text.encode()
         new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))

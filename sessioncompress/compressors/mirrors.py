@@ -8,8 +8,8 @@ from typing import Any
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, reference
-from sessioncompress.core.marker import content_of
 from sessioncompress.core.model import Change, Kind, Replacement, Treatment
+from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
 

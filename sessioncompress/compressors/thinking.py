@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.core.marker import content_of
 from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
+from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
 

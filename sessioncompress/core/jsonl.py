@@ -385,3 +385,24 @@ def value_of(raw: bytes) -> Any:
         return orjson.loads(raw) if holds_at_most(raw, DOCUMENT_VALUES) else None
     except orjson.JSONDecodeError:
         return None
+
+
+def parse(raw: bytes) -> dict[str, Any] | None:
+    """Parse a line's JSON object; None if it holds none that this parser reads, is too large or nested too deep."""
+    try:
+        value = loads(raw) if is_readable(raw) else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parse_any(raw: bytes) -> dict[str, Any] | None:
+    """Parse a line however large or deep: one that parse() took, or that is only followed along paths.
+
+    An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
+    """
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

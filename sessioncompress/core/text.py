@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+KB = 1024
+
 _SMUGGLED_BYTE = range(0xDC80, 0xDD00)
 """What Python makes of the bytes of a file name that are not UTF-8."""
 

@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import (
     PLAIN,
     Answer,
@@ -30,6 +29,7 @@ from sessioncompress.core.model import (
     beside,
     make_block,
 )
+from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader, line_of

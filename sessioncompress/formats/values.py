@@ -12,8 +12,8 @@ import orjson
 
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import is_deep, is_readable, shallow
-from sessioncompress.core.marker import digest_of, image_data
 from sessioncompress.core.model import Block, Call, JsonPath, Kind, make_block
+from sessioncompress.core.references import digest_of, image_data
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.core.jsonl import Piece, is_readable, pieces_of
+from sessioncompress.core.jsonl import Piece, is_readable, parse, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
 from sessioncompress.core.model import Line
 from sessioncompress.errors import NotASession
@@ -18,7 +18,7 @@ from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.show import begin_alike, identity
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import RewrittenLines, original_in, parse, row_of
+from sessioncompress.pipeline.reading import RewrittenLines, original_in, row_of
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession

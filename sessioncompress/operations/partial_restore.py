@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.splice import CannotSplice, splice
@@ -16,7 +16,7 @@ from sessioncompress.core.text import counted, unreadable
 from sessioncompress.errors import Unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.show import of_another, original_of, recorded
-from sessioncompress.pipeline.reading import parse, parse_any, read_line
+from sessioncompress.pipeline.reading import read_line
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader

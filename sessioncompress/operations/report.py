@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core.text import counted, file_line, files_line, not_there, printable, strangers
+from sessioncompress.core.text import KB, counted, file_line, files_line, not_there, printable, strangers
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
-from sessioncompress.pipeline.triage import KB
 
 if TYPE_CHECKING:
     from sessioncompress.operations.forget import ForgetStats

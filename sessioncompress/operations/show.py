@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from sessioncompress.core.marker import FEWEST_DIGITS, PREFIX, content_of
+from sessioncompress.core.jsonl import parse_any
+from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import Kind
+from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import (
     NOT_CHANGED,
@@ -28,7 +30,6 @@ from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
-from sessioncompress.pipeline.reading import parse_any
 from sessioncompress.pipeline.relatives import relatives_of
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import BALANCED, Policy

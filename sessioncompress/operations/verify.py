@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
@@ -16,7 +16,7 @@ from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.pipeline.reading import RewrittenLines, find, parse_any
+from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals

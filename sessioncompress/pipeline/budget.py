@@ -22,10 +22,9 @@ from msgspec import Struct
 from sessioncompress.core import text
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Answer
-from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, KB, estimate
 from sessioncompress.core.turns import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, known_lines, noted
-from sessioncompress.pipeline.triage import KB
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord

@@ -10,14 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.jsonl import parse, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Block, Kind, OurKey
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import parse
 from sessioncompress.pipeline.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import Policy

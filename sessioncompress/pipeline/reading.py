@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.core.jsonl import (
@@ -20,8 +19,7 @@ from sessioncompress.core.jsonl import (
     Piece,
     begins_document,
     document_of,
-    is_readable,
-    loads,
+    parse,
     pieces,
     pieces_of,
     value_of,
@@ -126,27 +124,6 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
 def unchangeable(line: Line) -> Line:
     """Take out of a line what could be replaced."""
     return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
-
-
-def parse(raw: bytes) -> Entry | None:
-    """Parse a line's JSON object; None if it holds none that this parser reads, is too large or nested too deep."""
-    try:
-        value = loads(raw) if is_readable(raw) else None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def parse_any(raw: bytes) -> Entry | None:
-    """Parse a line however large or deep: one that parse() took, or that is only followed along paths.
-
-    An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
-    """
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 class RewrittenLines(Mapping[int, LineRecord]):

@@ -12,9 +12,8 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.marker import References, content_of, digest_of, git_blob
 from sessioncompress.core.model import (
     Call,
     Change,
@@ -26,13 +25,13 @@ from sessioncompress.core.model import (
     Replacement,
     Treatment,
 )
+from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
-from sessioncompress.pipeline.reading import parse_any
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 

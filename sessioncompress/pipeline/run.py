@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import VERSION, text
+from sessioncompress.core.jsonl import parse, parse_any
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.marker import References
 from sessioncompress.core.model import NO_PREFIX, Prefix
+from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
+from sessioncompress.core.text import KB
 from sessioncompress.core.turns import turns_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, reading, triage
@@ -181,7 +183,7 @@ class Run:
         # A line whose original was not kept is not changed again where originals are kept: none could be shown.
         kept = self._policy.keep_backup
         left_alone = {number for number, record in known.rewritten.items() if record.place is None and kept}
-        least = 1 if self._asked.force else max(self._policy.min_saved_kb * triage.KB, 1)
+        least = 1 if self._asked.force else max(self._policy.min_saved_kb * KB, 1)
         with ExitStack() as self._open:
             while True:
                 view = self._view()
@@ -235,7 +237,7 @@ class Run:
             return None
         if self._originals is None:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
-        return reading.parse_any(self._originals.line(record.place, record.sha256))
+        return parse_any(self._originals.line(record.place, record.sha256))
 
     def _measured(
         self, view: View, planned: Plan, applied: Applied, finished: Finished, left_alone: frozenset[int]
@@ -318,7 +320,7 @@ class Run:
         restless = set()
         for number, raw, _ in self._part.read(sink.reader, found.size):
             changes = second.get(number)
-            entry = reading.parse(raw) if changes else None
+            entry = parse(raw) if changes else None
             if changes and entry is not None:
                 with suppress(CannotSplice):
                     if rewrite(raw, entry, changes, view, References().refer) is not None:

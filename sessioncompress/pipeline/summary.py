@@ -12,11 +12,10 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind, Standing
-from sessioncompress.core.text import estimate, json_safe
+from sessioncompress.core.text import KB, estimate, json_safe
 from sessioncompress.core.turns import messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
-from sessioncompress.pipeline.triage import KB
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.records import RunRecord
 

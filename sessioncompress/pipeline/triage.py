@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress.core import VERSION
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import KB, counted
 from sessioncompress.errors import failing
 from sessioncompress.formats import locations
 from sessioncompress.policy.model import Policy, Rule
@@ -18,7 +18,6 @@ from sessioncompress.store.layout import beside_of, has_leftovers, last_line, si
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
-KB = 1024
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.jsonl import Piece, parse
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Answer, Role
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.pipeline.reading import parse
 from sessioncompress.policy.model import Limits
 
 _LONGEST = 200

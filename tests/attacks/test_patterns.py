@@ -60,7 +60,6 @@ _WORST: dict[str, tuple[str, ...]] = {
     "hooks.claude._INDENT": (" ", "\t ", " \n"),
     "hooks.claude._SPACE": (" ", "\n\t", " a"),
     "core.jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
-    "core.jsonl.WHITESPACE": (" ", "\n\t", " a"),
     "core.jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
     "core.marker": (
         *(

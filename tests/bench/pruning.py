@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
-from sessioncompress.core.marker import References
+from sessioncompress.core.jsonl import parse
+from sessioncompress.core.references import References
 from sessioncompress.pipeline.plan import plan
-from sessioncompress.pipeline.reading import parse
 from sessioncompress.pipeline.rewrite import rewrite
 from sessioncompress.policy.model import BALANCED, Prune
 from tests import texts

@@ -13,8 +13,8 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.marker import References
 from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
+from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import Block, JsonPath, Kind, Treatment, make_block
+from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from sessioncompress.core import marker
-from sessioncompress.core.marker import digest_of
 from sessioncompress.core.model import PLAIN, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
+from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, line_of
