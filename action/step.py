@@ -30,7 +30,7 @@ SAID = {
     USAGE: "the inputs ask for something that does not exist, and nothing was done",
     3: "a file failed, the others are done",
     4: "a session was refused, the others are done",
-    5: "what lies beside a session, or the session, failed its check",
+    5: "a store or a session failed its check",
 }
 """What each exit code means; the log says more."""
 

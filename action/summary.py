@@ -29,7 +29,7 @@ def _lines(done: Sequence[CompressionStats], before: int, after: int) -> Iterato
         yield "|---|---:|---:|---|---:|---|"
         yield from map(_row, rows[:MOST_ROWS])
         yield ""
-    yield f"{_counts(done, len(rows))}. With all that lies beside them: {kb(before)} -> {kb(after)}."
+    yield f"{_counts(done, len(rows))}. With their stores: {kb(before)} -> {kb(after)}."
     yield ""
 
 

@@ -349,16 +349,16 @@ def test_it_only_says_what_would_go(folder: Path) -> None:
     done = run("--yes", folder / "session.jsonl")
     assert "deleted" in done.stdout
     assert "can no longer be restored" in done.stdout
-    assert run(folder).stdout == "total: nothing to delete; no originals lie there\n"
+    assert run(folder).stdout == "total: nothing to delete; no store is there\n"
 
 
 def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
     """It says how much lies there, and what stays of it."""
     files = beside(folder / "session.jsonl")
     size = sum(path.stat().st_size for path in (files.originals, files.journal))
-    assert run(folder).stdout == f"total: nothing to delete; {kb(size)} lie beside 1 session\n"
+    assert run(folder).stdout == f"total: nothing to delete; 1 store of {kb(size)}\n"
     (folder / "session.jsonl").unlink()
-    assert run(folder).stdout.splitlines()[-1] == f"total: nothing to delete; 1 kept; {kb(size)} lie beside 1 session"
+    assert run(folder).stdout.splitlines()[-1] == f"total: nothing to delete; 1 kept; 1 store of {kb(size)}"
     assert "may only have been moved; if it is gone, name its own path to delete this" in run(folder).stdout
 
 
@@ -409,7 +409,7 @@ def test_the_document(folder: Path) -> None:
         (["--max-size", "500"], "'500' needs KB or MB or GB behind it, as in 500MB"),
         (["--older-than", "9999999999d"], "of nine digits at most"),
         (["--max-size", "1.5GB"], "is no whole number"),
-        (["--yes", "nowhere"], "nowhere: it does not exist, and nothing of ours lies there for it. Nothing was done."),
+        (["--yes", "nowhere"], "nowhere: it does not exist, and it has no store. Nothing was done."),
     ],
 )
 def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:

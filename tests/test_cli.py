@@ -195,7 +195,7 @@ def test_the_line_of_a_file_and_of_the_run(session: Path) -> None:
     first, last = result.stdout.splitlines()
     assert re.fullmatch(rf"session\.jsonl: {SIZES} -> {SIZES} {PARTS}", first), first
     assert re.fullmatch(
-        rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with what lies beside: {SIZES} -> {SIZES}, "
+        rf"total: 1 file \(1 compressed\): {SIZES} -> {SIZES} {PARTS}; with the store: {SIZES} -> {SIZES}, "
         r"\d+ % smaller; tokens \(estimated\) [\d,]+ -> [\d,]+",
         last,
     ), last
@@ -207,7 +207,7 @@ def test_the_total_of_a_later_run_is_compared_with_the_total_before(session: Pat
     run("compress", "--preset", "high-quality", "session.jsonl")
     before = lying(session.parent)
     last = run("compress", "--preset", "low-cost", "--force", "session.jsonl").stdout.splitlines()[-1]
-    found = re.search(rf"with what lies beside: ({SIZES}) -> ({SIZES}), (\d+) % smaller", last)
+    found = re.search(rf"with the store: ({SIZES}) -> ({SIZES}), (\d+) % smaller", last)
     assert found, last
     after = lying(session.parent)
     sizes = [f"{round(size / 1024):,} KB" for size in (before, after)]
@@ -630,7 +630,7 @@ def test_a_folder_is_walked(here: Path) -> None:
 
 TOTALS = {
     "stats": rf"total: 2 sessions, {SIZES}; a run would do: {SIZES} -> {SIZES} {PARTS}; "
-    rf"tokens \(estimated\) [\d,]+ -> [\d,]+; beside them: 0 KB; 1 refused; 1 passed over \(no sessions, or links\)",
+    rf"tokens \(estimated\) [\d,]+ -> [\d,]+; stores: 0 KB; 1 refused; 1 passed over \(no sessions, or links\)",
     "compress": rf"total: 3 files \(2 compressed, 1 refused, 1 passed over \(no sessions, or links\)\): {SIZES} -> .*",
     "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals read and right; 1 refused; "
     r"1 passed over \(no sessions, or links\)",
@@ -663,7 +663,7 @@ def test_a_folder_without_sessions(here: Path) -> None:
     (here / "foreign" / "x.jsonl").write_bytes(b'{"x": 1}\n')
     for command in ("stats", "verify", "restore", "forget"):
         assert run(command, "empty").stdout == "total: 0 sessions\n", command
-    assert run("clean", "empty").stdout == "total: nothing to delete; no originals lie there\n"
+    assert run("clean", "empty").stdout == "total: nothing to delete; no store is there\n"
     for command in ("stats", "verify", "restore", "forget"):
         assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (no sessions, or links)\n", command
 
@@ -1150,7 +1150,7 @@ def test_stats(session: Path) -> None:
     assert ["thinking", "-"] in rows
     assert re.fullmatch(rf"  a run would do: {SIZES} -> {SIZES} {PARTS}", lines[-4]), lines[-4]
     assert re.fullmatch(r"  tokens \(estimated\) [\d,]+ -> [\d,]+", lines[-3])
-    assert lines[-1] == "  beside it: 0 KB"
+    assert lines[-1] == "  store: 0 KB"
     assert snapshot(session) == before
 
 
@@ -1158,7 +1158,7 @@ def test_stats_of_a_compressed_session(compressed: Path) -> None:
     """It says why a run would leave it, and how much lies beside."""
     lines = run("stats", compressed).stdout.splitlines()
     assert any(line.startswith("  a run would leave it: ") for line in lines)
-    assert re.fullmatch(r"  beside it: [1-9]\d* KB", lines[-1])
+    assert re.fullmatch(r"  store: [1-9]\d* KB", lines[-1])
 
 
 def test_stats_as_json(session: Path) -> None:
@@ -1223,7 +1223,7 @@ def test_restore_of_what_was_never_compressed(session: Path) -> None:
     before = snapshot(session)
     assert (
         run("restore", "session.jsonl").stdout
-        == "session.jsonl: unchanged: no marker of ours stands in it, and nothing lies beside it\n"
+        == "session.jsonl: unchanged: no marker of ours stands in it, and it has no store\n"
     )
     assert snapshot(session) == before
 
@@ -1692,7 +1692,7 @@ def test_forget_yes(compressed: Path) -> None:
     assert (result.exit_code, "no store lies here, but" in result.stdout) == (4, True)
     result = run("restore", "session.jsonl")
     assert result.exit_code == 4
-    assert "markers stand in it, but no journal lies beside it" in result.stderr
+    assert "markers stand in it, but it has no journal" in result.stderr
 
 
 def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:

@@ -216,7 +216,7 @@ def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path)
 
 
 def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
-    """And no originals lie there; a second run still knows its own replacements."""
+    """And no store is there; a second run still knows its own replacements."""
     path = write(tmp_path, work(PiSession(), 1))
     stats = compress(path, replace(EAGER, keep_backup=False))
     assert not beside(path).originals.exists()

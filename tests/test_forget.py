@@ -159,7 +159,7 @@ def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:
     """Nothing of ours lies there."""
-    with pytest.raises(UsageError, match="does not exist, and nothing of ours lies there for it"):
+    with pytest.raises(UsageError, match="does not exist, and it has no store"):
         forget_session(tmp_path / "none.jsonl", EAGER)
     with pytest.raises(UsageError):
         forget_session(tmp_path / "no folder" / "none.jsonl", EAGER)

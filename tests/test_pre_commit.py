@@ -194,7 +194,7 @@ def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) ->
     assert checked.exit_code == 1
     assert checked.stdout == (
         f"{NAME}: hidden from git by sessions/.sessioncompress/.gitignore: its originals\n"
-        "Run 'sessioncompress compress --commit-originals' on them: 'git add' them and what lies beside them, and commit "
+        "Run 'sessioncompress compress --commit-originals' on them: 'git add' them and their stores, and commit "
         "again.\n"
     )
     assert run(COMMITTED, NAME).exit_code == 0
@@ -409,7 +409,7 @@ def test_a_commit_without_its_newest_originals_is_stopped(
     )
     passed, said = used.commit(NAME)
     assert not passed
-    assert "what lies beside it is not staged" in said
+    assert "its store is not staged" in said
     assert "Stage that too (git add sessions/.sessioncompress)" in said
     now = (
         snapshot(repository.folder / NAME).keys(),

@@ -70,7 +70,7 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     stats = restore_session(path)
     assert (stats.status, stats.reason) == (
         Status.UNCHANGED,
-        "no marker of ours stands in it, and nothing lies beside it",
+        "no marker of ours stands in it, and it has no store",
     )
     assert snapshot(path) == before
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
@@ -87,7 +87,7 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     path.rename(moved)
     before = snapshot(moved)
     for use in (verify_session, restore_session):
-        with pytest.raises(Refused, match="markers stand in it, but no journal lies beside it") as caught:
+        with pytest.raises(Refused, match="markers stand in it, but it has no journal") as caught:
             use(moved, policy)
     assert "'restore --from-markers --originals OTHER'" in str(caught.value)
     assert "--backup-dir" in str(caught.value)
@@ -108,7 +108,7 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     )
     quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
     other = write(tmp_path, turn(quoting), "other.jsonl")
-    assert restore_session(other).reason == "no marker of ours stands in it, and nothing lies beside it"
+    assert restore_session(other).reason == "no marker of ours stands in it, and it has no store"
     assert verify_session(other).originals == 0
 
 
@@ -134,7 +134,7 @@ def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: 
     clone = write(tmp_path, path.read_bytes(), "clone.jsonl")
     before = snapshot(clone)
     for use in (verify_session, restore_session):
-        with pytest.raises(Refused, match=r"\d+ markers stand in it, but no journal lies beside it") as caught:
+        with pytest.raises(Refused, match=r"\d+ markers stand in it, but it has no journal") as caught:
             use(clone)
         said = str(caught.value)
         assert re.search(r"\d markers name no original, since none was kept \(keepBackup: false\)", said)
@@ -428,7 +428,7 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
     path = compressed(tmp_path)
     (tmp_path / "forks").mkdir()
     fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
-    with pytest.raises(Refused, match=r"markers stand in it, but no journal lies beside it.*--originals OTHER"):
+    with pytest.raises(Refused, match=r"markers stand in it, but it has no journal.*--originals OTHER"):
         restore_session(fork, from_markers=True)
     assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
     assert values(fork.read_bytes()) == values(session().bytes())
@@ -442,7 +442,7 @@ def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named:
     write(tmp_path, session(), "plain.jsonl")
     fork = write(tmp_path, path.read_bytes(), "fork.jsonl")
     before = snapshot(fork)
-    with pytest.raises(UsageError, match=r"nothing lies beside .* whose originals are to be used") as caught:
+    with pytest.raises(UsageError, match=r"whose originals are to be used, has no store") as caught:
         restore_session(fork, from_markers=True, originals=tmp_path / named)
     assert caught.value.exit_code == 2
     assert snapshot(fork) == before

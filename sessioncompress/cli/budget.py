@@ -1,11 +1,11 @@
-"""`budget`: how sessions stand against their model's context window, and what is due."""
+"""`budget`: how full the model's context window is, and what is due."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -27,9 +27,6 @@ from sessioncompress.core.text import counted, printable
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats, to_json
 
-if TYPE_CHECKING:
-    from sessioncompress.pipeline.summary import BudgetStats
-
 SCHEMA = "sessioncompress.budget/1"
 
 _BY = {
@@ -41,48 +38,35 @@ _BY = {
 
 
 def line(stats: BudgetStats) -> str:
-    """Return the line of one session: what is due and why, and the numbers behind that."""
+    """Format one session: what is due and why, and the numbers behind that."""
     decision = f"{stats.decision}: {stats.reason} (rule {stats.rule})"
-    parts = [_in_use(stats), *_usable(stats), *_counted(stats), *_since(stats)]
-    return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
-
-
-def _in_use(stats: BudgetStats) -> str:
     model = f"{printable(stats.model)}, " if stats.model else ""
     window = f"{stats.context_window:,} ({model}{_BY[stats.limits_from]})"
-    return f"{stats.tokens:,} tokens of a window of {window} in use, {100 * stats.utilisation:.0f} %"
-
-
-def _usable(stats: BudgetStats) -> Iterable[str]:
+    parts = [f"{stats.tokens:,} tokens of a window of {window} in use, {100 * stats.utilisation:.0f} %"]
     if stats.usable != stats.context_window:
-        yield f"{stats.usable:,} usable"
-
-
-def _counted(stats: BudgetStats) -> Iterable[str]:
+        parts.append(f"{stats.usable:,} usable")
     if stats.tokens_recorded is None:
-        yield "estimated, none recorded"
+        parts.append("estimated, none recorded")
     elif stats.recorded_is_stale:
-        yield f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction"
+        parts.append(f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction")
     else:
-        yield f"recorded, {stats.tokens_estimated:,} estimated"
-
-
-def _since(stats: BudgetStats) -> Iterable[str]:
-    yield counted(stats.messages, "message", "messages")
+        parts.append(f"recorded, {stats.tokens_estimated:,} estimated")
+    parts.append(counted(stats.messages, "message", "messages"))
     if stats.messages_since is not None:
         seconds = stats.seconds_since
         ago = f" {counted(round(seconds), 'second', 'seconds')} ago" if seconds is not None else ""
-        yield f"{stats.messages_since:,} since the last run{ago}"
+        parts.append(f"{stats.messages_since:,} since the last run{ago}")
+    return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
 
 
 def total(all_stats: Sequence[BudgetStats]) -> str:
-    """Return how many of several sessions have what due."""
+    """Count the decisions over several sessions."""
     decided = [stats.decision for stats in all_stats]
     return ": " + ", ".join(f"{decided.count(action):,} {action}" for action in Action if action in decided)
 
 
 def document(all_stats: Iterable[BudgetStats]) -> dict[str, Any]:
-    """Return the `--json` document of `budget`."""
+    """Build the `--json` document of `budget`."""
     files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in all_stats]
     return {"schema": SCHEMA, "files": files}
 

@@ -1,11 +1,11 @@
-"""`clean`: delete what runs that ended left behind, and originals where the user says so."""
+"""`clean`: delete what dead runs left, and originals that the user gives up."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -28,9 +28,6 @@ from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
 from sessioncompress.pipeline.summary import to_json
 
-if TYPE_CHECKING:
-    from sessioncompress.operations.clean import CleanStats
-
 SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
@@ -39,7 +36,7 @@ _NUMBERS = ("bytesDeleted", "originals", "originalsLost", "leftOver", "leftOverB
 
 
 def line(stats: CleanStats, *, dry_run: bool) -> str:
-    """Return the line of one session."""
+    """Format one session."""
     verb = "would delete" if dry_run else DELETED
     parts = []
     if stats.deleted and stats.bytes_deleted:
@@ -60,12 +57,12 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
 
 
 def failed_line(error: SessionCompressError) -> str:
-    """Return the line of a session that an error ended."""
+    """Format a session that could not be cleaned."""
     return f"{status_of(error).value}: {error}"
 
 
 def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *, dry_run: bool) -> str:
-    """Return the line that ends a clean-up; `lying` are the bytes that lay beside each session before it."""
+    """Format the total; `lying` are the bytes of each store before."""
     going = [each for each in done if each.deleted or each.left_over]
     size = sum(each.bytes_deleted + each.left_over_bytes for each in going)
     parts = ["total: nothing to delete"]
@@ -74,18 +71,19 @@ def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *,
         parts = [f"total: {counted(len(going), 'session', 'sessions')}: {verb} {kb(size)}"]
     kept = len(done) - len(going)
     parts += [f"{number:,} {word}" for number, word in ((kept, KEPT), (failed, "failed or refused")) if number]
-    found = "lie" if dry_run or not going else "lay"
-    sessions = counted(len(lying), "session", "sessions")
-    if lying or not failed:
-        # Where something could not be looked at there may be any.
-        parts.append(f"{kb(sum(lying))} {found} beside {sessions}" if lying else "no originals lie there")
+    if lying:
+        stores = counted(len(lying), "store", "stores")
+        parts.append(f"{stores} {'of' if dry_run or not going else 'had'} {kb(sum(lying))}")
+    elif not failed:
+        # Where something could not be read there may be stores.
+        parts.append("no store is there")
     return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
 
 
 def document(
     done: Sequence[CleanStats], failed: Sequence[tuple[str, SessionCompressError]], *, dry_run: bool
 ) -> dict[str, Any]:
-    """Return the `--json` document."""
+    """Build the `--json` document."""
     files = [_file(stats, DELETED if stats.deleted or stats.left_over else KEPT) for stats in done]
     totals = {name: sum(each[name] for each in files) for name in _NUMBERS}
     for path, error in failed:

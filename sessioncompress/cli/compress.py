@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from sessioncompress.cli.options import (
     AGENT,
@@ -32,7 +31,6 @@ from sessioncompress.cli.options import (
     show_originals,
 )
 from sessioncompress.cli.output import cut_short, echo_json, tell_of_opencode
-from sessioncompress.errors import SessionCompressError
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found, Globs
@@ -110,7 +108,7 @@ def compress(
         policy = policies.of(found.path)
         show_originals(found.path, policy, rehearse=rehearse)
         named = found.named
-        # What nobody named is not opened; of what somebody did, its format is asked.
+        # A file that the user named is opened if its first bytes do not show a session: it may be none.
         if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
             not named or skipped.status == triage.UNCHANGED or triage.is_plainly_session(found.path)
         ):
@@ -128,10 +126,7 @@ def compress(
         if outcome.passed_over:
             passed_over += 1
             continue
-        stats = outcome.result or report.failed(
-            str(outcome.found.path), outcome.error or SessionCompressError("nothing came of it")
-        )
-        stats = replace(stats, path=str(outcome.found.path))
+        stats = report.stats_of(outcome)
         done.append(stats)
         if not as_json or outcome.error:
             click.echo(report.line(stats), err=outcome.error is not None)
@@ -158,7 +153,6 @@ def _meant(
     everything: bool,
     older_than: int | None,
 ) -> Iterator[Found]:
-    """Return the files of the paths, or the sessions that the options select; one of both must be given, not both."""
     some = agent is not None or project is not None
     if not paths and not (some or everything):
         context = click.get_current_context()

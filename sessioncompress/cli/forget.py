@@ -1,4 +1,4 @@
-"""`forget`: delete what lies beside sessions, after saying what that loses."""
+"""`forget`: delete the stores of sessions, after saying what that loses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @THEIR_FOLDER
 @errors_end_it
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete what lies beside sessions, after saying what can then not be restored."""
+    """Delete the stores of sessions, after saying what can then not be restored."""
     from sessioncompress.errors import Refused
     from sessioncompress.operations.batch import worst
     from sessioncompress.operations.forget import forget_one
@@ -41,7 +41,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
             click.echo(f"{name}: {_nothing(would)}")
-            return "with nothing beside", would
+            return "without a store", would
         if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
             click.echo(f"{name}: kept")
             return "kept", would
@@ -55,19 +55,18 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     elsewhere = any(stats.markers for ended, stats in done.results if ended != "kept")
     if kept := sum(stats.links_kept for _, stats in done.results):
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
-    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "with nothing beside")}
+    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "without a store")}
     echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
     sys.exit(worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
 
 def _nothing(stats: ForgetStats) -> str:
-    """Tell why nothing was deleted."""
     from sessioncompress.operations.report import links_kept
 
     if stats.links_kept:
         return f"kept {links_kept(stats.links_kept)}"
     if not stats.markers:
-        return "nothing lies beside it"
+        return "it has no store"
     return (
         f"nothing is deleted: no store lies here, but {_standing(stats)} in it. Name the folder of the originals with "
         "--backup-dir; 'sessioncompress verify' tells whether they are in the store of another session here"
@@ -75,7 +74,6 @@ def _nothing(stats: ForgetStats) -> str:
 
 
 def _elsewhere(stats: ForgetStats) -> str:
-    """Tell what another store than the one that was deleted may hold."""
     if not stats.markers:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""`hook`: put hooks of ours into an agent's settings, take them out, or say whether they are there."""
+"""`hook`: install our hooks in an agent's settings, remove them, or show their status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
 if TYPE_CHECKING:
-    from sessioncompress.hooks.install import Change
+    from sessioncompress.hooks.install import FileChange
 
 
 @click.command(epilog="Example: sessioncompress hook install claude")
@@ -46,6 +46,5 @@ def hook(action: str, agent: str, yes: bool) -> None:
     click.echo(f"{name}: {done}; {known.title} heeds it from its next start on")
 
 
-def _name(named: Path, change: Change) -> str:
-    """Name the file, and where a link leads to it, that too."""
+def _name(named: Path, change: FileChange) -> str:
     return str(named) if named.absolute() == change.file else f"{named} (which is {change.file})"

@@ -1,4 +1,4 @@
-"""The command line: the table of its commands, and errors that are said without power over a terminal."""
+"""The command line: the table of commands, and usage errors without terminal escapes."""
 
 from __future__ import annotations
 
@@ -25,30 +25,29 @@ _COMMANDS = {
     "stats": "stats",
     "verify": "verify",
 }
-"""The commands, each with its module and its name there; only the one that runs is imported."""
+"""Each command with the name of its module and function. Only the one that runs is imported."""
 
 
 def command(name: str) -> click.Command:
-    """Return a command. Raises KeyError where none has that name."""
+    """Import a command by its name. Raises KeyError."""
     module = _COMMANDS[name]
     found: click.Command = getattr(import_module(f"sessioncompress.cli.{module}"), module)
     return found
 
 
 def commands() -> dict[str, click.Command]:
-    """Return all commands by their names."""
+    """Import all commands."""
     return {name: command(name) for name in _COMMANDS}
 
 
 @contextmanager
 def _said_printably() -> Iterator[None]:
-    """Let click say what was typed, a file's name perhaps, without its power over a terminal."""
     try:
         yield
     except click.UsageError as error:
         said = error.format_message()
         if isinstance(error, click.MissingParameter):
-            # Nobody typed what it says, and some of it stands on lines of its own.
+            # Its text is ours, and has several lines.
             said = " ".join(said.split())
         if said.isprintable() or (error.ctx and said == error.ctx.get_help()):
             raise
@@ -56,7 +55,7 @@ def _said_printably() -> Iterator[None]:
 
 
 class _Commands(click.Group):
-    """The commands; an error is said printably, whether this or one of them raises it."""
+    """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx

@@ -1,4 +1,4 @@
-"""What the commands share before they work: their options, the policy for a session, and how an error ends them."""
+"""What the commands share before they work: options, policies, and how an error ends a command."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ P = ParamSpec("P")
 
 
 class _Path(click.Path):
-    """A path, which may be that of nothing, but is not empty as that of a variable that is not set in a shell.
-
-    That would name the working folder. click looks at all paths before a command starts.
-    """
+    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -42,9 +39,9 @@ class _Path(click.Path):
 
 
 def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a format as it is; the table of them is read only when one is given."""
     if value is None:
         return None
+    # Imported here: most runs need no table of formats.
     from sessioncompress.formats.table import NAMES
 
     if value not in NAMES:
@@ -55,7 +52,7 @@ def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) 
 def amount(
     units: Mapping[str, int], example: str
 ) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """Return what reads a number with one of a few units as what it comes to."""
+    """Make a callback that converts a number with a unit, such as `7d`."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
         if value is None:
@@ -73,21 +70,21 @@ def amount(
 
 
 DAYS = {"d": 24 * 3600}
-"""What an age is given in, in seconds."""
+"""The units of an age, in seconds."""
 
 ANY_PATH = _Path(path_type=Path)
 EXISTING = _Path(path_type=Path, exists=True, readable=False)
 PATHS = click.argument("paths", nargs=-1, required=True, type=EXISTING)
 PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
-"""Of sessions that may be gone, as refuse_missing() then finds out."""
+"""For sessions that may be gone; refuse_missing() checks."""
 PATHS_OR_NONE = click.argument("paths", nargs=-1, type=EXISTING)
-"""Where options may say instead which sessions are meant."""
+"""For commands whose options can select sessions instead."""
 FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
-"""Files that a program names, without a choice of its own."""
+"""For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
     "--config",
     type=_Path(path_type=Path, exists=True, dir_okay=False),
-    help="Policy file of yours, which may say anything; else the nearest compression.json beside or above the session.",
+    help="Policy file of yours, which may set every key; else the nearest compression.json above the session.",
 )
 PRESET = click.option(
     "--preset",
@@ -103,7 +100,7 @@ THEIR_FOLDER = click.option(
     type=_Path(path_type=Path, exists=True, file_okay=False),
     help="Folder where the originals and journals are.",
 )
-COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see what lies beside the sessions.")
+COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see the stores of the sessions.")
 FORMAT = click.option(
     "--format",
     "form",
@@ -145,7 +142,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 
 
 def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
-    """Print an error of ours and exit with its code; an interrupt exits with 130."""
+    """Decorate a command: print an error of ours and exit with its code, or with 130 after an interrupt."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -165,7 +162,7 @@ def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
 def policies_of(
     config: Path | None, preset: str | None, overrides: Mapping[str, Any], *, compresses: bool = False
 ) -> Policies:
-    """Return the policies of a command's sessions; what is ignored of their files is said on stderr."""
+    """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
 
     def warn(said: str) -> None:
         click.echo(printable(f"warning: {said}"), err=True)
@@ -174,7 +171,7 @@ def policies_of(
 
 
 def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
-    """Raise as click does where a path is not there, unless what was kept beside it is: that is told of it then."""
+    """Raise click's error for a path that does not exist, unless it has a store."""
     from sessioncompress.store.layout import beside_of, holds
 
     context = click.get_current_context()
@@ -184,7 +181,7 @@ def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
-    """Return the files once the policy of each is known: one that is wrong ends a command with nothing done.
+    """List the files after reading the policy of each, so that a wrong one ends the command with nothing done.
 
     Raises UsageError.
     """
@@ -196,9 +193,9 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
 
 
 def tell_of_two_stores(path: Path, policy: Policy) -> None:
-    """Say on stderr where a session has a store beside it, too, of which a command with a backup folder knows nothing.
+    """Warn on stderr if a session has one store in the backup folder and another in its own folder.
 
-    Where it has nothing in the backup folder the command refuses it.
+    If it has none in the backup folder, the command itself refuses the session.
     """
     if not policy.backup_dir:
         return
@@ -211,10 +208,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 
 
 def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
-    """Let git see what is to be committed with a session, also where an earlier run hid it and none is due.
-
-    Raises FileFailed, Refused.
-    """
+    """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
     if rehearse or not policy.commit_originals:
         return
     from sessioncompress.store.folder import show_to_git

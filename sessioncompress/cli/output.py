@@ -1,4 +1,4 @@
-"""What the commands share as they work: what became of each file, totals, and JSON."""
+"""What the commands share as they work: the outcome of each file, totals, JSON, and questions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from sessioncompress.operations.verify import VerifyStats
     from sessioncompress.pipeline.discover import Found
 
-T = TypeVar("T")
 S = TypeVar("S", "RestoreStats", "VerifyStats")
 
 
 class Done(NamedTuple):
-    """What became of several files: results, how many came to nothing and why, and the exit code."""
+    """The results of several files, the number of other outcomes by word, and the exit code."""
 
     results: list[Any]
     others: dict[str, int]
@@ -31,14 +30,14 @@ class Done(NamedTuple):
 
 
 def for_each(paths: Iterable[Path], work: Callable[[Path], Any]) -> Done:
-    """Do the work for every file that the paths mean; print errors."""
+    """Do the work for every session of the paths; print errors."""
     from sessioncompress.pipeline.discover import discover
 
     return for_all(discover(paths), lambda found: work(found.path))
 
 
 def for_all(found: Iterable[Found], work: Callable[[Found], Any]) -> Done:
-    """Do the work for every file that was found; print errors."""
+    """Do the work for every found file; print errors."""
     from sessioncompress.operations import batch
 
     return _told(batch.each(found, work))
@@ -47,20 +46,16 @@ def for_all(found: Iterable[Found], work: Callable[[Found], Any]) -> Done:
 def at_once(
     found: Iterable[Found], jobs: int | None, prepare: Callable[[Found], Callable[[], S]], say: Callable[[S], None]
 ) -> Done:
-    """Do what is prepared for every file, several at once; say each result, print errors, and what was cut short."""
+    """Do the prepared work on several files at a time; report each result, errors, and an interrupt."""
     from sessioncompress.operations import batch
 
-    def as_typed(outcome: Outcome[S]) -> Outcome[S]:
-        result = outcome.result
-        return outcome if result is None else outcome._replace(result=replace(result, path=str(outcome.found.path)))
-
     run = batch.Archive(found, prepare, jobs)
-    done = _told(map(as_typed, run), say)
+    done = _told(run, say)
     return done._replace(exit_code=batch.worst({done.exit_code, cut_short(run)}))
 
 
 def cut_short(run: Archive[Any]) -> int:
-    """Say where an interrupt ended a run over many files what is left; return the exit code for it, 0 for none."""
+    """Report what an interrupt left undone; return its exit code, 0 if there was none."""
     if not run.interrupted:
         return 0
     from sessioncompress.core.text import counted
@@ -70,19 +65,22 @@ def cut_short(run: Archive[Any]) -> int:
     return process.EXIT_CODE
 
 
-def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None) -> Done:
+def _told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] | None = None) -> Done:
     from sessioncompress.operations import batch, report
 
-    results: list[T] = []
+    results: list[Any] = []
     codes: set[int] = set()
     said: set[str] = set()
     others = dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0)
     for outcome in outcomes:
         codes.add(outcome.exit_code)
         if outcome.error is None and outcome.result is not None:
-            results.append(outcome.result)
+            result = outcome.result
             if say is not None:
-                say(outcome.result)
+                # With the path as the user typed it.
+                result = replace(result, path=str(outcome.found.path))
+                say(result)
+            results.append(result)
             continue
         assert outcome.error is not None
         ended = report.PASSED_OVER if outcome.passed_over else report.status_of(outcome.error).value
@@ -95,7 +93,7 @@ def _told(outcomes: Iterable[Outcome[T]], say: Callable[[T], None] | None = None
 
 
 def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
-    """Print the line that ends a command over a folder or over several paths."""
+    """Print the total of a command over a folder or several paths."""
     from sessioncompress.core.text import counted
     from sessioncompress.pipeline.discover import is_folder
 
@@ -105,7 +103,7 @@ def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str,
 
 
 def tell_of_opencode(agent: str | None) -> None:
-    """Say where sessions lie that only OpenCode can read, where those of all agents or of it were asked for."""
+    """Tell where OpenCode keeps sessions that cannot be read, if all agents or OpenCode were asked for."""
     from sessioncompress.formats import locations
 
     if agent in (None, "opencode") and (store := locations.opencode()):
@@ -114,7 +112,7 @@ def tell_of_opencode(agent: str | None) -> None:
 
 
 def echo_json(document: Any) -> None:
-    """Print one JSON document, with nothing in it that a terminal would obey."""
+    """Print a JSON document without characters that a terminal would obey."""
     import orjson
 
     from sessioncompress.core.text import printable_json
@@ -123,7 +121,7 @@ def echo_json(document: Any) -> None:
 
 
 def confirmed(question: str, where: Path, state: str) -> bool:
-    """Ask; an interrupt ends it all, and where nobody is there to answer, that is an error which names the state."""
+    """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
         return click.confirm(question)
     except click.Abort as abort:

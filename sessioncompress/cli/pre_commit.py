@@ -1,4 +1,4 @@
-"""`pre-commit`: make the sessions among staged files smaller, for a hook that then fails as formatters do."""
+"""`pre-commit`: compress the sessions among staged files, for a hook that then fails as formatters do."""
 
 from __future__ import annotations
 
@@ -39,42 +39,37 @@ if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
 
-_STATE = "The sessions are as they were or as they will be, and what lies beside them is complete on disk."
+_STATE = "The sessions are as they were or as they will be, and their stores are complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
-"""What pre-commit calls the file with what is not staged: its time, and the number of its process."""
+"""The name of pre-commit's patch with unstaged changes: its time and process id."""
 _LONGEST = 3600
-"""Seconds. An older patch is of a run that is over, whoever has its process's number now."""
+"""Seconds. An older patch is of a run that is over, even if its process id is in use again."""
 
 
 _ATTRIBUTES = ("text", "eol", "crlf", "ident", "working-tree-encoding", "filter")
 _OFF = ("unspecified", "unset")
 _EXACT_FILTERS = ("lfs", "git-crypt", "annex")
-"""Filters that give back to the byte what they took, by the names that their programs give them."""
+"""Filters that are known to be lossless, by the names that their programs use."""
 
 
 def put_aside() -> frozenset[str]:
-    """Return the absolute paths of the files that a run of pre-commit has set back to what of them is staged.
+    """Return the absolute paths of files whose unstaged changes pre-commit has put aside.
 
-    It does so with every change that is not staged while its hooks run, and keeps a patch to put it back. Raises
-    FileFailed where git cannot read that.
+    It reverts them while its hooks run, and keeps a patch to put them back. Raises FileFailed if git cannot read it.
     """
-    home = _home_of_pre_commit()
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home it stays as it is
+    home = os.environ.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")  # noqa: PTH118
     try:
         patches = [entry.path for entry in os.scandir(home) if _is_at_work(entry.name)]
     except OSError:
         return frozenset()
-    # What the user wants of white space in a patch is no concern of a look at its names.
+    # Only the names are read, whatever the user configured for white space.
     asked = ["apply", "--whitespace=nowarn", "--numstat", "-z", "--"]
     names = b"".join(git.call([*asked, patch], state=_STATE) for patch in patches).split(b"\0")
     return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
-
-
-def _home_of_pre_commit() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home it stays as it is
-    return os.environ.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")  # noqa: PTH118
 
 
 def _is_at_work(name: str) -> bool:
@@ -91,23 +86,22 @@ def _is_at_work(name: str) -> bool:
 
 
 def refuse_if_put_aside(files: Beside, aside: frozenset[str]) -> None:
-    """Raise Refused where what lies beside a session is not staged as it was before the hooks began.
+    """Raise Refused if pre-commit has put aside unstaged changes of the store.
 
-    The commit would hold a session without its newest originals. And were anything appended to these files now,
-    neither that nor what was put aside could be put back together.
+    The commit would hold a session without its newest originals. And if a run appended to the store now, the changes
+    that were put aside could not be applied again.
     """
     for file in (files.journal, files.originals):
         if os.path.abspath(file) in aside:  # noqa: PTH100
-            what = "the session is to be committed, but what lies beside it is not staged"
+            what = "the session is to be committed, but its store is not staged"
             remedy = f"Stage that too (git add {quote(str(files.folder))}), and commit again."
             raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
 def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
-    """Stage what lies beside some sessions; return the names of what was not staged yet, as git quotes them.
+    """Stage stores; return the names of files that were not staged yet, as git quotes them.
 
-    With `dry_run` they are not staged. Raises FileFailed where git does not take one of them, or would change it, or
-    the session that it belongs to.
+    With `dry_run` nothing is staged. Raises FileFailed if git does not take a file, or would change it or its session.
     """
     besides = {
         path: [file for file in (each.originals, each.journal) if os.path.lexists(file)]
@@ -121,7 +115,7 @@ def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
     files += sorted(filter(Path.is_file, attributes))
     options = ["--verbose", *(["--dry-run"] if dry_run else [])]
     added = _added([*options, "--", *files])
-    # Git does not look again at a file that it took by a rule that is no more.
+    # Git does not look again at a file that it took under an old rule.
     if stale := _stale(files):
         added |= _added([*options, "--renormalize", "--", *stale])
     return list(added)
@@ -134,7 +128,6 @@ def _added(arguments: Sequence[str | Path]) -> dict[str, None]:
 
 
 def _stale(files: Sequence[Path]) -> list[Path]:
-    """Return the files of which the index has another content than git would take now."""
     there = git.call(["--literal-pathspecs", "ls-files", "--stage", "-z", "--", *files], state=_STATE)
     known = {fields.split(b" ")[1] for fields in there.split(b"\0")[:-1]}
     now = git.call(["hash-object", "--", *files], state=_STATE).split()
@@ -142,7 +135,7 @@ def _stale(files: Sequence[Path]) -> list[Path]:
 
 
 def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
-    """Raise FileFailed where a clone of the commit would have other bytes; it names all rules that prevent it."""
+    """Raise FileFailed, with all rules that would prevent it, if a clone of the commit would have other bytes."""
     top = git.work_tree(_STATE)
     asked = [os.fspath(path) for path in sessions if _is_of(top, path)]
     found = altered(asked, map(os.fspath, files))
@@ -162,17 +155,15 @@ def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
 
 
 def _is_of(top: Path, session: Path) -> bool:
-    """Return whether a session lies in the work tree at `top`, and in none that lies in that."""
     folder = Path(os.path.realpath(session.parent))
     return folder.is_relative_to(top) and top.is_relative_to(next(git.work_trees(folder), top))
 
 
 def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
-    """Return which sessions, originals and journals would be others in a commit or a clone, each with what prevents it.
+    """Find files that git would change in a commit or a clone, each with the rule that prevents it.
 
-    Git may convert the ends of lines, the encoding and `$Id$`, or run a filter, of which it cannot be known whether it
-    gives back what it took. Where git is to tell text from bytes by itself, it knows originals for bytes. `at` and
-    `trusted` are those of git.call(). Raises FileFailed, as in no repository.
+    Git may convert line ends, encoding and `$Id$`, or run a filter that may be lossy. If git detects text by itself, it
+    takes originals for binary. `at` and `trusted` are those of git.call(). Raises FileFailed, as outside a repository.
     """
     own = dict.fromkeys(sessions)
     asked = ["check-attr", "--stdin", "-z", *_ATTRIBUTES]
@@ -196,24 +187,21 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
 
 
 def _ends_as_crlf(values: Mapping[str, str]) -> bool:
-    """Return whether a clone has a carriage return at the end of each line."""
     return values["eol"] == "crlf" and _conversion(values) != "unset"
 
 
 def _is_text(values: Mapping[str, str], *, auto: bool) -> bool:
-    """Return whether a commit has no carriage return at the end of a line; with `auto` also where git decides that."""
+    # With `auto` git decides by itself.
     told = _conversion(values)
     implied = told == "unspecified" and values["eol"] in ("lf", "crlf")
     return implied or told in ("set", "input") or (auto and told == "auto")
 
 
 def _conversion(values: Mapping[str, str]) -> str:
-    """Return `text`, or what it was called before."""
     return values["crlf"] if values["text"] == "unspecified" else values["text"]
 
 
 def _has_crlf(session: Path) -> bool:
-    """Return whether a line of a session ends so; what is no file has none."""
     with failing(session, _STATE), suppress(FileNotFoundError, Refused), open(open_file(session), "rb") as file:
         last = b""
         while piece := file.read(BUFFER):
@@ -224,7 +212,6 @@ def _has_crlf(session: Path) -> bool:
 
 
 def _others_to_unset(values: Mapping[str, str]) -> str:
-    """Return the attributes beside `text` that are to be unset, as .gitattributes has them."""
     rule = " -ident" if values["ident"] not in _OFF else ""
     rule += " -working-tree-encoding" if values["working-tree-encoding"] not in _OFF else ""
     return rule + (" -filter" if values["filter"] not in (*_OFF, *_EXACT_FILTERS) else "")
@@ -246,7 +233,7 @@ def pre_commit(
     from sessioncompress.operations import batch
     from sessioncompress.pipeline import discover, triage
 
-    # All before any: a policy that is wrong ends it with nothing done.
+    # All policies first: a wrong one ends the command with nothing done.
     known = policies_of(config, preset, {"commit_originals": commit_originals}, compresses=True)
     policies = {found: known.of(found.path) for found in discover.handed(files)}
     for found, policy in policies.items():
@@ -285,7 +272,7 @@ _ADD = "'git add' them, and commit again"
 def _to_do(
     config: Path | None, preset: str | None, committed: Mapping[Path, Policy], policies: Iterable[Policy], *, due: bool
 ) -> str:
-    """Say what to do after a check: a run without what the hook was given would do something else."""
+    # With the options of the hook: a run without them would do something else.
     if not due:
         return f"Stage what is not staged: {_ADD}."
     options = [
@@ -293,18 +280,18 @@ def _to_do(
         *(["--preset", preset] if preset else []),
         *(["--commit-originals"] if committed else []),
     ]
-    add = _ADD.replace("them,", "them and what lies beside them,") if committed else _ADD
+    add = _ADD.replace("them,", "them and their stores,") if committed else _ADD
     return f"Run '{' '.join(['sessioncompress compress', *options])}' on them: {add}.{_where(policies)}"
 
 
 def _where(policies: Iterable[Policy]) -> str:
-    """Say where the originals are: a clone has them only where they are committed, too."""
+    # A clone has the originals only if they are committed.
     kept = any(policy.keep_backup and not policy.commit_originals for policy in policies)
     return " Their originals stay in this work tree alone, unless the hook has --commit-originals." if kept else ""
 
 
 def _code(outcome: Outcome[CompressionStats]) -> int:
-    """Say what became of a file, if anything; return the code with which it would end alone."""
+    """Print the outcome of a file, and return its exit code."""
     from sessioncompress.errors import InUse
     from sessioncompress.operations import report
 
@@ -324,7 +311,7 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
 
 
 def _hidden(policies: Mapping[Path, Policy]) -> list[Path]:
-    """Say of which sessions an earlier run hid from git what is to be committed; return those."""
+    """Print and return the sessions whose stores are to be committed but were hidden from git by an earlier run."""
     from sessioncompress.store.folder import hides_from_git
 
     besides = {path: beside_of(path, policy) for path, policy in policies.items()}
@@ -335,9 +322,9 @@ def _hidden(policies: Mapping[Path, Policy]) -> list[Path]:
 
 
 def _stage(policies: Mapping[Path, Policy], *, check: bool) -> bool:
-    """Stage what lies beside sessions whose originals are committed; say whether there was any that was not staged.
+    """Stage the stores that are committed; tell whether any was not staged.
 
-    Of all of them, also those that this run left alone: what an earlier run put there may not have been staged.
+    Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
     """
     if not policies:
         return False

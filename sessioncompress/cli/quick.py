@@ -1,6 +1,6 @@
-"""`compress` where nothing is due, without a command line: a hook that runs after each turn mostly finds it so.
+"""`compress` when nothing is due, without importing click: a hook after each turn mostly finds nothing to do.
 
-Whatever is out of the ordinary, an option, a folder, an error, goes the usual way, and nothing was printed before.
+Everything else, an option, a folder, an error, takes the usual way; nothing is printed before that is known.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sessioncompress.policy.sources import Policies
 
 
 def nothing_due(arguments: Sequence[str]) -> bool:
-    """Say what `compress` says of sessions that have nothing due; return False where any of them may have."""
+    """Print what `compress` prints if nothing is due in any session; else print nothing and return False."""
     command, *names = arguments or ("",)
     if command != "compress" or not names or any(name.startswith("-") or not name for name in names):
         return False
     if sys.stdout is None:
-        # Whoever began us closed it, and click knows what to do then.
+        # It was closed by our parent, which click can handle.
         return False
     warnings: list[str] = []
     policies = Policies(warn=warnings.append)

@@ -19,7 +19,6 @@ from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.summary import to_json
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.sessions import ListedSession
     from sessioncompress.pipeline.discover import Found
 
 SCHEMA = "sessioncompress.sessions/1"
@@ -31,15 +30,16 @@ _UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 
 
 def line(session: ListedSession) -> str:
-    """Return the line of one session."""
+    """Format one session."""
     saves = kb(session.could_save) if session.could_save else "-"
+    compressed = "yes" if session.compressed else "-"
     age = _age(max(time.time() - session.modified, 0))
-    head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {_yes(session):<10}"
+    head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {compressed:<10}"
     return f"{head}  {_project(session.project)}  {printable(session.path)}"
 
 
 def total_line(sessions: Sequence[ListedSession], others: Mapping[str, int]) -> str:
-    """Return the line that ends the list; `others` says how many came to nothing, by why."""
+    """Format the total; `others` are the numbers of sessions without a result, by word."""
     agents = len({each.agent for each in sessions})
     head = f"total: {counted(len(sessions), 'session', 'sessions')}"
     if sessions:
@@ -51,7 +51,7 @@ def total_line(sessions: Sequence[ListedSession], others: Mapping[str, int]) -> 
 
 
 def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
-    """Return the `--json` document of the list."""
+    """Build the `--json` document of the list."""
     totals = {
         "sessions": len(sessions),
         "size": sum(each.size for each in sessions),
@@ -62,18 +62,12 @@ def document(sessions: Sequence[ListedSession]) -> dict[str, Any]:
     return {"schema": SCHEMA, "sessions": listed, "totals": totals}
 
 
-def _yes(session: ListedSession) -> str:
-    return "yes" if session.compressed else "-"
-
-
 def _project(said: str) -> str:
-    """Return a folder, or the first digits of what is only known as its digest."""
     is_digest = len(said) == _DIGEST_DIGITS and "/" not in said
     return f"sha256:{said[:_DIGEST_SHOWN]}" if is_digest else printable(said) or "-"
 
 
 def _age(seconds: float) -> str:
-    """Return how long ago something was, in the largest unit that is full."""
     unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     return f"{int(seconds // length):,} {unit}"
 

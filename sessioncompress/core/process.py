@@ -41,10 +41,10 @@ def raised() -> Iterator[None]:
 
 
 @contextmanager
-def deferred(several: bool) -> Iterator[Callable[[], bool]]:
-    """Let the first interrupt of a block only be noted, where it works on several files; the next one is raised.
+def deferred() -> Iterator[Callable[[], bool]]:
+    """Only note the first interrupt in a block that works on several files; raise the next one.
 
-    Gives a function that says whether there was one.
+    Yields a function that says whether there was one.
     """
     asked: list[int] = []
 
@@ -58,7 +58,7 @@ def deferred(several: bool) -> Iterator[Callable[[], bool]]:
                 sys.stderr.write(_SAID)
                 sys.stderr.flush()
 
-    if not several or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield lambda: False
         return
     signal.signal(signal.SIGINT, note)

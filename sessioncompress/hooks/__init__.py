@@ -1,6 +1,6 @@
-"""Hooks that agents call themselves: one file an agent, and the table of them."""
+"""Hooks that agents call: one file per agent, and the table of them."""
 
 from __future__ import annotations
 
 AGENTS = ("claude", "pi")
-"""The agents whose hooks can be installed, by the names of their modules here: each has `HOOKS`, see `base`."""
+"""The modules of the agents whose hooks can be installed. Each has `HOOKS`, see `base`."""

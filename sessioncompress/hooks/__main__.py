@@ -1,4 +1,4 @@
-"""What agents call, `python -m sessioncompress.hooks guard|ended`, and which fails none of them: exit 0, in time."""
+"""The hooks that agents call: `python -m sessioncompress.hooks guard|ended`. They always exit with 0, and in time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from types import FrameType
 from typing import BinaryIO
 
 SECONDS = {"guard": 5, "ended": 5, "compress": 660}
-"""What each may take; the first two while the agent waits for them."""
+"""The time limit of each. The agent waits for the first two."""
 
 
 class _TimeUpError(BaseException):
-    """Comes from nowhere in the work, so that none of it takes it for an error of its own."""
+    """Not an Exception, so that no code in between handles it."""
 
 
 def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Do what the first argument says; whatever goes wrong becomes a line of the log."""
+    """Run the hook that the first argument names; every error becomes a line of the log."""
     what = arguments[0] if arguments else ""
     try:
-        _limit(SECONDS.get(what, 1))
+        signal.signal(signal.SIGALRM, _time_up)
+        signal.alarm(SECONDS.get(what, 1))
         _do(what, arguments[1:], stdin, stdout)
     except _TimeUpError:
         _note(what, f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}")
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
 
 
 def _do(what: str, rest: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Each imports only what it needs: a guard that lets a call run imports next to nothing."""
+    # Each imports only what it needs: a guard that lets a call run imports next to nothing.
     if what == "guard":
         from sessioncompress.hooks.guard import answer
 
@@ -58,11 +59,6 @@ def _note(what: str, text: str) -> None:
     base.note_in_log(what, text)
 
 
-def _limit(seconds: int) -> None:
-    signal.signal(signal.SIGALRM, _time_up)
-    signal.alarm(seconds)
-
-
 def _time_up(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise _TimeUpError
@@ -70,5 +66,5 @@ def _time_up(number: int, frame: FrameType | None) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer)
-    # Nothing that is still at work, a thread or what runs at an exit, may keep the agent waiting or change the code.
+    # No thread and no exit handler may keep the agent waiting or change the exit code.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What is to be known of an agent so that hooks of ours can be put into its settings, and taken out."""
+"""What the hooks share: their log, the protocol of an agent's settings, and the commands in them."""
 
 from __future__ import annotations
 
@@ -12,88 +12,83 @@ from typing import NamedTuple, Protocol
 from sessioncompress.core.text import printable
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk, layout
-from sessioncompress.store.disk import appending
 
 LARGEST = 256 * 1024
-"""Bytes of the log, and of the one before it, which it takes the place of."""
+"""Bytes of the log, and of the previous one, which it replaces."""
 
 _LONGEST = 2000
 
 
 def log_file() -> Path:
-    """Return where the log is."""
+    """Return the path of the log."""
     return layout.state_folder() / "hook.log"
 
 
 def note_in_log(hook: str, text: str) -> None:
-    """Add a line. Where that cannot be done nothing happens: a hook never fails."""
+    """Add a line, if possible: a hook never fails."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = printable(f"{at} {hook}: {text}")[:_LONGEST] + "\n"
     with suppress(OSError, FileFailed):
-        _make_room(log_file())
-        with appending(log_file()) as add:
+        path = log_file()
+        disk.make_folder(path.parent)
+        if (layout.size_of(path) or 0) >= LARGEST:
+            disk.replace(path, path.with_name(f"{path.name}.1"))
+        with disk.appending(path) as add:
             add(line.encode())
 
 
-def _make_room(path: Path) -> None:
-    disk.make_folder(path.parent)
-    with suppress(FileNotFoundError):
-        if path.lstat().st_size >= LARGEST:
-            disk.replace(path, path.with_name(f"{path.name}.1"))
-
-
 class Piece(NamedTuple):
-    """A text that goes into a file, and before which character."""
+    """A text to insert, and the character that it goes before."""
 
     at: int
     text: str
 
 
 class AgentHooks(Protocol):
-    """One agent. A text is what its file holds, None where there is none; nothing here reads or writes a file."""
+    """One agent's settings. `text` is the content of its file, None if there is none; nothing here touches the file."""
 
     title: str
-    """The agent's name, as messages say it."""
+    """The agent's name in messages."""
 
     def file(self) -> Path:
-        """Return where the hooks go. Raises FileFailed where no home is known."""
+        """Return the path of the settings. Raises FileFailed if no home is known."""
 
     def programs(self, text: str) -> list[str]:
-        """Return the programs that hooks of ours in the text start: none where there are no such hooks."""
+        """List the programs that our hooks in the text start; empty without hooks of ours."""
 
     def is_current(self, text: str) -> bool:
-        """Say whether hooks of ours are in the text just as `added` puts them in."""
+        """Tell whether our hooks are in the text just as `added` inserts them."""
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return what is to be put into a text without hooks of ours. Raises Refused."""
+        """Return what to insert into a text without our hooks. Raises Refused."""
 
     def taken_out(self, text: str) -> str | None:
-        """Return the text without hooks of ours, of which nobody knows any more how they came in. Raises Refused."""
+        """Return the text without our hooks when there is no record of their insertion. Raises Refused."""
 
     def switched_off(self, text: str) -> str:
-        """Say what in the text keeps the agent from calling any hook; empty where nothing does."""
+        """Describe what in the text disables all hooks; empty if nothing does."""
 
 
 _MODULE = "sessioncompress.hooks"
 _OPTIONS = ("-P", "-m", _MODULE)
-"""`-P`: the agent starts hooks in a project's folder, of which no module may be taken for one of Python's."""
+"""`-P`: the agent starts hooks in a project's folder, whose modules must not shadow Python's."""
 
 
 def command(*arguments: str) -> tuple[str, ...]:
-    """Return the words that run a hook with this Python, by its absolute path: an agent's PATH may be any."""
+    """Return the command of a hook, with the absolute path of this Python: the agent may have any PATH."""
     return (sys.executable, *_OPTIONS, *arguments)
 
 
 def shell_line(*arguments: str) -> str:
-    """Return the same for a shell; it ends well even where that Python is gone, or is another that knows no `-P`.
+    """Return the command for a shell. It succeeds even if that Python is gone or too old for `-P`.
 
-    Python ends with 2 then, by which an agent would take each call for refused.
+    Python would exit with 2 then, and the agent would refuse every call.
     """
     return f"{shlex.join(command(*arguments))} || true"
 
 
 def program_of(line: str) -> str | None:
-    """Return the Python that a shell line of ours starts, whichever it is; None where the line is not ours."""
+    """Return the Python that a shell line of ours starts; None if the line is not ours."""
     try:
         words = shlex.split(line)
     except ValueError:

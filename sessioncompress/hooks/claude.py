@@ -1,4 +1,4 @@
-"""The hooks of Claude Code: in its settings, which also hold much else."""
+"""The hooks of Claude Code, in its settings, which also hold much else."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Group = Mapping[str, Any]
 
 
 def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
-    """Return what puts a group at each event; a text is an object with, or without, a well-formed `hooks`.
+    """Insert a group at each event; the text is an object whose `hooks`, if any, are well-formed.
 
-    Each goes before what stands there, so that no line of the user's needs another comma.
+    Each is inserted first, so that no line of the user's needs another comma.
     """
     if text is None:
         return [Piece(0, json.dumps({_MEMBER: {event: [group] for event, group in groups.items()}}, indent=2) + "\n")]
@@ -44,7 +44,6 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
 
 
 def _first(text: str, start: int, values: Iterable[tuple[str, Any]]) -> Piece:
-    """Return what puts values first in the object or list that begins at a character, written as its others are."""
     inside = start + 1
     gap = text[inside : _after_space(text, inside)]
     empty = text[inside + len(gap)] in "]}"
@@ -102,23 +101,20 @@ def _indent_of_line(text: str, position: int) -> str:
 
 
 def commands(document: Any) -> Iterable[str]:
-    """Yield the shell lines of all hooks in the settings, as far as they are well-formed."""
+    """Yield the shell lines of all well-formed hooks."""
     for _, groups in _events(document):
         for group in groups:
             yield from (command for hook in _hooks(group) if (command := _line(hook)))
 
 
 def holds(document: Any, groups: Mapping[str, Group]) -> bool:
-    """Say whether the settings have each of the groups at its event."""
+    """Tell whether the settings have each group at its event."""
     there = dict(_events(document))
     return all(group in there.get(event, []) for event, group in groups.items())
 
 
 def without(text: str, is_ours: Callable[[str], bool]) -> str:
-    """Return the text without the hooks whose shell line is ours, and what is empty without them.
-
-    Raises CannotSplice.
-    """
+    """Remove the hooks whose shell line is ours, and what is empty without them. Raises CannotSplice."""
     # Imported here with all that it needs: most that is done with settings does without.
     from sessioncompress.core.splice import REMOVED, splice
 
@@ -159,10 +155,10 @@ def _line(hook: Any) -> str:
 
 
 _WRITING = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
-"""The tools that write files, or may: a shell, and those of other programs."""
+"""The tools that may write files, shells and MCP tools among them."""
 
 _SECONDS = 10
-"""More than our own limits, so that these are what ends a hook; without it all hooks at an end share 1.5 s."""
+"""Longer than our own limits, which are to end a hook. Without it all hooks at a session's end share 1.5 s."""
 
 _REMEDY = "Correct it, or name another folder with CLAUDE_CONFIG_DIR."
 
@@ -173,26 +169,26 @@ class Claude:
     title = "Claude Code"
 
     def file(self) -> Path:
-        """Return the user's settings: those of a project are for others too, who have no such program."""
+        """Return the user's settings: a project's are shared with others, who may not have this program."""
         return at_home(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"
 
     def programs(self, text: str) -> list[str]:
-        """Return the programs that our hooks start."""
+        """See AgentHooks."""
         found = map(program_of, commands(self._document(text)))
         return [program for program in found if program is not None]
 
     def is_current(self, text: str) -> bool:
-        """Say whether each event has its hook, and there are no others of ours."""
+        """Tell whether each event has its hook, and there are no others of ours."""
         return holds(self._document(text), _groups()) and len(self.programs(text)) == len(_groups())
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return the hooks, and around them what is not there yet."""
+        """Return the hooks, and the objects around them that are missing."""
         if text is not None:
             self._refuse_unknown(self._document(text))
         return insertions(text, _groups())
 
     def taken_out(self, text: str) -> str:
-        """Return the settings without our hooks."""
+        """See AgentHooks."""
         from sessioncompress.core.splice import CannotSplice
 
         try:
@@ -201,7 +197,7 @@ class Claude:
             raise self._refused(f"our hooks cannot be taken out of it ({error})", "Take them out by hand.") from error
 
     def switched_off(self, text: str) -> str:
-        """Say whether the settings switch all hooks off."""
+        """See AgentHooks."""
         return "disableAllHooks in it is true" if self._document(text).get("disableAllHooks") is True else ""
 
     def _document(self, text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""When a session has ended: make it smaller, in a process of its own, since the agent does not wait for that."""
+"""Compress a session that has ended, in a process of its own: the agent does not wait for that."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
-"""The agent may still append for a moment: so long nothing must have changed."""
+"""The agent may still append for a moment, so that nothing must have changed for this long."""
 
 MOST_SECONDS = 600
-"""What the process may take in all, waiting included."""
+"""The time limit of the process, waiting included."""
 
 _POLL_SECONDS = 0.25
 
 
 def start(raw: bytes) -> None:
-    """Start the process for the session that the agent names (`transcript_path`), and leave it alone."""
+    """Start the process for the session that the agent names (`transcript_path`), and do not wait for it."""
     # Imported here: the guard, which runs before each write, does without.
     import subprocess
 
@@ -35,7 +35,7 @@ def start(raw: bytes) -> None:
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
         command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
-        # Of a session of its own, so that what ends the agent's processes does not end it; in no folder of anyone's.
+        # In a process session of its own, so that the end of the agent does not end it; and not in anyone's folder.
         start_new_session=True,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ def start(raw: bytes) -> None:
 
 
 def compress(session: Path) -> None:
-    """Compress a session, and those of its subagents, as their policy says, once nobody writes to them any more."""
+    """Compress a session and its subagents' once nobody writes to them any more."""
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.formats.locations import subagents
     from sessioncompress.policy.sources import Policies
@@ -60,7 +60,6 @@ def compress(session: Path) -> None:
 
 
 def _compressed(session: Path, policies: Policies, deadline: float) -> str:
-    """Compress one; return what is to be said of it. Raises SessionCompressError."""
     from sessioncompress.errors import InUse
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.report import line
@@ -80,9 +79,9 @@ def _compressed(session: Path, policies: Policies, deadline: float) -> str:
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
-    """Wait until nothing changes any more, by the file's time, or by our own clock where that one is ahead of it.
+    """Wait until the file stops changing, by its time, or by our clock if its time is in the future.
 
-    Raises InUse where that does not come, and FileFailed.
+    Raises InUse after the deadline, and FileFailed.
     """
     from sessioncompress.errors import NOT_CHANGED, InUse, failing
 

@@ -1,8 +1,8 @@
-"""Before a tool runs: whether it writes what stands in for text that was left out, as if that were the text.
+"""Before a tool runs: refuse to write a marker as if it were content.
 
     {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}}
 
-That is the form of Claude Code, which other agents' hooks of ours speak too. No answer lets the tool run.
+This is the format of Claude Code, which our hooks for other agents use too. No answer lets the tool run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sessioncompress.core import marker
 
 _TAKEN_AWAY = frozenset({"old_string", "oldText"})
-"""The keys of what an edit takes away: a marker that stands there is in the file already."""
+"""The keys of text that an edit removes: a marker there is in the file already."""
 
 
 _TOO_DEEP = (
@@ -23,7 +23,7 @@ _TOO_DEEP = (
 
 
 def new_markers(given: Any) -> list[str]:
-    """Return the markers in a call's arguments, each once, but for those that stand in what it takes away, too."""
+    """List the markers in a call's arguments, each once, except those that it also removes."""
     texts = list(_texts(given, ""))
     old = {each for key, text in texts if key in _TAKEN_AWAY for each in marker.whole_in(text)}
     new = (each for key, text in texts if key not in _TAKEN_AWAY for each in marker.whole_in(text))
@@ -31,7 +31,6 @@ def new_markers(given: Any) -> list[str]:
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value, at any depth, with the keys that they or their lists have."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
@@ -43,11 +42,11 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def answer(raw: bytes) -> bytes:
-    """Return what to answer to a call that is about to run: nothing where it may."""
-    # In JSON the beginning of a marker stands as it is: what does not hold it is not even parsed.
+    """Answer a call that is about to run; empty if it may."""
+    # JSON does not escape the beginning of a marker: without one the call is not even parsed.
     if marker.PREFIX_BYTES not in raw:
         return b""
-    # Imported only now: this runs before each write, and nearly all of them end above.
+    # Imported only now: this runs before each write, and nearly all calls end above.
     import json
 
     from sessioncompress.core.jsonl import is_deep
@@ -67,14 +66,14 @@ def answer(raw: bytes) -> bytes:
     ours = known(found, Path(session)) if isinstance(session, str) else []
     tool = f"{call.get('tool_name')} in {session}"
     if not ours:
-        base.note_in_log("guard", f"let through {tool}: nothing beside the session knows {found[0]}")
+        base.note_in_log("guard", f"let through {tool}: no store here knows {found[0]}")
         return b""
     base.note_in_log("guard", f"refused {tool}: {ours[0]}")
     return _denied(reason(ours))
 
 
 def reason(found: list[str]) -> str:
-    """Say to the model why a text with these markers is not written, and how it gets what belongs in their place."""
+    """Tell the model why a text with these markers is not written, and how to get the original text."""
     said = (
         f"Not written: the text holds {found[0]}, which is no content. It marks where a text was left out of this "
         "session, and would damage a file."

@@ -1,4 +1,4 @@
-"""Hooks of ours into an agent's file and out of it: what would change, and the writing of it."""
+"""Install our hooks in an agent's settings and remove them: what would change, and writing it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sessioncompress.store.disk import put
 
 
 class Record(Struct, frozen=True):
-    """The texts that were put in, the last first, and the folders that had to be made, the outermost first."""
+    """The inserted texts, last first, and the folders that were created, outermost first."""
 
     pieces: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
 
 def place(file: Path) -> Path:
-    """Return where the record of a file lies."""
+    """Return the path of a file's record."""
     from hashlib import sha256
 
     return layout.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
 
 
 def load(file: Path) -> Record:
-    """Return what is known of a file; an empty record where nothing is, or not any more."""
+    """Load the record of a file; empty if there is none, or it is unreadable."""
     try:
         document = json.loads(place(file).read_bytes())
         return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
@@ -44,7 +44,7 @@ def load(file: Path) -> Record:
 
 
 def keep(file: Path, record: Record) -> None:
-    """Write the record of a file, or remove it where it is empty. Raises OSError and FileFailed."""
+    """Write the record of a file, or remove it if it is empty. Raises OSError and FileFailed."""
     if record == Record():
         disk.remove(place(file))
         return
@@ -56,8 +56,8 @@ _NOT_CHANGED = "It is not changed."
 _OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"
 
 
-class Change(Struct, frozen=True):
-    """What is to become of an agent's file; a text is None where there is no file. `file` is no link."""
+class FileChange(Struct, frozen=True):
+    """The texts of an agent's file before and after; None: no file. `file` is not a link."""
 
     file: Path
     before: str | None
@@ -66,39 +66,39 @@ class Change(Struct, frozen=True):
 
     @property
     def lines(self) -> Iterator[str]:
-        """Yield the lines that change, with `+` or `-` before them, and no others: settings may hold secrets."""
+        """Yield only the changed lines, with `+` or `-`: settings may hold secrets."""
         before, after = ((text or "").splitlines() for text in (self.before, self.after))
         yield from list(unified_diff(before, after, lineterm="", n=0))[2:]
 
 
 def agent_named(name: str) -> AgentHooks:
-    """Return an agent of the table."""
+    """Import an agent of the table."""
     found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
     return found
 
 
-def to_install(agent: AgentHooks) -> Change:
-    """Return what puts our hooks in as this version writes them, in the place of others of ours."""
+def to_install(agent: AgentHooks) -> FileChange:
+    """Plan to install our hooks as this version writes them, in place of older ones."""
     file, text = read(agent)
     if text is not None and agent.is_current(text):
-        return Change(file, text, text, load(file))
+        return FileChange(file, text, text, load(file))
     base, folders = _without(agent, file, text), load(file).folders
     pieces = sorted(agent.added(base), reverse=True)
     after = base or ""
     for at, new in pieces:
         after = after[:at] + new + after[at:]
     missing = () if folders else tuple(str(each) for each in _missing(file.parent))
-    return Change(file, text, after, Record(tuple(new for _, new in pieces), folders or missing))
+    return FileChange(file, text, after, Record(tuple(new for _, new in pieces), folders or missing))
 
 
-def to_uninstall(agent: AgentHooks) -> Change:
-    """Return what takes our hooks out: to the byte what was there before, where nothing of them has changed since."""
+def to_uninstall(agent: AgentHooks) -> FileChange:
+    """Plan to remove our hooks; if they are unchanged, the file becomes byte for byte what it was."""
     file, text = read(agent)
-    return Change(file, text, _without(agent, file, text), Record(folders=load(file).folders))
+    return FileChange(file, text, _without(agent, file, text), Record(folders=load(file).folders))
 
 
 def read(agent: AgentHooks) -> tuple[Path, str | None]:
-    """Return an agent's file, the one that a link leads to, and its text. Raises Refused and FileFailed."""
+    """Read an agent's file; the path is the one that a link leads to. Raises Refused and FileFailed."""
     named = agent.file()
     file = Path(os.path.realpath(named))
     with failing(file, _NOT_CHANGED):
@@ -130,7 +130,7 @@ def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
 
 
 def _cut(text: str, pieces: Sequence[str]) -> str | None:
-    """Return the text without the pieces; None unless each stands there once."""
+    # Unless each piece is there exactly once, the text was changed.
     for piece in pieces:
         if text.count(piece) != 1:
             return None
@@ -139,18 +139,17 @@ def _cut(text: str, pieces: Sequence[str]) -> str | None:
 
 
 def _missing(folder: Path) -> Iterable[Path]:
-    """Return which folders of a path are not there, the outermost first."""
     return [each for each in reversed((folder, *folder.parents)) if not each.exists()]
 
 
-def write(change: Change) -> None:
-    """Write a change, in one step; the file keeps mode, owner and attributes. Raises FileFailed."""
+def write(change: FileChange) -> None:
+    """Write a change atomically; the file keeps mode, owner and attributes. Raises FileFailed."""
     with failing(change.file, _NOT_CHANGED):
         now = change.file.read_bytes().decode(errors="replace") if change.before is not None else None
         if now != change.before or (now is None and os.path.lexists(change.file)):
             raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
         if change.after is not None:
-            # First, so that whatever happens then what was put in can be taken out.
+            # The record first, so that whatever happens then the hooks can be removed.
             keep(change.file, change.record)
             disk.make_folder(change.file.parent)
             put(change.file, change.after.encode())
@@ -165,7 +164,7 @@ def write(change: Change) -> None:
 
 
 def status(agent: AgentHooks) -> Iterator[str]:
-    """Yield what is to be said of our hooks in an agent's file. Raises Refused and FileFailed."""
+    """Describe our hooks in an agent's file. Raises Refused and FileFailed."""
     file, text = read(agent)
     programs = agent.programs(text) if text is not None else []
     if text is None or not programs:

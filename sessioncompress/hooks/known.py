@@ -1,4 +1,4 @@
-"""Which markers stand for something that was left out here: what nobody here knows may be a quote, and passes."""
+"""Tell which markers stand for text that was left out here. An unknown marker may be a quote, and passes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from sessioncompress.store.layout import JOURNAL, Beside, beside_of
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:
-    """Return those of the markers that name an original beside sessions of the folder, or else were put into this one.
+    """List the markers that name an original of a session in the folder, or else were put into this session.
 
-    In that folder lie the sessions, too, of which this one is a fork; what a subagent reads and writes is of its own
-    session. Raises SessionCompressError and OSError.
+    The sessions that this one was forked from are in the same folder; a subagent has a session of its own. Raises
+    SessionCompressError and OSError.
     """
     policy = _policy_of(session)
     beside = beside_of(session, policy)
@@ -32,7 +32,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
     named = {each: marker.references(each) for each in found}
     if ours := [each for each, refs in named.items() if _are_named(refs, journals_there)]:
-        # One is enough to refuse a call: that the others take long, or cannot be known, must not let it run.
+        # One is enough to refuse the call. It must not run because the others take long or cannot be read.
         return ours
     bare = [each for each, refs in named.items() if not refs]
     put_in = set(_put_in(bare, session, beside)) if bare else set()
@@ -40,7 +40,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
 
 
 def _policy_of(session: Path) -> Policy:
-    """Return the policy of a session; one with an error, which every run tells of, must not switch the guard off."""
+    # A policy with an error, which every run reports, must not disable the guard.
     policies = Policies(warn=lambda _: None)
     with suppress(UsageError):
         return policies.of(session)
@@ -54,7 +54,6 @@ def _are_named(refs: Sequence[str], journals_there: Sequence[Path]) -> bool:
 
 
 def _put_in(bare: Sequence[str], session: Path, beside: Beside) -> Iterator[str]:
-    """Yield the markers, of those that name no original, that stand in lines which a run of ours rewrote."""
     journal = journals.load(beside.journal)
     if not journal.runs:
         return

@@ -1,4 +1,4 @@
-"""The hooks of pi: an extension, a file of its own that does both."""
+"""The hooks of pi: an extension, one file that calls both."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Pi:
     title = "pi"
 
     def file(self) -> Path:
-        """Return the extension, among those that are loaded in every project."""
+        """Return the path of the extension, which pi loads in every project."""
         agent = at_home(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent")
         return agent / "extensions" / "sessioncompress.ts"
 
     def programs(self, text: str) -> list[str]:
-        """Return the program that our extension starts."""
+        """See AgentHooks."""
         found = _COMMAND.search(text) if text.startswith(_OURS) else None
         try:
             return [str(json.loads(found[1])[0])] if found else []
@@ -37,22 +37,22 @@ class Pi:
             return []
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return the whole extension; a file that lies there is somebody's."""
+        """Return the whole extension. An existing file belongs to someone else: raises Refused."""
         if text is not None:
             raise self._refused("a file lies here that is none of ours")
         return [Piece(0, _extension())]
 
     def is_current(self, text: str) -> bool:
-        """Say whether it is the extension of this version."""
+        """Tell whether it is the extension of this version."""
         return text == _extension()
 
     def taken_out(self, text: str) -> None:
-        """Return None: the extension goes as a whole, if it is as this version writes it."""
+        """Remove the whole extension, if it is as this version writes it."""
         if not self.is_current(text):
             raise self._refused("our extension was changed, or comes from another installation")
 
     def switched_off(self, text: str) -> str:
-        """Return nothing: pi loads all that lies there."""
+        """Nothing disables an extension: pi loads all in the folder."""
         del text
         return ""
 

@@ -1,4 +1,4 @@
-"""Lines that were rewritten and have changed since: what tells damage from an older state of a session."""
+"""Count rewritten lines that were altered since: they tell damage from an older state of a session."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 
 _STRETCH: Final = 32
-"""Bytes. A marker is longer: no line without one is so near to a line with one."""
+"""Bytes. A marker is longer, so that no line without one is this near to a line with one."""
 _LONG_ENOUGH: Final = 64
-"""Bytes of a line that hold more than what many lines begin with."""
+"""Bytes. Many lines begin with fewer equal bytes."""
 _NAMED: Final = re.compile(r"\b([0-9a-f]{12,64})(?=\]|; the tool)")
-"""What ends a marker that names its original."""
+"""The reference at the end of a marker."""
 _MOST_TWINS: Final = 16 << 20
-"""Bytes of rewritten lines that are held to be compared with others."""
+"""Bytes of rewritten lines that are kept for comparison."""
 
 
 def altered(
@@ -43,12 +43,12 @@ def altered(
     originals: Path,
     form: str | None = None,
 ) -> int:
-    """Count the lines of a session that were rewritten and have been changed or cut off since.
+    """Count the rewritten lines of a session that were changed or cut off since.
 
-    `found` and `missing` are what find() returned. All other lines are known by their SHA-256. Where none is altered
-    the session is an older state of itself, or lines were deleted: then the others can be restored exactly. In a file
-    that shows no session, or one of another id, all counts of which nothing stands there. Raises Unreadable where an
-    original cannot be read of which nothing does, which alone could tell.
+    `found` and `missing` are what find() returned; all other lines are known by their SHA-256. If no line is altered,
+    the session is an older state of itself, or lines were deleted, and the others can be restored exactly. In a file
+    that is no session, or has another id, all missing lines count. Raises Unreadable if a missing line's original,
+    which would have to be compared, cannot be read.
     """
     fewer = found.fewer.union(record.sha256 for record in missing)
     if not fewer:
@@ -70,11 +70,11 @@ def altered(
 
 
 class _Twins:
-    """The lines that still stand of originals of which there were more; `digests` are the SHA-256 of these.
+    """The remaining lines of originals that had several copies; `digests` are the SHA-256 of these originals.
 
-    What they go by tells too little of the others: an agent writes an entry again as it grows, or numbers its calls
-    anew in each answer, and an older state of a session holds some of all that. So a line counts as one of them that
-    was altered where it differs from one in a few bytes, is the beginning of one, or names its original as one does.
+    An id alone does not identify the other copies: an agent writes an entry again as it grows, or numbers its calls
+    anew in each answer, and an older state of a session holds some of these. So a line counts as an altered copy if it
+    differs from one in a few bytes, is the beginning of one, or has a marker that names the same original.
     """
 
     def __init__(self, form: Format | None, session: OpenSession, journal: Journal, fewer: Container[bytes]) -> None:
@@ -103,7 +103,6 @@ class _Twins:
         self._references = {block.ref for row in rows for block in journal.blocks_of(row)}
 
     def are_near(self, raw: bytes) -> bool:
-        """Say whether a line differs from one of them in a few bytes, or is the beginning of one."""
         text = raw.removesuffix(b"\n")
         at = bisect_left(self._sorted, text)
         if len(text) >= _LONG_ENOUGH and any(each.startswith(text) for each in self._sorted[at : at + 1]):
@@ -113,12 +112,11 @@ class _Twins:
         return any((PREFIX_BYTES in each or begin_alike(text, each)) and _nearly(text, each) for each in twins)
 
     def are_named(self, raw: bytes, line: Line, entry: Entry) -> bool:
-        """Say whether a line goes by what one of them does, and a marker in it, whole or broken, names its original."""
         if not self._references:
             return False
         is_one = _name(line, entry) in self._names
         text = raw.decode(errors="replace")
-        # Tools print whole markers, with other text around them. A text counts to a name where it was no marker's.
+        # Tools print whole markers, with other text around them. Only a broken marker counts without the id.
         if not self._references.isdisjoint(set(_NAMED.findall(text)).difference(references(text))):
             return is_one or not line.id
         if not is_one:
@@ -130,7 +128,7 @@ class _Twins:
 
 
 class _Lost:
-    """The missing originals, by the entries and the replacements in which they may stand altered."""
+    """The missing originals, by the ids and replacements that show an altered line."""
 
     def __init__(
         self, form: Format, journal: Journal, gone: Sequence[LineRecord], twins: _Twins, originals: Path
@@ -152,7 +150,6 @@ class _Lost:
                         self._entries.add(_name(self._line(raw, entry), entry))
 
     def stands_in(self, piece: Piece) -> bool:
-        """Say whether a line is what became of one of them."""
         _, raw, whole = piece
         if not whole or not raw.strip() or self._knows(raw):
             return False
@@ -167,13 +164,11 @@ class _Lost:
         return is_one or self._twins.are_named(raw, line, entry)
 
     def _knows(self, raw: bytes) -> bool:
-        """Say whether the journal knows a line, or a message that stood in a line of its own before."""
         forms = (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n")
         digests = [sha256(each).digest() for each in forms]
         return any(self._journal.rewriting(each) is not None or self._journal.originals(each) for each in digests)
 
     def _is_replacement(self, line: Line) -> bool:
-        """Say whether a text in a line is, to the digest, what stands for a missing original."""
         keys = [(block.digest, block.kind, block.call) for block in line.blocks if block.marked]
         owners = (self._journal.block(row)[0] for key in keys for row in self._journal.replaced(key))
         return any(owner.sha256 in self._digests for owner in owners)
@@ -183,29 +178,26 @@ class _Lost:
 
 
 def _entry(raw: bytes) -> Entry | None:
-    """Return what is read of a line, also where only its agent reads all of it: a message of a document has no LF."""
+    # A message of a document has no LF.
     return parse(raw) or (entry_of(raw) if is_readable(raw) else None)
 
 
 def _name(line: Line, entry: Entry) -> str | int:
-    """Return what an entry goes by: its id, or where it has none all that no rewriting changes."""
     return line.id or identity(entry)
 
 
 def _head(raw: bytes) -> bytes:
-    """Return what stands before the first object in a line: its type, and an id or a time."""
+    # Before the first object stand the type, and an id or a time.
     return raw[: raw.find(b"{", 1)]
 
 
 def _nearly(one: bytes, other: bytes) -> bool:
-    """Say whether two lines differ in one stretch of a few bytes."""
     before = _alike(one, other)
     behind = _alike(one[before:][::-1], other[before:][::-1])
     return max(len(one), len(other)) - before - behind < _STRETCH
 
 
 def _alike(one: bytes, other: bytes) -> int:
-    """Return how many bytes are the same at the beginning of both."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

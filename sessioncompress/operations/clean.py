@@ -1,6 +1,6 @@
-"""Delete what dead runs left beside sessions, and originals where a user says so: by a limit, or of a session as gone.
+"""Delete what dead runs left, and stores by a limit or of sessions that the user names as gone.
 
-A session that is not at its path is not taken for gone. It may have been moved, or be on another branch.
+A session that is not at its path need not be gone. It may have been moved, or be on another branch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import git
+from sessioncompress.store import disk, git
 from sessioncompress.store import journal as journals
+from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import check, late_bytes, recover, removable
 
 _DAY = 24 * 3600
-_AS_IT_WAS = "What lies beside it is as it was."
+_AS_IT_WAS = "Its store is as it was."
 _DEAD_RUN = "a run that has ended left it"
 _NOT_THERE = "the session is not there"
 _FORGET = "'sessioncompress forget' deletes this all the same"
@@ -39,7 +40,7 @@ _MISSING = f"{_NOT_THERE}, but may only have been moved; if it is gone, name its
 
 
 class Cause(StrEnum):
-    """Why what lies beside a session is deleted, or is not."""
+    """Why a store is deleted or kept."""
 
     GONE = "gone"
     AGE = "age"
@@ -53,11 +54,10 @@ class Cause(StrEnum):
 
 
 class CleanStats(Struct, frozen=True, rename="camel"):
-    """What `clean` deletes beside one session, or with a dry run would, and why; or why it keeps it.
+    """What `clean` deletes of one store, or why it keeps it.
 
-    `bytes_deleted`, `originals` and `originals_lost` are those of ForgetStats; `left_over` counts the temp files and
-    late links of dead runs, whose bytes `left_over_bytes` are, and `late_bytes` those that are carried over from such
-    links into the session first. `links_kept` and `referring` are those of ForgetStats.
+    `left_over` counts the temp files and late links of dead runs, `left_over_bytes` their bytes, and `late_bytes` what
+    is carried over from such links into the session first. The other numbers are those of ForgetStats.
     """
 
     path: str
@@ -75,14 +75,14 @@ class CleanStats(Struct, frozen=True, rename="camel"):
 
 
 class Limits(NamedTuple):
-    """What a user asked to delete: originals of sessions by seconds since the last run, or by bytes in all."""
+    """Which originals to delete: by seconds since the last run, or by bytes in all stores."""
 
     older_than: int | None = None
     max_size: int | None = None
 
 
 class Decision(NamedTuple):
-    """What is to become of one session's holding: `deletes` originals and journal, or an `error` kept it from that."""
+    """Whether a store is deleted (`deletes`), why, and the `error` that prevented a decision."""
 
     holding: Holding
     deletes: bool = False
@@ -93,14 +93,14 @@ class Decision(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The decisions, and the files and folders of which nothing could be found out."""
+    """The decisions, and the files and folders that could not be read."""
 
     decisions: tuple[Decision, ...]
     unread: tuple[Found, ...] = ()
 
 
 def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limits: Limits) -> Plan:
-    """Find out what can go under the paths; changes nothing."""
+    """Decide for every store under the paths. Changes nothing."""
     found = list(holdings(paths, policy_of))
     held = [each for each in found if isinstance(each, Holding)]
     withheld = _withheld(each for each in held if not each.exists)
@@ -110,10 +110,10 @@ def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limit
 
 
 def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
-    """Do what was decided, or with `dry_run` find out what that would come to; None where nothing is to be said.
+    """Carry out a decision, or with `dry_run` find out what it would delete; None if there is nothing to report.
 
-    What is to be deleted is looked at once more before it goes. Raises SessionCompressError where what lies there is
-    damaged or in use: it is then as it was.
+    The store is read again before it is deleted. Raises SessionCompressError, with the store as it was, if it is
+    damaged or in use.
     """
     if decision.error is not None:
         raise decision.error
@@ -129,7 +129,6 @@ def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | No
 
 
 def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
-    """Return which of some sessions that are not at their paths may be elsewhere, each with why."""
     places = {holding.session.parent.resolve() / holding.session.name: holding for holding in missing}
     found: dict[Path, tuple[Cause, str]] = {}
     for place, error in git.known(places).items():
@@ -145,7 +144,6 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
 
 
 def _may_be_off(holding: Holding) -> bool:
-    """Return whether the session's folder may be on a disk that is off, while what lies beside is elsewhere."""
     try:
         return not os.listdir(holding.session.parent)
     except OSError:
@@ -153,7 +151,6 @@ def _may_be_off(holding: Holding) -> bool:
 
 
 def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None) -> Decision:
-    """Decide by what is known before anything is locked, but for what does not fit."""
     decision = Decision(holding)
     if withheld:
         cause, reason = withheld
@@ -183,7 +180,7 @@ def _by_age(decision: Decision, older_than: int | None) -> Decision:
 
 
 def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
-    """Let the oldest go until the rest fits; what has no age does not go."""
+    """Delete the oldest until the rest fits. Without a time of the last run a store stays."""
     total = sum(each.holding.size for each in decisions if not each.deletes)
     if most is None or total <= most:
         yield from decisions
@@ -208,25 +205,21 @@ def _is_dated(decision: Decision) -> bool:
 
 
 def _is_undated(decision: Decision) -> bool:
-    """Return whether no limit finds an age, and nothing is said yet of why this stays."""
     said = decision.deletes or decision.error or (decision.reason and decision.cause is not Cause.MISSING)
     return bool(decision.holding.size) and not said
 
 
 def _by_limit(decision: Decision, cause: Cause, reason: str) -> Decision:
-    """Delete what a limit asks for, and say where the session is not at its path: somebody may still need it."""
     elsewhere = "" if decision.holding.exists else f"; {_NOT_THERE}, and may only have been moved"
     return decision._replace(deletes=True, cause=cause, reason=reason + elsewhere)
 
 
 def _undated(decision: Decision) -> Decision:
-    """Say why no limit deletes what has no age."""
     reason = "no run that a journal dates is there, so that no limit deletes this; 'sessioncompress forget' does"
     return decision._replace(cause=Cause.UNKNOWN, reason=reason)
 
 
 def _again(decision: Decision) -> Decision:
-    """Decide once more what was to be deleted, now that it goes: a run may have come meanwhile."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
         holding = holding._replace(size=reading.size_beside(holding.beside))
@@ -238,7 +231,6 @@ def _again(decision: Decision) -> Decision:
 
 
 def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_run: bool) -> CleanStats:
-    """Delete originals and journal of a session that exists, unless a run has been there since they were looked at."""
     holding = decision.holding
     with open_session(holding.session, writing=not dry_run) as session:
         now = decision if dry_run else _again(decision)
@@ -252,7 +244,6 @@ def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_r
 
 
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
-    """Remove what dead runs left beside a session that exists, after carrying over what came late."""
     with open_session(holding.session, writing=True) as session:
         lengths = journals.load(holding.beside.journal).lengths
         check(session, holding.beside, lengths)
@@ -271,7 +262,6 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
 
 
 def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
-    """Do what was decided of a session that is not at its path, or find out what that would come to."""
     holding = decision.holding
     if os.path.lexists(holding.session):
         return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
@@ -286,7 +276,6 @@ def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | 
 
 
 def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
-    """Keep what lies beside a session that may not be gone, but for the temp files of dead runs."""
     holding = decision.holding
     with failing(holding.session, state=_AS_IT_WAS):
         needed = stores.needed_links(holding.session, holding.beside)
@@ -294,7 +283,9 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
         dead = stores.dead_drafts(holding.session, holding.beside)
         size = reading.size_of_names(dead)
         if not dry_run:
-            stores.remove_drafts(dead, holding.beside)
+            for path in dead:
+                disk.remove(path)
+            tidy(holding.beside.work)
     kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
@@ -302,12 +293,10 @@ def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
 
 
 def _stats_of(decision: Decision) -> CleanStats:
-    """Return what a decision alone says."""
     return CleanStats(str(decision.holding.session), decision.deletes, decision.cause, decision.reason)
 
 
 def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
-    """Add what goes."""
     return replace(
         stats,
         bytes_deleted=cost.bytes_deleted,

@@ -1,4 +1,4 @@
-"""Delete what lies beside a session: for a secret that must go, or when restoring is not wanted any more."""
+"""Delete a store: for a secret that must go, or when restoring is not wanted any more."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from sessioncompress.store.lock import OpenSession, open_session
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):
-    """What `forget` deletes beside one session: bytes, originals, and how many of them stand nowhere else.
+    """What `forget` deletes of one store: bytes, originals, and originals that exist nowhere else.
 
-    `gone`: the session itself does not exist any more. `links_kept` late links of it stay: a program has them open for
-    writing, or lines came late that stand nowhere else, or they are not of this user's runs on this machine. `markers`
-    stand in the session that no journal here knows: another store is elsewhere, or was deleted. `referring` are the
-    names of other sessions in its folder with markers that these originals alone can expand.
+    `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
+    that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
+    to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
+    with markers that only these originals can expand.
     """
 
     path: str
@@ -45,17 +45,17 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
 
 
 def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:
-    """Delete a session's originals and journal; with `dry_run` only say what that would lose.
+    """Delete a session's store; with `dry_run` only tell what would be lost.
 
-    The session itself is not touched: its markers then name originals that are gone. A journal that cannot be read
-    is deleted too. The session may be gone itself where files of ours still lie there. Raises SessionCompressError:
-    NotASession where a file is no session, and nothing lies beside it.
+    The session itself stays as it is, with markers whose originals are gone. An unreadable journal is deleted too. The
+    session need not exist if it has a store. Raises SessionCompressError, among them NotASession for a file that is no
+    session and has no store.
     """
     return forget_one(path, policy, Kin(), dry_run=dry_run)
 
 
 def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
-    """Do the same for one of many sessions, which share what is known of their folders."""
+    """Forget one of many sessions, which share a cache of what is known of their folders (`kin`)."""
     if not _is_there(path):
         return forget_gone(path, policy, kin, dry_run=dry_run)
     with open_session(Path(path), writing=not dry_run) as session:
@@ -72,11 +72,11 @@ def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = Fa
 def forget_open(
     session: OpenSession, beside: Beside, policy: Policy, kin: Kin, *, dry_run: bool = False
 ) -> ForgetStats:
-    """Do the same for a session that is open, and locked where something is to go."""
+    """Forget a session that is open, and locked unless this is a dry run."""
     journal = _journal(beside)
     stored = _stored(beside, journal)
     if stored:
-        # Which lines will be left of it, and what of the originals they hold, is not decided yet.
+        # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
     refer = _referring(session.path, beside, journal, policy, kin) if stored else ()
     lost = stored - _standing(session, stored)
@@ -88,7 +88,6 @@ def forget_open(
 
 
 def _is_there(path: Path | str) -> bool:
-    """Say whether anything lies at the path. Raises FileFailed where only others may know it."""
     with failing(path):
         try:
             os.lstat(path)
@@ -98,7 +97,7 @@ def _is_there(path: Path | str) -> bool:
 
 
 def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
-    """Do the same for a session that is gone. Raises SessionCompressError."""
+    """Forget a session that is gone. Raises SessionCompressError."""
     path = Path(path)
     path = path.parent.resolve() / path.name
     beside = store_of(path, policy)
@@ -107,7 +106,7 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
         left = [each for each in stores.remains(path, beside) if each not in needed]
         size = reading.size_beside(beside) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
-        raise UsageError("it does not exist, and nothing of ours lies there for it", where=path)
+        raise UsageError("it does not exist, and it has no store", where=path)
     journal = _journal(beside)
     number = len(_stored(beside, journal))
     refer = _referring(path, beside, journal, policy, kin) if number else ()
@@ -117,9 +116,9 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
 
 
 def _journal(beside: Beside) -> journals.Journal | None:
-    """Return the journal, None where it cannot be read, or is a link, a pipe or the like, which goes as it is.
+    """Load the journal; None if it cannot be read, or is a link or pipe, which is then deleted as it is.
 
-    Raises Refused where a folder lies in the place of a file, or our folder is a link.
+    Raises Refused if a folder is in the place of a file, or our folder is a link.
     """
     refuse_linked_folder(beside.work)
     refuse_folders(beside)
@@ -132,7 +131,6 @@ def _journal(beside: Beside) -> journals.Journal | None:
 def _referring(
     session: Path, beside: Beside, journal: journals.Journal | None, policy: Policy, kin: Kin
 ) -> tuple[str, ...]:
-    """Return the names of the sessions here whose markers only these originals can expand."""
     ids = set(journal.session_ids) if journal else set()
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
@@ -140,7 +138,7 @@ def _referring(
 
 
 def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
-    """Return the SHA-256 of the originals that are stored; where the journal cannot say it, of all that can be read."""
+    """Collect the SHA-256 of the stored originals: by the journal, else of all that can be read."""
     if journal is None or not journal.runs:
         found: set[bytes] = set()
         with suppress(Refused):
@@ -152,6 +150,5 @@ def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
 
 
 def _standing(session: OpenSession, stored: set[bytes]) -> set[bytes]:
-    """Return which of the originals stand in the session."""
     read = pieces_of(session.reader, session.size) if stored else ()
     return {digest for _, raw, whole in read if whole and (digest := sha256(raw).digest()) in stored}

@@ -1,4 +1,4 @@
-"""What goes back where not all can: whole lines, and in others a value wherever a marker of ours stands."""
+"""Restore in part: whole lines where possible, elsewhere the value of each marker of ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sessioncompress.store.records import BlockRecord, LineRecord
 
 
 class Whole(NamedTuple):
-    """The rewritten lines that can go back whole, by number, and those whose originals cannot be read."""
+    """The rewritten lines that can be restored as a whole, by number, and those with unreadable originals."""
 
     lines: dict[int, LineRecord]
     unreadable: set[int]
@@ -33,11 +33,10 @@ class Whole(NamedTuple):
 def whole_lines(
     session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
 ) -> Whole:
-    """Return those of a session's rewritten lines that can become their originals.
+    """Find the rewritten lines that can become their originals.
 
-    An original must be kept, and readable. Where the id of a call was cut, it was cut in the call and in its result:
-    the longer one comes back in all lines that name it, or in none. Raises Damaged where an original is of another
-    entry.
+    The original must be kept and readable. A call's id that was cut in the call and its result comes back in all lines
+    that name it, or in none. Raises Damaged if an original is of another entry.
     """
     kept = {number: record for number, record in swaps.items() if record.place}
     cut, unreadable = {}, set()
@@ -58,7 +57,7 @@ def whole_lines(
 def _cut_ids(
     session: OpenSession, form: Format, kept: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
 ) -> Iterator[tuple[int, set[str] | None]]:
-    """Yield the lines whose originals have longer ids, with the ids as they are now; None: it cannot be read."""
+    """Yield each line whose original has longer ids, with its ids now; None if the original cannot be read."""
     for number, raw in _lines(session):
         record = kept.get(number)
         if record:
@@ -78,7 +77,6 @@ def _cut_ids(
 def _named_elsewhere(
     session: OpenSession, form: Format, kept: Mapping[int, LineRecord], cut: Mapping[int, set[str]]
 ) -> set[str]:
-    """Return which of the cut ids stand in lines that cannot become their originals."""
     ids = set[str]().union(*cut.values())
     return {each for number, raw in _lines(session) if number not in kept for each in _ids(form, raw) if each in ids}
 
@@ -88,15 +86,14 @@ def _lines(session: OpenSession) -> Iterator[tuple[int, bytes]]:
 
 
 def _ids(form: Format, raw: bytes) -> list[str]:
-    """Return the ids of the calls that a line makes or answers, as they stand there."""
     line = read_line(raw, form.reader())
     return [*(call.id for call in line.calls), line.answers]
 
 
 class PutBack:
-    """Puts the `whole` lines back, in others values where a text is, to the digest, a replacement of ours.
+    """Restores the `whole` lines, and in others each value whose replacement has the digest of one of ours.
 
-    `rewritten` are the session's rewritten lines and the missing ones; None where the journal is not its own.
+    `rewritten` are the session's rewritten and missing lines; None if the journal is another session's.
     """
 
     def __init__(
@@ -124,7 +121,7 @@ class PutBack:
         self.unclear = 0
 
     def lines(self, stream: Iterator[tuple[int, bytes, bool]]) -> Iterator[bytes]:
-        """Yield every line, changed where something of it can be put back."""
+        """Yield every line, with what can be put back."""
         for number, raw, whole in stream:
             record = self._whole.get(number)
             if record and record.place:
@@ -139,10 +136,7 @@ class PutBack:
                 yield new
 
     def forms(self, taken: Journal) -> list[LineRecord]:
-        """Return records of the lines that are now neither whole nor as they were rewritten; each has its original.
-
-        Not of a line that could be taken for that of another original.
-        """
+        """Return records of the lines that were restored in part, except those that could be taken for another's."""
         known = (record for record in self._forms.values() if record)
         return [record for record in known if taken.rewriting(bytes.fromhex(record.rewritten)) is None]
 
@@ -152,19 +146,19 @@ class PutBack:
 
     @property
     def unreadable(self) -> str:
-        """Say of which lines the originals cannot be read; nothing where all can."""
+        """Describe the lines with unreadable originals; empty if there are none."""
         return unreadable(self._unreadable)
 
     @property
     def left(self) -> list[str]:
-        """Say what was left: lines whose originals cannot be read, markers that more than one original may be of."""
+        """Describe what stays: lines with unreadable originals, and markers that may be of several originals."""
         stay = counted(self.unclear, "marker that could stand", "markers that could stand")
         unclear = f"{stay} for more than one original {'stays' if self.unclear == 1 else 'stay'}"
         return [each for each in (self.unreadable, unclear if self.unclear else "") if each]
 
     @property
     def inexact(self) -> str:
-        """Say how many rewritten lines did not come back, or only in part; nothing where all are as they were."""
+        """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
         known = len(self._rewritten) + len(self._missing)
         gone = max(known - self.changed, 0)
         parts = [f"{gone:,} did not come back"] if gone else []
@@ -199,7 +193,6 @@ class PutBack:
         return new
 
     def _value(self, path: JsonPath, found: Sequence[tuple[Kind, object]]) -> dict[JsonPath, object]:
-        """Return what goes back where a marker stands, of the originals that it may stand for."""
         if len(found) != 1:
             self.unclear += len(found) > 1
             return {}
@@ -210,7 +203,7 @@ class PutBack:
     def _originals_of(
         self, number: int, of: Line, found: Iterable[tuple[LineRecord, BlockRecord]]
     ) -> list[tuple[Kind, object]]:
-        """Return the originals that a replacement in a line may stand for; none where one of them cannot be read."""
+        """Return the values that a replacement may stand for; none if one of them cannot be read."""
         values: list[tuple[Kind, object]] = []
         known, unknown = set(), set()
         for line, block in found:
@@ -233,7 +226,6 @@ class PutBack:
         return []
 
     def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
-        """Return the original of a line, parsed, and the id of its entry. Raises Unreadable."""
         assert line.place is not None
         raw = self._originals.line(line.place, line.sha256)
         return parse_any(raw), read_line(raw, self._form.reader()).id

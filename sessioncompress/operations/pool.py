@@ -1,6 +1,6 @@
-"""Several files at once, each in one of a few processes; one that dies costs the file it was at, and no other.
+"""A pool of processes. If one dies, only the file that it worked on fails.
 
-Neither pool of the standard library bears that: one waits forever for what a dead process was at, the other ends all
+Neither pool of the standard library does that: one waits forever for the task of a dead process, the other kills all
 processes with it, whatever they were writing.
 """
 
@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from sessioncompress.errors import FileFailed
 from sessioncompress.operations import batch
 from sessioncompress.operations.batch import Outcome
 from sessioncompress.pipeline.discover import Found
@@ -28,18 +30,18 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class Task(Struct, Generic[T], frozen=True):
-    """A file and what is to be done with it: a callable that another process can be sent."""
+    """A file, and work that can be sent to another process."""
 
     found: Found
     work: Callable[[], T]
 
     def done(self) -> Outcome[T]:
-        """Do it."""
+        """Do the work here."""
         return batch.outcome_of(self.found, self.work)
 
 
 class _Worker(Struct):
-    """A process, our end of the pipe to it, and the number of the task that it is at."""
+    """A process, our end of its pipe, and the index of its task."""
 
     process: Any
     pipe: Connection[Any, Any]
@@ -49,13 +51,13 @@ class _Worker(Struct):
 def results(
     tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
 ) -> Iterator[tuple[int, Outcome[T]] | None]:
-    """Do the tasks in that order; yield the number of each that is done with its outcome, None after idle `seconds`.
+    """Do the tasks in that order. Yield each one's index and outcome when it is done, and None after idle `seconds`.
 
-    An order that ends early is heeded: what is at work then is finished. Who stops asking ends the processes at once.
+    When the order ends, the running tasks are finished. Closing the generator kills the processes.
     """
     crew = _Crew(tasks)
     try:
-        for number in _first(order, processes):
+        for number in islice(order, processes):
             crew.begin(number)
         while crew.workers:
             ready = crew.ready(seconds)
@@ -70,15 +72,8 @@ def results(
         raise
 
 
-def _first(order: Iterator[int], most: int) -> Iterator[int]:
-    for _ in range(most):
-        if (number := next(order, None)) is not None:
-            yield number
-
-
 @contextmanager
 def _away_from_the_working_folder() -> Iterator[None]:
-    """Let a Python that is started meanwhile import nothing from the working folder, which may be anyone's clone."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -91,8 +86,6 @@ def _away_from_the_working_folder() -> Iterator[None]:
 
 
 class _Crew(Generic[T]):
-    """The processes at work."""
-
     def __init__(self, tasks: Sequence[Task[T]]) -> None:
         self._tasks = tasks
         # A fork of a process without threads is safe, and begins in a hundredth of the time; not so with the libraries
@@ -102,12 +95,11 @@ class _Crew(Generic[T]):
         self.workers: list[_Worker] = []
 
     def begin(self, number: int) -> None:
-        """Start a process with a task."""
         ours, theirs = self._context.Pipe()
-        # A fork holds our ends of all pipes: it would keep them open when we are gone, and the others waiting.
+        # A fork inherits our ends of all pipes. It would keep them open after us, and the other workers waiting.
         inherited = [ours, *(worker.pipe for worker in self.workers)] if self._forks else []
         process = self._context.Process(target=_work, args=(theirs, inherited), daemon=True)
-        # The terminal sends an interrupt to all of them: it is for us to decide what ends. A new process inherits that.
+        # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits the mask.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with _away_from_the_working_folder():
@@ -119,21 +111,19 @@ class _Crew(Generic[T]):
         self._send(self.workers[-1])
 
     def ready(self, seconds: float) -> list[_Worker]:
-        """Return who is done, or dead, after so many seconds at most."""
         pipes = wait([worker.pipe for worker in self.workers], seconds)
         return [worker for worker in self.workers if worker.pipe in pipes]
 
     def outcome(self, worker: _Worker) -> Outcome[T]:
-        """Return what became of the task of one who is ready."""
         try:
             done: Outcome[T] = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join()
-            return batch.killed_outcome(self._tasks[worker.number].found, _how(worker.process.exitcode))
+            return _killed(self._tasks[worker.number].found, worker.process.exitcode)
         return done
 
     def go_on(self, worker: _Worker, number: int | None) -> None:
-        """Give a worker, or where it is dead a new one, the next task; without one let it go."""
+        """Give a worker its next task, or replace it if it died; without a task let it go."""
         if number is not None and worker.process.exitcode is None:
             worker.number = number
             self._send(worker)
@@ -145,7 +135,7 @@ class _Crew(Generic[T]):
             self.begin(number)
 
     def kill(self) -> None:
-        """End all at once: what they write bears that."""
+        """End all at once. A commit survives that."""
         for worker in self.workers:
             worker.process.kill()
         for worker in self.workers:
@@ -153,12 +143,11 @@ class _Crew(Generic[T]):
             worker.pipe.close()
 
     def _send(self, worker: _Worker) -> None:
-        with suppress(OSError):  # it is dead: that is found out when it is asked what became of the task
+        with suppress(OSError):  # it is dead, which outcome() notices
             worker.pipe.send(self._tasks[worker.number])
 
 
 def _work(pipe: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]]) -> None:
-    """Do one task after the other until no more comes, or nobody is there to hear of it."""
     for each in inherited:
         each.close()
     with suppress(EOFError, OSError):
@@ -166,8 +155,8 @@ def _work(pipe: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]])
             pipe.send(pipe.recv().done())
 
 
-def _how(code: int | None) -> str:
-    """Say how a process ended."""
-    if code is not None and code < 0:
-        return f"by the signal {signal.Signals(-code).name}"
-    return f"with exit code {code}"
+def _killed(found: Found, code: int | None) -> Outcome[T]:
+    how = f"with exit code {code}" if code is None or code >= 0 else f"by the signal {signal.Signals(-code).name}"
+    what = f"the process that worked on it ended ({how})"
+    remedy = "Run again; where memory is short, with --jobs 1."
+    return Outcome(found, error=FileFailed(what, where=found.path, state=batch.STATE, remedy=remedy))

@@ -1,15 +1,18 @@
-"""Statistics to text and to JSON; every outside string is made printable."""
+"""Format statistics as text and as JSON. Every outside string is made printable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from sessioncompress.core.text import KB, counted, file_line, files_line, not_there, printable, strangers
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.operations.forget import ForgetStats
     from sessioncompress.operations.stats import SessionStats
     from sessioncompress.operations.verify import VerifyStats
@@ -26,75 +29,72 @@ _NOT_IN_JSON = frozenset({"backup_added", "messages_changed", "imitated_in_calls
 _TEXTS = ("path", "format", "status", "reason")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
 _PARTS = (
-    ("tool_calls_compressed", "call"),
-    ("tool_results_compressed", "result"),
-    ("thinking_blocks_removed", "thinking"),
-    ("images_replaced", "image"),
-    ("mirrors_replaced", "mirror"),
+    ("tool_calls_compressed", "call", "calls"),
+    ("tool_results_compressed", "result", "results"),
+    ("thinking_blocks_removed", "thinking", "thinking"),
+    ("images_replaced", "image", "images"),
+    ("mirrors_replaced", "mirror", "mirrors"),
 )
+_WOULD = "would become"
 
 
 def kb(size: int) -> str:
-    """Return bytes as whole KB of 1,024 with separators."""
+    """Format bytes as whole KB of 1,024."""
     return f"{round(size / KB):,} KB"
 
 
 def smaller(before: int, after: int) -> str:
-    """Say by how much: never over 100 %, and never rounded up to something that is not true."""
+    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
     if after >= before:
         return "not smaller"
     return f"{int(100 * (before - after) / before)} % smaller"
 
 
-def failed(path: str, error: SessionCompressError) -> CompressionStats:
-    """Return the statistics of a file that an error ended."""
-    return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
+def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
+    """Return the statistics of a file, also of one that could not be compressed; its path is as the user typed it."""
+    path, error = str(outcome.found.path), outcome.error
+    if error is not None:
+        return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
+    assert outcome.result is not None
+    return replace(outcome.result, path=path)
 
 
 def status_of(error: SessionCompressError) -> Status:
-    """Return how a file ended that an error ended."""
+    """Tell a refusal from a failure."""
     return Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
 
 
 def line(stats: CompressionStats) -> str:
-    """Return the line of one file."""
+    """Format one file's result."""
     name = printable(stats.path)
     if stats.exit_code:
         return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
         return file_line(name, stats.status.value, stats.reason)
-    uncached = _uncached(stats) if stats.status is Status.WOULD_COMPRESS else ""
-    parts = [change(stats, _arrow(stats.status)), *filter(None, [uncached, stats.reason])]
-    return f"{name}: {'; '.join(parts)}"
+    would = stats.status is Status.WOULD_COMPRESS
+    parts = [change(stats, _WOULD), _uncached(stats)] if would else [change(stats)]
+    return f"{name}: {'; '.join([*parts, stats.reason] if stats.reason else parts)}"
 
 
 def _uncached(stats: CompressionStats) -> str:
-    """Say what the provider's prompt cache would no longer hold."""
     return f"the next request would send {stats.tokens_uncached:,} tokens (estimated) uncached"
 
 
-def _arrow(status: Status) -> str:
-    return "would become" if status is Status.WOULD_COMPRESS else "->"
-
-
 def change(stats: CompressionStats, arrow: str = "->") -> str:
-    """Return what a run did, or would do, in sizes and counts."""
-    parts = [smaller(stats.original_size, stats.compressed_size) + "; " + _counts(stats)]
-    parts.append(f"{'originals' if stats.originals_size else 'journal'} {kb(stats.backup_size)}")
-    return f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} ({'; '.join(parts)})"
-
-
-def _counts(stats: CompressionStats) -> str:
-    counted = [(getattr(stats, name), word) for name, word in _PARTS]
-    return ", ".join(f"{number:,} {_plural(number, word)}" for number, word in counted if number) or "no blocks"
-
-
-def _plural(number: int, word: str) -> str:
-    return word if number == 1 or word == "thinking" else word + "s"
+    """Format what a run did, or would do: sizes before and after, and the blocks it replaced."""
+    counts = []
+    for name, one, several in _PARTS:
+        if number := getattr(stats, name):
+            counts.append(f"{number:,} {one if number == 1 else several}")
+    return (
+        f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} "
+        f"({smaller(stats.original_size, stats.compressed_size)}; {', '.join(counts) or 'no blocks'}; "
+        f"{'originals' if stats.originals_size else 'journal'} {kb(stats.backup_size)})"
+    )
 
 
 def warnings(stats: CompressionStats) -> list[str]:
-    """Return what a user should look at."""
+    """List what the user should look at in this session."""
     found = []
     if stats.markers_without_journal:
         one = stats.markers_without_journal == 1
@@ -115,30 +115,31 @@ def warnings(stats: CompressionStats) -> list[str]:
 
 
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
-    """Return the sums over all files."""
+    """Sum the numbers of all files."""
     sums = {name: sum(getattr(stats, name) for stats in all_stats) for name in _NUMBERS}
     return CompressionStats("total", status=Status.COMPRESSED, **sums)
 
 
 def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> str:
-    """Return the line that ends a run: all files, how many of each status, what they and all beside them came to."""
+    """Format the last line of a run: the files by status, and the bytes of sessions and stores before and after."""
     summed = total(all_stats)
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
-    smaller_ones = [stats.status for stats in all_stats if stats.is_smaller]
-    if not smaller_ones:
+    changed = [stats.status for stats in all_stats if stats.is_smaller]
+    if not changed:
         return head
-    with_beside = summed.compressed_size + summed.backup_size
+    arrow = _WOULD if changed[0] is Status.WOULD_COMPRESS else "->"
+    in_all = summed.compressed_size + summed.backup_size
     before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)
     return (
-        f"{head}: {change(summed, _arrow(smaller_ones[0]))}; with what lies beside: "
-        f"{kb(before)} {_arrow(smaller_ones[0])} {kb(with_beside)}, {smaller(before, with_beside)}; "
+        f"{head}: {change(summed, arrow)}; "
+        f"with the store: {kb(before)} {arrow} {kb(in_all)}, {smaller(before, in_all)}; "
         f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
     )
 
 
 def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
-    """Return the `--json` document of compress."""
+    """Build the `--json` document of `compress`."""
     totals = _totals(all_stats)
     return {"schema": SCHEMA, "dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
 
@@ -154,7 +155,7 @@ def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
 
 
 def session_lines(stats: SessionStats) -> Iterable[str]:
-    """Return the text of `stats` for one session: a head, a table by kind and tool, and what would be saved."""
+    """Format one session for `stats`: a head, a table by kind and tool, and the result of a dry run."""
     turns = counted(stats.turns, "turn", "turns")
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
     yield f"  {'kind':<10} {'tool':<{_TOOL_WIDTH}} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
@@ -172,11 +173,11 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
         yield f"  {_uncached(would)}"
     else:
         yield f"  a run would leave it: {would.reason}"
-    yield f"  beside it: {kb(stats.backup_size)}"
+    yield f"  store: {kb(stats.backup_size)}"
 
 
 def _in_columns(tools: Iterable[str]) -> dict[str, str]:
-    """Return the tools' names cut to their column, in the middle: tools of one server differ at their ends."""
+    # Cut in the middle: the tools of one server differ at their ends.
     shown: dict[str, str] = {}
     room = _TOOL_WIDTH - len(_CUT)
     for tool in sorted(tools):
@@ -187,18 +188,18 @@ def _in_columns(tools: Iterable[str]) -> dict[str, str]:
 
 
 def sessions_total(all_stats: Sequence[SessionStats]) -> str:
-    """Return what the sums over all sessions come to."""
+    """Format the sums of `stats` over several sessions."""
     would = total([stats.would for stats in all_stats])
     parts = [f", {kb(sum(stats.size for stats in all_stats))}", "a run would leave them"]
     if any(stats.would.is_smaller for stats in all_stats):
         parts[1] = (
             f"a run would do: {change(would)}; tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
         )
-    return "; ".join([*parts, f"beside them: {kb(sum(stats.backup_size for stats in all_stats))}"])
+    return "; ".join([*parts, f"stores: {kb(sum(stats.backup_size for stats in all_stats))}"])
 
 
 def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
-    """Return the `--json` document of `stats`."""
+    """Build the `--json` document of `stats`."""
     files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
     totals = {key: sum(each[key] for each in files) for key in ("size", "backupSize", "lines", "turns")}
     would = _totals([stats.would for stats in all_stats])
@@ -206,13 +207,13 @@ def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
-    """Return what `forget` deletes, or deleted, and what can then not be restored; and what of it stays."""
+    """Format what `forget` deletes, what can then not be restored, and what stays."""
     stays = f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
     return _deleted(stats, done=done) + stays
 
 
 def links_kept(number: int) -> str:
-    """Return what late links stay for."""
+    """Format the number of late links that stay, and why they do."""
     lines = "lines that came late, or may still come, or of another machine or user"
     return counted(number, f"late link with {lines}", f"late links with {lines}")
 
@@ -230,7 +231,6 @@ def _deleted(stats: ForgetStats, *, done: bool) -> str:
 
 
 def _referring(names: Sequence[str]) -> str:
-    """Say which other sessions need originals; of many the first, and how many more."""
     if not names:
         return ""
     shown = [printable(each) for each in names[:_MOST_NAMES]]
@@ -239,7 +239,7 @@ def _referring(names: Sequence[str]) -> str:
 
 
 def verified(stats: VerifyStats) -> str:
-    """Return the line of `verify` for one session."""
+    """Format the result of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
     kept = _kept(stats.lines_rewritten, stats.originals, stats.lines_without_original)
     known = counted(stats.markers_of_relatives, "marker", "markers")
@@ -256,7 +256,7 @@ def verified(stats: VerifyStats) -> str:
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
-    """Return what `verify` found in all of several sessions."""
+    """Format the sums of `verify` over several sessions."""
     lines = sum(stats.lines for stats in all_stats)
     rewritten = sum(stats.lines_rewritten for stats in all_stats)
     originals = sum(stats.originals for stats in all_stats)
@@ -265,7 +265,6 @@ def verified_total(all_stats: Sequence[VerifyStats]) -> str:
 
 
 def _kept(rewritten: int, originals: int, lost: int) -> str:
-    """Say of how many rewritten lines the originals are right, and how many have none."""
     kept = f"{rewritten:,} rewritten, {originals:,} originals read and right"
     if not lost:
         return kept
@@ -273,5 +272,5 @@ def _kept(rewritten: int, originals: int, lost: int) -> str:
 
 
 def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:
-    """Return the `--json` document of `verify`."""
+    """Build the `--json` document of `verify`."""
     return {"schema": VERIFY_SCHEMA, "files": list(map(to_json, all_stats))}

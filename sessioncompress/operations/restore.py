@@ -1,4 +1,4 @@
-"""Put the originals back: exactly, line by line, or wherever a marker of ours stands."""
+"""Put originals back: exactly, line by line, or wherever one of our markers is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sessioncompress.store.records import LineRecord, RunRecord, readable, seale
 from sessioncompress.store.recover import recover
 
 _WAY_OUT = "'sessioncompress restore --from-markers' puts back all that can be."
-_NOTHING_OF_OURS = "no marker of ours stands in it, and nothing lies beside it"
+_NOTHING_OF_OURS = "no marker of ours stands in it, and it has no store"
 _ALREADY = "it has its original bytes already"
 _ALREADY_BUT = "every line that its journal knows has its original bytes already"
 _NONE_STORED = "no original is stored that could be put back"
@@ -52,7 +52,7 @@ _NO_WAY_OUT = "Nothing more can be put back from here: only a copy of the sessio
 
 
 class RestoreStats(Struct, frozen=True, rename="camel"):
-    """What a restore did to one session; sizes in bytes of the file."""
+    """What a restore did to one session; sizes are bytes of the file."""
 
     path: str
     status: Status
@@ -72,13 +72,12 @@ def restore_session(
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
-    Each line that stands there as it was rewritten becomes its original, and so does a copy of such a line, which
-    `reason` counts; every other line stays. Of an older state of the session what is there comes back, and `reason`
-    counts what is not. Refuses when it cannot be exact: where a rewritten line was altered since. With `from_markers`
-    it puts back what can be, also in a fork or a migrated file: a line that stands there as it was rewritten whole,
-    elsewhere a value wherever a marker of ours stands; `originals` then names the session whose store holds them. What
-    lies beside stays: `forget` deletes it. `form` is as for compress_session(), and counts where markers are looked
-    at. Raises SessionCompressError with the session unchanged.
+    Each rewritten line, and each copy of one, becomes its original; all other lines stay. In an older state of the
+    session, the lines that it has come back. `reason` counts the copies and the missing lines. The session is refused
+    if it cannot be exact: a rewritten line was altered since. `from_markers` puts back what is possible, also in a fork
+    or a migrated file: rewritten lines as a whole, and elsewhere the value of each marker of ours. `originals` then
+    names the session whose store to use. The store stays: `forget` deletes it. `form`, as in compress_session(), is
+    used for reading markers. Raises SessionCompressError with the session unchanged.
     """
     path = Path(path)
     with open_session(path, writing=True) as session:
@@ -116,7 +115,6 @@ class _Restore(NamedTuple):
         return replace(done, reason=_joined(copies, older, unknown))
 
     def _unknown(self) -> str:
-        """Say how many markers the session's own journal does not know, and of how many of them a relative does."""
         found = strangers_of(self.session, self.journal, self.form)
         left = unknown_to_all(self._relatives(), found) if found else []
         return _joined(of_relatives(len(found) - len(left)), strangers(len(left)))
@@ -146,7 +144,6 @@ class _Restore(NamedTuple):
             yield original_of(raw, record, originals, self.beside.journal) if record else raw
 
     def by_markers(self) -> RestoreStats:
-        """Put back what the session's own originals hold, and then what those of its relatives hold."""
         reading.refuse_unless_session(self.session, self.form)
         has_own = bool(self.journal.runs)
         failed: list[Damaged] = []
@@ -163,7 +160,7 @@ class _Restore(NamedTuple):
             raise failed[0]
         notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.beside.originals)]
         if has_own and any(each.lines_restored for each in others):
-            # What the own originals left may have come back from others: only now it shows what did not.
+            # What the own store could not give back may have come from others: only now the rest is known.
             done = [replace(each, reason="") for each in done]
             notes.insert(0, self._now().what_is_left())
         done += others
@@ -171,7 +168,7 @@ class _Restore(NamedTuple):
         return _together(done, _joined(*notes)) if done else self._stats(Status.UNCHANGED, _NONE_STORED)
 
     def _now(self) -> _Restore:
-        """Return this with the journal as it is now: a store may have changed the session."""
+        # Putting back from another store changes the journal.
         return self._replace(journal=journals.load(self.beside.journal))
 
     def _from_relative(self, relative: Relative, *, alone: bool) -> RestoreStats:
@@ -180,14 +177,14 @@ class _Restore(NamedTuple):
         return replace(done, reason=_joined(f"{lines} from the originals of {relative.session}", done.reason))
 
     def what_is_left(self) -> str:
-        """Say what of the session is not as it was, by its own journal; nothing where it is exact."""
+        """Describe what of the session is not restored, by its own journal; empty if it is exact."""
         swaps, missing = find(self.session, self.journal)
         older = len(missing) if not self._is_altered(swaps, missing) else 0
         number = len(swaps) + len(missing) - older
         if not number:
             return not_there(older)
         damaged: set[int] = set()
-        # What is wrong with the journal was told before; by now others have changed the session.
+        # The journal's damage was reported before; by now other stores have changed the session.
         with suppress(Damaged), SalvagingReader(self.beside.originals) as originals:
             form = reading.format_of(self.session, self.form)
             damaged = whole_lines(self.session, form, swaps, originals, self.beside.journal).unreadable
@@ -196,9 +193,9 @@ class _Restore(NamedTuple):
         return _joined(unreadable(damaged), inexact, not_there(older))
 
     def from_markers(self, store: Beside, journal: Journal, *, alone: bool = True) -> RestoreStats:
-        """Put back what the originals of one store hold, the session's own or another's.
+        """Put back what one store holds, the session's own or another's.
 
-        If not `alone` in that, somebody else says what of the session is not exact.
+        Unless `alone`, the caller describes what of the session is not exact.
         """
         form = reading.format_of(self.session, self.form)
         if not journal.kept:
@@ -243,7 +240,7 @@ class _Restore(NamedTuple):
             finished = rewrite.finish()
             forms = putback.forms(self.journal) if putback else []
             records = sealed(map(LineRecord.encode, forms), self._record(finished.size, len(forms)))
-            # Asked before the commit: the session is the restored one from then on.
+            # Before the commit, after which the session is the restored one.
             left = [*putback.left, putback.inexact if alone else ""] if putback else []
             stats = self._stats(Status.RESTORED, "; ".join(filter(None, left)))
             committed = rewrite.commit(records if self.journal.runs else [])
@@ -271,17 +268,16 @@ class _Restore(NamedTuple):
 
 
 def _last_resort(store: Beside, journal: Journal) -> str:
-    """Say what to do about originals of which nothing can be put back any more."""
     return f"{put_back(store.originals, journal.store_size)} Without one {FORGET}"
 
 
 def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
-    """Return what lies beside another session, which itself may be gone. Raises UsageError where nothing does."""
+    """Load the store of another session, which itself may be gone. Raises UsageError if it has none."""
     store = store_of(session.absolute(), policy)
     journal = journals.load(store.journal)
     if not journal.runs:
         raise UsageError(
-            f"nothing lies beside {session} whose originals are to be used: there is no journal {store.journal}",
+            f"{session}, whose originals are to be used, has no store: there is no journal {store.journal}",
             state=NOT_CHANGED,
             remedy="Name the session, or its old path if it was moved, and with --backup-dir the folder if it had one.",
         )
@@ -289,7 +285,7 @@ def _of_another(session: Path, policy: Policy) -> tuple[Beside, Journal]:
 
 
 def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> str:
-    """Say what to do with a session that cannot be restored exactly: put back what can be, or print it."""
+    """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
     if not journal.kept:
         return _NO_WAY_OUT
     left = (
@@ -301,7 +297,7 @@ def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | 
     except NotASession:
         return left
     except SessionCompressError:
-        # What is wrong with the originals is told by that command.
+        # That command will report what is wrong with the originals.
         return _WAY_OUT
 
 
@@ -315,7 +311,7 @@ def _can_put_back(session: OpenSession, beside: Beside, journal: Journal, form: 
 
 
 def _tried(stores: Iterable[Callable[[], RestoreStats]], failed: list[Damaged]) -> list[RestoreStats]:
-    """Return what each of several stores gave back; one that is damaged keeps no other from it."""
+    # A damaged store does not keep the others from giving back.
     done = []
     for give_back in stores:
         with _noting(failed):
@@ -332,7 +328,6 @@ def _noting(failed: list[Damaged]) -> Iterator[None]:
 
 
 def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats:
-    """Return what several stores gave back to one session, one after the other."""
     restored = [each for each in done if each.lines_restored]
     if not restored:
         reason = done[0].reason

@@ -1,4 +1,4 @@
-"""The sessions of all agents on this machine, and which of them a command is to work on."""
+"""Find the sessions of all agents on this machine, and select among them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ from sessioncompress.store.layout import beside_of
 
 
 class Selection(Struct, frozen=True):
-    """Which sessions are meant: those of an agent, of a project, and unchanged for so many seconds; None: all.
-
-    And of the files in the agents' folders those that the patterns take.
-    """
+    """Selects sessions by agent, project, seconds since the last change, and patterns for their paths; None: all."""
 
     agent: str | None = None
     project: Path | None = None
@@ -34,7 +31,7 @@ class Selection(Struct, frozen=True):
 
 
 class Session(Found, frozen=True):
-    """A session where its agent keeps it: the agent's name, its own id, bytes, and when it last changed.
+    """A session in its agent's folder. `size` is in bytes, `modified` in seconds since 1970.
 
     `project` is the folder that it was begun in, as Name has it; else the one in which the agent keeps its state.
     """
@@ -47,10 +44,10 @@ class Session(Found, frozen=True):
 
 
 def sessions(selection: Selection) -> Iterator[Found]:
-    """Yield the sessions that are meant, folder by folder; where it is no Session, what could not be looked at.
+    """Yield the selected sessions, folder by folder, and a Found with an error for what cannot be read.
 
-    They are looked for where the agents keep them, and where GitClaw does in the selection's project, or upward from
-    the working folder. What is no session there is passed over: agents keep much else beside them.
+    Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
+    Other files are passed over: agents keep much else there.
     """
     project = Path(os.path.realpath(selection.project)) if selection.project else None
     met: set[str] = set()
@@ -72,7 +69,6 @@ def sessions(selection: Selection) -> Iterator[Found]:
 
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    """Yield the folders in which sessions lie, and where it is one the project of which they are."""
     for root in locations.agent_roots():
         yield root, None
     here = _working_folder()
@@ -89,7 +85,7 @@ def _working_folder() -> list[Path]:
 
 
 def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
-    """Return what is to be known of a session, None where it is not meant. Raises SessionCompressError."""
+    """Read a session's properties; None if it is not selected. Raises SessionCompressError."""
     if found.error is not None:
         raise found.error
     with failing(found.path):
@@ -113,16 +109,16 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
 
 
 def _is_of(said: str, project: Path) -> bool:
-    """Say whether a session was begun in a folder, or below it; `said` is what its header says."""
+    # The header names the folder, or only its digest.
     if said == sha256(os.fsencode(project)).hexdigest():
         return True
     return "\0" not in said and Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):
-    """One session in the list of all: `could_save` are the bytes that a run would free in all, 0 where it would not.
+    """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `reason` then says why. `compressed`: the last run over it was no restore. `modified` counts from 1970.
+    `compressed`: the last run over it was no restore. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -137,7 +133,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:
-    """Return what the list says of a session, by a run that writes nothing. Raises SessionCompressError."""
+    """Do a dry run over a session for the list. Raises SessionCompressError."""
     would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
     runs = journals.load(beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs

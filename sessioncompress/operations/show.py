@@ -1,4 +1,4 @@
-"""Find the original of a reference: where the user says, upward from here, then where agents keep sessions."""
+"""Find the original of a reference: in the named session, else upward from here, then where agents keep sessions."""
 
 from __future__ import annotations
 
@@ -44,27 +44,21 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
 
 _LONG_ENOUGH = 64
-"""Bytes of a head that hold, besides the type, an id or a time."""
+"""Bytes. A head of this length holds an id or a time, not only the type."""
 
 
 def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Path) -> bytes:
-    """Return the original of a rewritten line that has one, with an LF where the line has one.
-
-    Raises Damaged where it is that of another entry.
-    """
+    """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
     if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(journal)
-    # A message that stood in a line of its own, and now among others.
+    # The message had a line of its own then, and is one of several now.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
 def identity(entry: Entry | None) -> int:
-    """Return what tells entries apart that no rewriting changes: all but what is inside of objects and arrays.
-
-    A text that is long, or was until a marker or an agent's own words took its place, may be replaced too.
-    """
+    """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts."""
     return hash(tuple((key, value) for key, value in (entry or {}).items() if not _may_change(value)))
 
 
@@ -85,17 +79,17 @@ def of_another(journal: Path) -> Damaged:
 
 
 def begin_alike(raw: bytes, original: bytes) -> bool:
-    """Say whether the same id or time stands before the first object in both: most lines need no parsing."""
+    """Compare what stands before the first object, an id or a time. It saves parsing most lines."""
     start = raw.find(b"{", 1)
     return start >= _LONG_ENOUGH and raw[:start] == original[:start]
 
 
 _TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}
-"""What a value must be that goes back where a marker stands; of thinking none does, in a mirror only of a text."""
+"""The type of a value that a marker stands for. Other kinds may be of any type."""
 
 
 def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
-    """Return the value. Raises Damaged where the line holds none of that type, size and digest at its place."""
+    """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
     # A value that is nested too deep to be written is a TypeError.
     with suppress(CannotSplice, TypeError):
         value = value_at(original or {}, block.path)
@@ -127,12 +121,11 @@ class Shown(NamedTuple):
 
 
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
-    """Return the originals that a reference names: one, or the candidates where it is ambiguous.
+    """Return the originals that a reference names: one, or all candidates if it is ambiguous.
 
-    Equal contents count once. Raises UsageError where the reference is none, or none is found; what store_of() raises,
-    or NotASession, where none is found of a session that has its store elsewhere, or in a file that is none; FileFailed
-    or Refused where it may stand in a file that cannot be read, or only through a link, or where a pipe lies; Damaged
-    where the original does not read back. Of a damaged file all is found that can still be read.
+    Equal contents count once, and a damaged file is read as far as possible. Raises UsageError if it is no reference or
+    is not found; Refused if the session's store is elsewhere, or a link or pipe is in the way; NotASession; FileFailed
+    if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
         raise UsageError(
@@ -162,7 +155,6 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
 
 
 def _refuse_unless_it_may_hold(path: Path, policy: Policy) -> None:
-    """Say of a session in which nothing is found that its store lies elsewhere, or that it is none."""
     if is_folder(path):
         return
     store_of(path.absolute(), policy)
@@ -172,7 +164,6 @@ def _refuse_unless_it_may_hold(path: Path, policy: Policy) -> None:
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
-    """Yield the journals to look into, folder by folder, nearest first."""
     if path is not None and not is_folder(path):
         yield [beside_of(path.absolute(), policy).journal]
         with suppress(Refused, FileFailed), open_session(path, writing=False) as session:
@@ -193,7 +184,7 @@ def _around(policy: Policy) -> Iterator[Path]:
 
 
 def working_folder() -> Path:
-    """Return the folder that the command runs in. Raises UsageError where it was deleted."""
+    """Return the working folder. Raises UsageError if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError as error:
@@ -202,7 +193,6 @@ def working_folder() -> Path:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Return the journals of the sessions in a folder, or of a folder that itself holds journals."""
     return sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
 
 
@@ -228,7 +218,7 @@ def _refuse_without(originals: Path) -> None:
 
 
 def mentions(ref: str, journal: Path) -> bool:
-    """Look for a reference in a journal's bytes before anything is parsed; a line may be of any length."""
+    """Search a journal's bytes for a reference without parsing. A line may be of any length."""
     wanted, before = ref.encode(), b""
     with journal.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -260,6 +250,6 @@ def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path, loaded
 
 
 def _nothing_left(error: Unreadable, journal: Path, loaded: Journal) -> Unreadable:
-    """Return the error for an original where no other one can be read, either: restore would put nothing back."""
+    # If no other original can be read either, restore would put nothing back.
     remedy = put_back(originals_of(journal), loaded.store_size)
     return Unreadable(error.what, where=error.where, state=error.state, remedy=remedy)

@@ -1,4 +1,4 @@
-"""What lies beside the sessions of folders: whose it is, how large it is, how old; changes nothing."""
+"""Find the stores of sessions and folders, and delete those of sessions that are gone."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from sessioncompress.store.recover import LINK_SECONDS
 
 
 def forget_gone(session: Path, files: Beside) -> None:
-    """Remove all that lies beside a session that is gone, but for late links that may still be needed.
+    """Delete an orphaned store, except for late links that may still be needed.
 
-    Originals and journal go last: whoever comes after a kill goes on from there.
+    Originals and journal go last, so that a later run can go on after a kill.
     """
     refuse_linked_folder(files.work)
     with failing(session, state=""):
@@ -58,7 +58,7 @@ def forget_gone(session: Path, files: Beside) -> None:
 
 
 def remains(session: Path, files: Beside) -> list[Path]:
-    """Return what else runs on a session have left: its temp files and late links."""
+    """List the temp files and late links that runs on a session left."""
     if session.name not in sessions_named(files.work):
         return []
     late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
@@ -66,10 +66,10 @@ def remains(session: Path, files: Beside) -> list[Path]:
 
 
 def needed_links(session: Path, files: Beside) -> list[Path]:
-    """Return the late links with lines that may stand nowhere else: open for writing, or with a tail not carried over.
+    """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
 
-    There is no session to carry them over into, nor to tell whether it has them. Of files that are only named like
-    late links nothing is known: they stay too.
+    The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
+    stay too.
     """
     if session.name not in sessions_named(files.work):
         return []
@@ -88,7 +88,7 @@ def _is_needed(link: Path, drained: int) -> bool:
         # Nobody appends a session's lines to what is no regular file.
         return False
     try:
-        # Asked before the size is looked at: an answer NO means that nothing will come any more.
+        # Before the size is read: NO means that nothing more will be appended.
         holding = held(fd)
         found = os.fstat(fd)
         is_quiet = time.time() - found.st_mtime > LINK_SECONDS
@@ -98,19 +98,12 @@ def _is_needed(link: Path, drained: int) -> bool:
 
 
 def dead_drafts(session: Path, files: Beside) -> list[Path]:
-    """Return the temp files of a session that is gone for which no run is at work any more.
+    """List the temp files of dead runs on a session that is gone.
 
-    There is no session whose lock would tell: a file that is locked, open for writing or young counts as in use.
+    There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
     """
     refuse_linked_folder(files.work)
     return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
-
-
-def remove_drafts(drafts: list[Path], files: Beside) -> None:
-    """Remove such temp files."""
-    for path in drafts:
-        disk.remove(path)
-    tidy(files.work)
 
 
 def _is_dead(draft: Path) -> bool:
@@ -126,9 +119,9 @@ def _is_dead(draft: Path) -> bool:
 
 
 class Holding(NamedTuple):
-    """All that lies beside one session. `size` is that of originals and journal, `left_over`: there is more.
+    """The store of one session. `size` is that of originals and journal; `left_over`: temp files or late links exist.
 
-    `named` is whether a path is the session's own, not that of a folder above it.
+    `named`: the user named the session itself, not a folder above it.
     """
 
     session: Path
@@ -141,9 +134,9 @@ class Holding(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the journal tells: how many runs there were, and when the last one was.
+    """The number of runs in the journal, and the time of the last one in seconds since 1970.
 
-    That time may be to come, where a clock was wrong; None where it is none.
+    A wrong clock may have put it into the future; None if it is no time.
     """
 
     runs: int = 0
@@ -154,10 +147,9 @@ NOTHING_TOLD = Told()
 
 
 def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
-    """Yield what lies beside the sessions that the paths mean, each once; sessions with nothing beside are left out.
+    """Yield the stores of the sessions that the paths mean, each once, and what cannot be read with its error.
 
-    What of it cannot be found out is yielded with its error. Raises UsageError where a path does not exist and
-    nothing lies there for it.
+    Raises UsageError if a path does not exist and has no store.
     """
     paths = list(paths)
     named = {_place(path) for path in paths if not is_folder(path)}
@@ -179,7 +171,7 @@ def _place(path: Path) -> Path:
 
 
 def told(holding: Holding) -> Told:
-    """Read the journal. Raises Damaged where it cannot be read, or is not that of the originals."""
+    """Read the journal of a store. Raises Damaged if it cannot be read, or belongs to other originals."""
     refuse_linked_folder(holding.beside.work)
     journal = journals.load(holding.beside.journal)
     if size_of(holding.beside.originals) not in (None, journal.store_size):
@@ -191,11 +183,12 @@ def told(holding: Holding) -> Told:
 def compressed(
     paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING, *, gone_too: bool = False
 ) -> Iterator[Found]:
-    """Yield the sessions that the paths mean to a command that works on what was compressed, each once.
+    """Yield the sessions that the paths mean to a command that needs stores, each once.
 
-    In a folder those that discover() finds, and those with files of ours, whatever they are called: nobody may think
-    that all of them were gone through. So these count as named; with an `error` something else, or nothing, lies in a
-    session's place. `gone_too`: nothing there is no error, and what runs left counts, also without originals.
+    In a folder these are the sessions that discover() finds, and all sessions with a store, whatever their names:
+    otherwise a user would think that all had been processed. Those count as named, and have an `error` if the session
+    is missing or something else is in its place. With `gone_too` a missing session is no error, and temp files and
+    late links count as a store.
     """
     paths = list(paths)
     real = cache(os.path.realpath)
@@ -204,7 +197,7 @@ def compressed(
         if not (gone_too or os.path.exists(path)) and _has_store(path, policy_of):  # noqa: PTH110 - raises nothing
             lying[real(path.parent), path.name] = _named(Found(path, named=True), gone_too=False)
     for folder in filter(is_folder, paths):
-        # What is walked as a folder may lie where a session was.
+        # A folder may have taken the place of a session.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
         for each in chain(own, sessions_of(folder, policy_of, globs)):
             if gone_too or (_concerns(each) if each.error is not None else _has_store(each.path, policy_of)):
@@ -220,12 +213,11 @@ def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
 
 
 def _concerns(folder: Found) -> bool:
-    """Say whether an error of a folder concerns sessions: a wrong policy may lie where there are none."""
+    # A wrong policy may lie in a folder without sessions.
     return not isinstance(folder.error, UsageError) or os.path.lexists(folder.path / FOLDER)
 
 
 def _named(found: Found, *, gone_too: bool) -> Found:
-    """Return a session for which files of ours lie there as if it were named, or with what keeps it from being one."""
     try:
         refuse_unless_there(found.path, gone_too=gone_too)
     except SessionCompressError as error:
@@ -234,7 +226,7 @@ def _named(found: Found, *, gone_too: bool) -> Found:
 
 
 def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
-    """Raise Refused where something else than a file lies in a session's place, or unless `gone_too` nothing does."""
+    """Raise Refused if a session with a store is missing (unless `gone_too`), or is no regular file."""
     first = "move that away, and "
     with failing(session):
         try:
@@ -250,7 +242,7 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
             what = f"{lies} lies where the session was"
     named = quote(str(session))
     raise Refused(
-        f"{what}, but what was kept beside it still is",
+        f"{what}, but its store is still there",
         where=session,
         state="Nothing of that is changed.",
         remedy=f"Put the session back. If it was moved, 'sessioncompress restore --from-markers --originals {named} "
@@ -260,9 +252,9 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
 
 
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield the sessions of a folder, and below it, for which files of ours lie there, or in its backup folder.
+    """Yield the sessions in and below a folder that have a store there, or in the backup folder.
 
-    With an `error` it is a folder of which that cannot be known; the others are gone through.
+    A folder that cannot be read is yielded with its error.
     """
     for here, begins in folders(folder, globs):
         try:
@@ -273,9 +265,9 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
 
 
 def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
-    """Return the names of a folder's sessions with files of ours, also beside them where there is a backup folder.
+    """Name the sessions of a folder that have a store, in either place.
 
-    No command takes such a store for the session's: it is refused by name, and not passed over.
+    With a backup folder, no command uses a store in the session's folder: it refuses the session by name.
     """
     any_session = here / "session.jsonl"
     ours = (beside(any_session), beside_of(any_session, policy_of(any_session)))
@@ -301,7 +293,7 @@ def _holding(
     if found.size or found.left_over:
         yield found
     elif session.named and not os.path.lexists(session.path):
-        what = "it does not exist, and nothing of ours lies there for it"
+        what = "it does not exist, and it has no store"
         raise UsageError(what, where=session.path, state="Nothing was done.")
 
 

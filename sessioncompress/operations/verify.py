@@ -1,4 +1,4 @@
-"""Check a session: is it one, and is the original of every rewritten line there and right."""
+"""Check that a session is one, and that the original of every rewritten line is there and right."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from sessioncompress.store.recover import check
 
 
 class VerifyStats(Struct, frozen=True, rename="camel"):
-    """What `verify` checked in one session: its lines, and the originals that it read and compared.
+    """What `verify` checked in one session.
 
-    `lines_without_original` are rewritten lines of which none was kept: they cannot be restored. `unknown_markers`
-    name what the journal does not know: a tool printed them, or they are of another session, or side of this one.
-    `lines_not_there`: the store knows them, but this older state of the session does not hold them. The originals of
-    `markers_of_relatives` were read in the store of a session that this one was forked from, or goes on from.
-    `open_to_others`: the store's modes let other users read it. `foreign_files` are named like late links, but no run
-    of this user on this machine made them: they count for nothing.
+    `originals` were read and compared. `lines_without_original` were rewritten without keeping one, and cannot be
+    restored. `unknown_markers` are not in the journal: a tool printed them, or they are of another session or branch.
+    `lines_not_there` are in the store, but not in this older state of the session. The originals of
+    `markers_of_relatives` were read in the store of a session that this one was forked from, or continues.
+    `open_to_others`: other users may read the store. `foreign_files` are named like late links, but were not made by
+    this user's runs on this machine, and are ignored.
     """
 
     path: str
@@ -57,19 +57,17 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
-    """Check a session and what lies beside it; changes nothing. `form` is as for compress_session().
+    """Check a session and its store. Changes nothing. `form` as in compress_session().
 
-    Raises Damaged where an original or the record of a run is missing or wrong, or where a rewritten line was altered
-    since, so that the session could not be restored exactly; Refused, as restore does, where it holds markers that
-    neither a journal of its own nor a relative's knows; other SessionCompressErrors as usual. Counted are lines of
-    which no original was kept, as the policy asked; lines of the journal that are not in the session, which is an
-    older state of itself then; and markers of which the originals, read too, lie in a relative's store.
+    Raises Damaged if an original or the record of a run is missing or wrong, or if a rewritten line was altered, so
+    that the session cannot be restored exactly. Raises Refused, like restore, if the session has no journal, and
+    markers that no relative's journal knows. Raises other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
         beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
         left_over = check(session, beside, journal.lengths)
-        found, lines, opaque = _read(session, journal, form)
+        found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
         strangers = strangers_of(session, journal, form)
         relatives = relatives_of(session, policy, form) if strangers else []
         unknown = unknown_to_all(relatives, strangers)
@@ -109,7 +107,6 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
 
 
 def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, int]:
-    """Return the session's format, how many lines it has, and how many of them are not understood."""
     known = reading.read_session(session, journal, form)
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
@@ -117,7 +114,6 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
 def _stands(
     session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside
 ) -> Mapping[int | None, int]:
-    """Return which entry stands rewritten in each original's place, by the newest line record of the original."""
     stands: dict[int | None, int] = {}
     if not rewritten:
         return stands
@@ -130,10 +126,7 @@ def _stands(
 
 
 def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int]) -> int:
-    """Read every original, compare it and its blocks with their records and it with what stands there for it.
-
-    Return how many there are.
-    """
+    """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
     kept = journal.kept
     if not kept:
         return 0
@@ -151,7 +144,7 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int
 
 
 def _read_originals(relative: Relative, strangers: Iterable[Stranger]) -> None:
-    """Read the originals that a relative's store holds for the markers of a session. Raises Damaged."""
+    """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
     journal = relative.journal
     rows = sorted({row for each in strangers for row in journal.replaced(each.key)})
     kept = [(line, block) for line, block in map(journal.block, rows) if line.place]

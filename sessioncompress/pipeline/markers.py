@@ -102,8 +102,7 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
     if not all(os.path.lexists(each.session) for each in relatives) or not ways:
         ways.append(_way_out(strangers, beside))
     raise Refused(
-        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but no journal lies beside it under its "
-        "name",
+        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but it has no journal under its name",
         where=session.path,
         state=NOT_CHANGED,
         remedy=" ".join(ways),

@@ -1,4 +1,4 @@
-"""What a policy file says, as a Policy: its section, its keys, and errors that name the nearest key."""
+"""Read a policy file into a Policy, with errors that name the nearest key; and write one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Held = TypeVar("Held", bound=model.Section)
 
 SECTION = "session"
 OF_PRESETS = ("previewMinBytes", "previewMaxBytes", "atRest")
-"""What presets alone set, as the journal names it."""
+"""Keys that only presets set, as the journal names them."""
 _GONE: Mapping[str, str] = {
     "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',
 }
@@ -29,7 +29,7 @@ _GONE: Mapping[str, str] = {
 
 
 class Key(NamedTuple):
-    """The field that a key sets, its type, and why a file near a session may not set it, None where it may."""
+    """The field that a key sets, its type, and why a file near a session may not set it (None: it may)."""
 
     field: str
     kind: Any
@@ -37,33 +37,33 @@ class Key(NamedTuple):
 
     @property
     def section(self) -> type[model.Section] | None:
-        """What the key's object holds, None where its value is no object."""
+        """The type of the key's object; None if its value is no object."""
         return self.kind if isinstance(self.kind, type) and issubclass(self.kind, model.Section) else None
 
 
 def keys_of(section: type[model.Section]) -> dict[str, Key]:
-    """Return the keys of a section that a file may have."""
-    names = zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True)
-    return {key: _key(name, section.__annotations__[name]) for key, name in names if key not in OF_PRESETS}
-
-
-def _key(name: str, kind: Any) -> Key:
-    rules = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OnlyUser))
-    return Key(name, kind, next(rules, None))
+    """Return the keys that a file may have in a section."""
+    found = {}
+    for key, name in zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True):
+        kind = section.__annotations__[name]
+        rules = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OnlyUser)]
+        if key not in OF_PRESETS:
+            found[key] = Key(name, kind, rules[0] if rules else None)
+    return found
 
 
 KEYS: Mapping[str, Key] = keys_of(Policy)
 SECTIONS: Mapping[str, type[model.Section]] = {key: inner for key, each in KEYS.items() if (inner := each.section)}
 
 Counts = Callable[[str, Key, Any], bool]
-"""Says of a key, by its dotted name, whether a value counts; raises UsageError where it must not be there."""
+"""Tells of a key, by its dotted name, whether its value counts."""
 
 _LONGEST_SHOWN = 80
 _NO_PRESET = "; a preset is chosen with --preset"
 
 
 def parsed(data: bytes, file: Path) -> Any:
-    """Return what a policy file holds. Raises UsageError."""
+    """Parse a policy file. Raises UsageError."""
     try:
         document = orjson.loads(data)
         json.loads(data, object_pairs_hook=_once)
@@ -75,7 +75,7 @@ def parsed(data: bytes, file: Path) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object. Raises ValueError where a key stands in it twice: readers differ in which one counts."""
+    # Readers differ in which of two equal keys counts.
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
@@ -85,7 +85,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def section_of(document: Mapping[str, Any], file: Path) -> Mapping[str, Any] | None:
-    """Return our section of a document, None where it has none. Raises UsageError."""
+    """Return our section of a document, or None. Raises UsageError."""
     if any(key.lower() == "preset" for key in document):
         raise _error(f'the policy has a key "preset"{_NO_PRESET}', file)
     if SECTION not in document:
@@ -96,18 +96,16 @@ def section_of(document: Mapping[str, Any], file: Path) -> Mapping[str, Any] | N
     return section
 
 
-def no_section(file: Path, beside: str = "") -> UsageError:
-    """Make the error for a file that is ours and has no section; `beside` says what else is wrong there."""
-    return _error(f'the policy has no object "{SECTION}"' + (f"; {beside}" if beside else ""), file)
+def no_section(file: Path, also: str = "") -> UsageError:
+    """Make the error for a file of ours without a section; `also` says what else is wrong."""
+    return _error(f'the policy has no object "{SECTION}"' + (f"; {also}" if also else ""), file)
 
 
-def from_mapping(section: Mapping[str, Any], base: Policy, file: Path, counts: Counts) -> Policy:
-    """Return the base with the section's keys. Raises UsageError, naming the file, the key and the nearest one."""
-    return _with(base, section, SECTION, file, counts)
+def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: str = SECTION) -> Held:
+    """Apply a section to the base, except for values that do not count; `where` is the section's dotted name.
 
-
-def _with(base: Held, section: Any, where: str, file: Path, counts: Counts) -> Held:
-    """Return the policy, or a section of it, with what counts of what a file says."""
+    Raises UsageError with the file, the key and the nearest key.
+    """
     if not isinstance(section, dict):
         raise _error(f'the policy\'s "{where}" is {_written(section)}, but must be an object', file)
     keys, changes = keys_of(type(base)), dict[str, Any]()
@@ -122,7 +120,7 @@ def _with(base: Held, section: Any, where: str, file: Path, counts: Counts) -> H
             if key.section is None:
                 held = convert(value, key.kind)
             else:
-                held = _with(getattr(base, key.field), value, dotted, file, counts)
+                held = from_mapping(getattr(base, key.field), value, file, counts, dotted)
         except ValidationError:
             what = f'the policy\'s "{dotted}" is {_written(value)}, but must be {must_be(key.kind)}'
             raise _error(what, file) from None
@@ -148,7 +146,7 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
 
 
 def misplaced(document: Mapping[str, Any]) -> str:
-    """Say which keys beside the section were meant for it, so that nothing heeds them; empty where none were."""
+    """Name the keys outside the section that were meant for it, and so have no effect; empty if there are none."""
     keys = [key for key in document if key in KEYS or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
     return (
@@ -157,22 +155,17 @@ def misplaced(document: Mapping[str, Any]) -> str:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """Return the policy as `compression.json` writes it."""
-    return {key: value for key, value in _all(policy).items() if key not in OF_PRESETS}
-
-
-def _all(policy: Policy) -> dict[str, Any]:
-    plain: dict[str, Any] = json_safe(to_builtins(policy))
-    return plain
+    """Write the policy with the keys of `compression.json`."""
+    return {key: value for key, value in json_safe(to_builtins(policy)).items() if key not in OF_PRESETS}
 
 
 @lru_cache(maxsize=1)
 def differences(policy: Policy) -> Mapping[str, Any]:
-    """Return what of the policy is not the default, for the journal's run record: equal ones are of equal policies.
+    """Return what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Where a log is written changes nothing in a session. One call works by one policy, or by a few.
+    Without the log's path, which changes nothing in a session.
     """
-    differing = _differing(_all(policy), _all(BALANCED))
+    differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
     return {key: value for key, value in differing.items() if key != "logFile"}
 
 
@@ -185,7 +178,6 @@ def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str
 
 
 def _written(value: Any) -> str:
-    """Return a value as a message shows it; what no parser would write is named by its type."""
     try:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:

@@ -1,4 +1,4 @@
-"""The policy: every choice a user has, with the rules of its value beside it, the shipped defaults, and presets."""
+"""The policy: every choice of a user with its type and default, and the presets."""
 
 # Without `from __future__ import annotations`: the types are read when the first value is checked.
 
@@ -20,9 +20,9 @@ LARGEST_LEAF = 400
 """Bytes. A string of this size or less inside a call's arguments stays."""
 
 _MOST = 1 << 53
-"""What all readers of JSON keep exactly: the journal holds these numbers."""
+"""Larger numbers are not exact in every JSON reader, and the journal holds these."""
 _MOST_ENTRIES = 200
-"""Of a list: each run's record in the journal holds all of it."""
+"""Of a list, since every run's record in the journal holds it whole."""
 _LONGEST_NAME = 200
 
 Flag = Annotated[bool, Meta(description="true or false")]
@@ -46,7 +46,7 @@ Tools = Annotated[
 
 
 class Rule(StrEnum):
-    """What decides whether a session is due; each is named after the design that it comes from."""
+    """Decides whether a session is due. Each rule is named after the design that it comes from."""
 
     SIZE = "size"
     GENCODE = "gencode"
@@ -56,18 +56,17 @@ class Rule(StrEnum):
 
 
 class Placeholder(StrEnum):
-    """What stands in the place of a pruned result: our marker, or what the agent itself writes where it has a word."""
+    """What replaces a pruned result: our marker, or the text that the agent itself writes, if it has one."""
 
     MARKER = "marker"
     NATIVE = "native"
 
 
 class OnlyUser(NamedTuple):
-    """A key that a file found near a session, which is data from whoever made that folder, may not set.
+    """Marks a key that a file found near a session may not set, since anyone may have made that folder.
 
-    The option that says the same, what the key would do, and which commands have that option, as an error words it; and
-    whether all commands act on it, not only those that compress. All other keys choose how much is compressed, and
-    write, show, run and throw away nothing.
+    `option` sets the same, `harm` and `to` are what an error says about the key and about the commands that have the
+    option; `by_all` commands act on the key, not only those that compress.
     """
 
     option: str
@@ -77,7 +76,7 @@ class OnlyUser(NamedTuple):
 
 
 class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What a model holds and writes at most, in tokens; the pattern is a glob that its name matches."""
+    """The context window and the longest output of models, in tokens; `pattern` is a glob for their names."""
 
     pattern: Annotated[str, Meta(min_length=1, max_length=_LONGEST_NAME)]
     window: Positive = field(name="contextWindow")
@@ -95,7 +94,7 @@ Models = Annotated[
 
 
 def must_be(kind: Any) -> str:
-    """Say what a value of a field's type must be."""
+    """Describe the values of a field's type."""
     for each in getattr(kind, "__metadata__", ()):
         if isinstance(each, Meta) and each.description:
             return each.description
@@ -108,13 +107,10 @@ def must_be(kind: Any) -> str:
 
 
 class Section(Struct, frozen=True, gc=False, rename="camel"):
-    """An object of `compression.json`: a field sets its key, and its type says what the value may be.
-
-    Each value is held in the type of its field. Raises UsageError where it is none that the field may have.
-    """
+    """An object of `compression.json`. Values are converted to the type of their field, or UsageError is raised."""
 
     def __post_init__(self) -> None:
-        """Check what is not the default."""
+        """Check and convert what is not the default."""
         for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
             value, kind = getattr(self, name), type(self).__annotations__[name]
             if value is default:
@@ -143,7 +139,7 @@ class Prune(Section, frozen=True, gc=False):
 
 
 class Budget(Section, frozen=True, gc=False):
-    """When a session is due, by one of the rules; `rules.py` says which numbers each of them uses.
+    """When a session is due, by one of the rules; pipeline/budget.py says which numbers each uses.
 
     All are tokens but percents of the context window, messages and seconds. `models` come before those shipped.
     Raises UsageError.
@@ -253,7 +249,7 @@ PRESETS: dict[str, Policy] = {
 
 
 def preset_of(name: str | None) -> Policy:
-    """Return the preset of a name, or for none the default. Raises UsageError."""
+    """Return a preset by its name, None for the default. Raises UsageError."""
     if name is not None and name not in PRESETS:
         remedy = f"Presets are {', '.join(PRESETS)}."
         raise UsageError(f"there is no preset {shortened(name)}", state="No session is changed.", remedy=remedy)
@@ -271,7 +267,7 @@ _OPTIONS = {
 
 
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
-    """Return the policy with what the command line says; options that were not given (None) change nothing.
+    """Apply the options of the command line; None means that an option was not given.
 
     A folder on the command line counts from the working folder, one in a policy from the session's.
     """

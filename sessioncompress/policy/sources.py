@@ -1,8 +1,8 @@
-"""Which policy counts for a session, and with what rights.
+"""Find the policy of a session.
 
 From the weakest to the strongest: the preset, the user's own configuration, the file named with `--config` or else the
 nearest `compression.json`, the options. A file found near a session is data from whoever made that folder. It may
-choose how much is compressed; `model.OnlyUser` says what else it may not.
+choose how much is compressed. `model.OnlyUser` marks what it may not set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ Section = Mapping[str, Any]
 
 
 def policy_for(session: Path, config: Path | None = None, preset: str | None = None) -> Policy:
-    """Return the policy for one session, see Policies; files that are ignored are warned of as Python does."""
+    """Return the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
     # Imported here: the commands have their own way to warn.
     import warnings
 
@@ -49,8 +49,8 @@ def policy_for(session: Path, config: Path | None = None, preset: str | None = N
 class Policies:
     """The policies of the sessions of one command: each file is read, and warned of, once.
 
-    `options` are those of the command line, by their names in Python; None and False were not given. `compresses` is
-    whether the command does: others ignore what a file near a session must not say of that.
+    `options` are those of the command line; None and False were not given. A command that does not compress
+    (`compresses`) ignores what a file near a session must not say about compressing.
     """
 
     def __init__(
@@ -80,19 +80,16 @@ class Policies:
 
     @cached_property
     def own(self) -> Policy:
-        """The preset and the user's configuration, whatever lies near a session. Raises UsageError."""
-        base, file = preset_of(self._preset), self._user_file
-        return self._applied(self._user_section, base, file) if file and self._user_section else base
+        """The preset and the user's configuration, without the files near sessions. Raises UsageError."""
+        base, (file, section) = preset_of(self._preset), self._user
+        return self._applied(section, base, file) if section else base
 
     @cached_property
-    def _user_file(self) -> Path | None:
-        return user_file() if _may_have_configuration() else None
-
-    @cached_property
-    def _user_section(self) -> Section | None:
-        file = self._user_file
+    def _user(self) -> tuple[Path, Section | None]:
+        """The user's configuration: its file and section."""
+        file = user_file() if _may_have_configuration() else None
         status = self._heeded(file, forbidden=_WRITABLE_BY_OTHERS) if file else None
-        return self._must_read(file, status) if file and status else None
+        return file or Path(), self._read(file, status, ours=True) if file and status else None
 
     @cached_property
     def _named(self) -> Policy:
@@ -100,23 +97,24 @@ class Policies:
         try:
             status = os.stat(self._config)
         except OSError as error:
-            raise _unreadable(self._config, error) from error
-        return self._applied(self._must_read(self._config, status), self.own, self._config)
+            raise _error(f"the policy cannot be read: {error.strerror}", self._config) from error
+        return self._applied(self._read(self._config, status, ours=True) or {}, self.own, self._config)
 
     def _from_files(self, folder: Path) -> Policy:
         if self._config is not None:
             return self._named
-        for file in _places(folder):
-            if file not in self._found:
-                status = self._heeded(file)
-                self._found[file] = self._read(file, status) if status else None
-            section = self._found[file]
-            if section is not None:
-                return self._applied(section, self.own, file, near=True)
+        for above in (folder, *folder.parents):
+            for file in (above / FILE_NAME, above / _ALSO_IN / FILE_NAME):
+                if file not in self._found:
+                    status = self._heeded(file)
+                    self._found[file] = self._read(file, status) if status else None
+                section = self._found[file]
+                if section is not None:
+                    return self._applied(section, self.own, file, near=True)
         return self.own
 
     def _applied(self, section: Section, base: Policy, file: Path, *, near: bool = False) -> Policy:
-        """Return the base with what a file says; of one found near a session what it may say."""
+        """Apply a file to the base. Raises UsageError if a file `near` a session sets what only the user may set."""
         # Imported here because most sessions have no such file.
         from sessioncompress.policy.file import from_mapping
 
@@ -129,34 +127,33 @@ class Policies:
                 forbidden[name] = key.only_user
             return False
 
-        policy = from_mapping(section, base, file, counts)
+        policy = from_mapping(base, section, file, counts)
         if forbidden:
             raise _forbidden(forbidden, file)
         return policy
 
     def _is_forbidden(self, name: str, key: OnlyUser, value: Any, default: Any) -> bool:
-        """Say whether a value in a file near a session, which never counts, is one that only the user may say."""
         if not (self._compresses or key.by_all):
             return False
         option = key.option.removeprefix("--").replace("-", "_")
         if value == default or self._options.get(option) not in (None, False):
             return False
-        return not _says(self._user_section or {}, name)
+        return not _says(self._user[1] or {}, name)
 
     def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:
-        """Return the status of a regular file that nobody but the user and root decide, or None; warn of another's.
+        """Return the status of a regular file that belongs to the user or root, else None; warn about others.
 
-        `forbidden` are permissions that let others decide too. Raises UsageError.
+        A file with `forbidden` permissions is ignored too. Raises UsageError.
         """
         try:
-            # What is another's is asked nothing more: neither what it leads to nor whether that can be read.
+            # If another user owns it, nothing else is asked: not what it links to, nor whether that can be read.
             paths = (file.parent, file) if file.parent.name == _ALSO_IN else (file,)
             anothers = next((path for path in paths if not _is_owned(os.lstat(path))), None)
             found = None if anothers else os.stat(file)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            raise _unreadable(file, error) from error
+            raise _error(f"the policy cannot be read: {error.strerror}", file) from error
         if found and not stat.S_ISREG(found.st_mode):
             return None
         if found is None or not _is_owned(found):
@@ -167,30 +164,24 @@ class Policies:
             return None
         return found
 
-    def _must_read(self, file: Path, status: os.stat_result) -> Section:
-        """Return the section of a file that is there for us alone. Raises UsageError."""
-        section = self._read(file, status, ours=True)
-        assert section is not None
-        return section
-
     def _read(self, file: Path, status: os.stat_result, *, ours: bool = False) -> Section | None:
-        """Return the section of a file, None where it has none: other tools have files of this name, too.
+        """Return the section of a file, or None if it has none: other tools have files of this name, too.
 
-        Warns of keys that stand beside the section. Raises UsageError, also where a file that is `ours` has none.
+        Warns about keys that stand outside the section. Raises UsageError, also if a file of `ours` has no section.
         """
         from sessioncompress.policy.file import misplaced, no_section, parsed, section_of
 
         document = parsed(_bytes_of(file, status), file)
-        section, beside = section_of(document, file), misplaced(document)
+        section, outside = section_of(document, file), misplaced(document)
         if section is None and ours:
-            raise no_section(file, beside)
-        if beside:
-            self._warn(f"{file}: {beside}")
+            raise no_section(file, outside)
+        if outside:
+            self._warn(f"{file}: {outside}")
         return section
 
 
 def user_file() -> Path | None:
-    """Return where the user's configuration is looked for, there or not; None where no home is known."""
+    """Return the path of the user's configuration, which need not exist; None if no home is known."""
     # Imported here: see _CONFIGURATIONS.
     from platformdirs import user_config_path
 
@@ -206,15 +197,7 @@ def _may_have_configuration() -> bool:
     return any(os.path.lexists(os.path.join(home, _PROGRAM)) for home in homes)  # noqa: PTH118 - homes are texts
 
 
-def _places(folder: Path) -> Iterator[Path]:
-    """Yield where a policy for sessions in a folder may lie, the nearest first."""
-    for above in (folder, *folder.parents):
-        yield above / FILE_NAME
-        yield above / _ALSO_IN / FILE_NAME
-
-
 def _forbidden(keys: Mapping[str, OnlyUser], file: Path) -> UsageError:
-    """Make the one error for all keys, by their dotted names, that a file near a session must not have."""
     this, them = ("this key", "it") if len(keys) == 1 else ("these keys", "them")
     told = " and ".join(f'"{name}" {key.harm}' for name, key in keys.items())
     options = " and ".join(f"{key.option}{key.to}" for key in keys.values())
@@ -229,7 +212,6 @@ def _forbidden(keys: Mapping[str, OnlyUser], file: Path) -> UsageError:
 
 
 def _says(section: Any, name: str) -> bool:
-    """Say whether a section has the key of a dotted name, which begins with the section's own."""
     for part in name.split(".")[1:]:
         if not isinstance(section, Mapping) or part not in section:
             return False
@@ -242,24 +224,19 @@ def _is_owned(found: os.stat_result) -> bool:
 
 
 def _bytes_of(file: Path, status: os.stat_result) -> bytes:
-    """Return what a file of this status holds. Raises UsageError."""
     if not stat.S_ISREG(status.st_mode):
-        raise _wrong("the policy is not a regular file", file)
+        raise _error("the policy is not a regular file", file)
     try:
         with open(file, "rb", opener=lambda path, _: os.open(path, _FLAGS)) as opened:
             if not os.path.samestat(status, os.fstat(opened.fileno())):
-                raise _wrong("another file has just been put in the policy's place", file)
+                raise _error("another file has just been put in the policy's place", file)
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise _error(f"the policy cannot be read: {error.strerror}", file) from error
     if len(data) > LARGEST:
-        raise _wrong(f"the policy has more than {LARGEST // 1024} KB", file)
+        raise _error(f"the policy has more than {LARGEST // 1024} KB", file)
     return data
 
 
-def _unreadable(file: Path, error: OSError) -> UsageError:
-    return _wrong(f"the policy cannot be read: {error.strerror}", file)
-
-
-def _wrong(what: str, file: Path) -> UsageError:
+def _error(what: str, file: Path) -> UsageError:
     return UsageError(what, where=file, state="No session is changed.", remedy="Correct the file.")

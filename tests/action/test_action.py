@@ -145,7 +145,7 @@ def test_a_line_a_table_and_a_document(job: Job) -> None:
         assert f" | {before} | {after} | " in row
     found = document(done)
     assert found["schema"] == "sessioncompress.compress/1"
-    assert "2 compressed. With all that lies beside them: 502 KB -> " in done.page
+    assert "2 compressed. With their stores: 502 KB -> " in done.page
 
 
 def test_the_newest_session_stays_the_newest(repository: Repository, job: Job) -> None:
@@ -306,7 +306,7 @@ def test_one_that_is_damaged_fails_the_step_and_stops_no_other(repository: Repos
     done = job.use(USED)
     assert done.exit_code == 5
     assert f"failed: {originals}: " in done.log
-    assert "::error title=sessioncompress::what lies beside a session, or the session, failed its check" in done.log
+    assert "::error title=sessioncompress::a store or a session failed its check" in done.log
     assert f"{third}: 338 KB -> " in done.log
     assert "| failed: " in done.page
     files = document(done)["files"]

@@ -24,12 +24,12 @@ def test_only_what_changed_or_failed_has_a_row() -> None:
         "| <code>sessions/a.jsonl</code> | 195 KB | 49 KB | 75 % smaller | 59 KB | compressed |",
         "| <code>f.jsonl</code> | | | | | failed: no |",
     ]
-    assert "1 compressed, 1 unchanged, 1 skipped, 1 failed. With all that lies beside them: 300 KB -> 200 KB.\n" in page
+    assert "1 compressed, 1 unchanged, 1 skipped, 1 failed. With their stores: 300 KB -> 200 KB.\n" in page
 
 
 def test_without_sessions_there_is_no_table() -> None:
     """But the page says so."""
-    assert summary([], 0, 0) == "### Sessions\n\nNo sessions. With all that lies beside them: 0 KB -> 0 KB.\n\n"
+    assert summary([], 0, 0) == "### Sessions\n\nNo sessions. With their stores: 0 KB -> 0 KB.\n\n"
 
 
 def test_a_long_table_ends() -> None:

@@ -82,7 +82,7 @@ def test_without_the_folder_that_the_store_is_in(tmp_path: Path) -> None:
     code, said = run("forget", "--yes", path)
     assert code == 4
     assert "--backup-dir" in said
-    assert "nothing lies beside it" not in said
+    assert "it has no store" not in said
     assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
     assert not list((tmp_path / "backup").glob("*.zst"))
 
@@ -120,7 +120,7 @@ def test_a_session_without_markers(tmp_path: Path) -> None:
     path = session_with_a_secret(tmp_path)
     code, said = run("forget", "--yes", path)
     assert code == 0
-    assert "nothing lies beside it" in said
+    assert "it has no store" in said
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])

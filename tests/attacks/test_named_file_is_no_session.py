@@ -68,7 +68,7 @@ def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", [*COMMANDS, "show 0123456789ab"])
 def test_it_is_refused(tmp_path: Path, command: str) -> None:
-    """Each by its name, with what it is; it stays as it is, and nothing lies beside it."""
+    """Each by its name, with what it is; it stays as it is, and it has no store."""
     for case, name, data in NO_SESSIONS:
         (tmp_path / name).write_bytes(data)
         done = run(tmp_path, *command.split(), name)

@@ -157,7 +157,7 @@ def test_one_that_is_gone_and_named(tmp_path: Path, command: str, elsewhere: boo
     path.unlink()
     code, said = run(f"{command} {kept}", path, other)
     assert code == 4
-    assert said.startswith(f"refused: {path}: the session is not there, but what was kept beside it still is.")
+    assert said.startswith(f"refused: {path}: the session is not there, but its store is still there.")
     assert f"restore --from-markers --originals {path} NEW_PATH" in said
     assert f"{other}: " in said
     assert "total: 1 session" in said

@@ -244,7 +244,7 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     last = done.stdout.splitlines()[-1]
     numbers = re.match(
         r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\): ([\d,]+ KB) -> ([\d,]+ KB) .*; "
-        r"with what lies beside: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$",
+        r"with the store: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$",
         last,
     )
     assert numbers, last
