@@ -34,8 +34,8 @@ from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import FORGET, Rewrite, put_back, too_short
-from sessioncompress.store.damage import SalvagingReader
+from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.damage import FORGET, SalvagingReader, put_back, too_short
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session

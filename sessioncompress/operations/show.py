@@ -34,8 +34,7 @@ from sessioncompress.pipeline.relatives import relatives_of
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import or_from_git, put_back
-from sessioncompress.store.damage import SalvagingReader, any_readable
+from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import FOLDER, backup_folder, beside_of, originals_of, store_of

@@ -33,6 +33,7 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.originals import Place
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 
 
@@ -147,8 +148,8 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None:
         """Take the next bytes of the new session."""
 
-    def keep(self, line: bytes) -> int:
-        """Keep an original; return its index."""
+    def keep(self, line: bytes) -> Place:
+        """Keep an original; return where it will be read."""
 
 
 class Applied:
@@ -239,8 +240,9 @@ class Applied:
                 self.ours.add(key)
         if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
             place = self._journal.place(original) if self._has_records else None
-            index = self._sink.keep(raw) if self._keeps and place is None else None
-            self.records.add(number, original, rewritten, index, place, b"".join(blocks))
+            if self._keeps and place is None:
+                place = self._sink.keep(raw)
+            self.records.add(number, original, rewritten, place, b"".join(blocks))
         else:
             self._recorded[number] = original
         self.lines[number] = self._line(number, new)

@@ -143,7 +143,7 @@ class _Attempt(NamedTuple):
 
     def journal(self) -> Iterator[bytes]:
         """Yield what the run appends to the journal."""
-        return sealed(self.applied.records.encode(self.finished.places), self.run)
+        return sealed(self.applied.records.encode(), self.run)
 
 
 class Run:
@@ -268,7 +268,7 @@ class Run:
             prefix=self._prefix(view, applied, finished.size),
         )
         run = readable(run, self._beside.journal)
-        journal_size = applied.records.size(finished.places) + sum(map(len, sealed((), run)))
+        journal_size = applied.records.size + sum(map(len, sealed((), run)))
         added = finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - finished.size - added
         return _Attempt(view, planned, applied, finished, run, left_alone, added, gain)

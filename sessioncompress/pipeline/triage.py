@@ -110,8 +110,7 @@ def check_originals(path: Path, policy: Policy) -> None:
         return
     if (there := size_of(files.originals) or 0) < wanted:
         from sessioncompress.store import journal as journals
-        from sessioncompress.store.commit import too_short
-        from sessioncompress.store.damage import any_readable
+        from sessioncompress.store.damage import any_readable, too_short
 
         left = any_readable(files.originals, journals.load(files.journal))
         raise too_short(files.originals, there, wanted, left=left)

@@ -17,6 +17,43 @@ from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
 
+FORGET: Final = (
+    "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
+    "in the originals is lost."
+)
+"""What is left to do where no copy of a file can be put back."""
+
+
+def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
+    """Make the error for a file of a store that has lost bytes, or is gone.
+
+    `left` says that it holds originals, and that one of them at least can still be read.
+    """
+    first = ""
+    if left:
+        first = (
+            ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
+            f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
+        )
+    what = f"{committed - size:,} of its {committed:,} bytes are missing"
+    if not os.path.lexists(path):
+        what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
+    return Damaged(
+        what, where=path, state=NOT_CHANGED, remedy=f"{put_back(path, committed)} Without one{first} {FORGET}"
+    )
+
+
+def put_back(path: Path, committed: int) -> str:
+    """Advise where to find a lost file of a store, of which the session needs so many bytes."""
+    # Git may have an older state of it, which would take the place of a newer one that is there.
+    what = f"all {committed:,} bytes of it" if os.path.lexists(path) else "it"
+    return f"Put a copy of it back from a backup{or_from_git(path, what)}."
+
+
+def or_from_git(path: Path, what: str = "it") -> str:
+    """Advise to look for a file of a store in git, which is not asked."""
+    return f", or where git has {what} with 'git checkout -- {quote(str(path))}'"
+
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
     """Raise Damaged where a bit of either is another than was written; FileFailed where there is none to read."""
@@ -28,8 +65,15 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
             state=NOT_CHANGED,
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
         )
+    spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
+    if not spans:
+        return
     with failing(files.originals):
-        changed = _first_changed(files.originals, journal)
+        fd = open_file(files.originals)
+        try:
+            changed = next(((start, end) for wanted, start, end in spans if digest(fd, start, end) != wanted), None)
+        finally:
+            os.close(fd)
     if changed is not None:
         start, end = changed
         raise Damaged(
@@ -38,18 +82,6 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
             state=NOT_CHANGED,
             remedy="Put the file back from a backup.",
         )
-
-
-def _first_changed(originals: Path, journal: Journal) -> tuple[int, int] | None:
-    """Return where the originals begin and end of the first run whose SHA-256 is not that of what is there."""
-    spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
-    if not spans:
-        return None
-    fd = open_file(originals)
-    try:
-        return next(((start, end) for wanted, start, end in spans if digest(fd, start, end) != wanted), None)
-    finally:
-        os.close(fd)
 
 
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
@@ -89,7 +121,7 @@ def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
 
 
 def digest(fd: int, start: int, end: int) -> str:
-    """Return the SHA-256 of a span of a file, or of what there is of it."""
+    """Compute the SHA-256 of a span of a file, or of what there is of it."""
     found = sha256()
     with disk.reader(fd, start, end) as file:
         while piece := file.read(disk.BUFFER):
@@ -118,7 +150,7 @@ class SalvagingReader(OriginalsReader):
 
 
 def any_readable(path: Path, journal: Journal) -> bool:
-    """Tell whether one at least of the originals that a journal names can be read."""
+    """Tell whether at least one original of a journal can be read."""
     with suppress(Unreadable), SalvagingReader(path) as originals:
         for row in journal.kept:
             record = journal.line(row)
@@ -181,7 +213,6 @@ def first_damaged(path: Path, start: int) -> int | None:
 
 
 def _end_of_data(fd: int, start: int) -> int:
-    """Return where the zeros begin that a file ends with."""
     end = position = start
     while data := os.pread(fd, READ_BYTES, position):
         if held := data.rstrip(b"\0"):
@@ -208,7 +239,6 @@ def _end_of_frame(fd: int, start: int, end: int) -> int:
 
 
 def _next_frame(fd: int, position: int) -> int:
-    """Return where the next frame seems to begin, -1 if none does."""
     while data := os.pread(fd, FRAME_BYTES, position):
         found = data.find(FRAME_MAGIC)
         if found >= 0:
@@ -242,12 +272,9 @@ def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: boo
         if decoder.needs_input and not data:
             break
         if position == start and not checksum:
-            data = _without_checksum(data)
+            # Its head says then that no checksum stands at its end.
+            flags = bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1])
+            data = data[:_FLAGS] + flags + data[_FLAGS + 1 :]
         position += len(data)
         content += decoder.decompress(data, max_length=min(step, _ALL - len(content)))
     return position - len(decoder.unused_data) if decoder.eof else start + 1
-
-
-def _without_checksum(data: bytes) -> bytes:
-    """Return the beginning of a frame that says of itself that no checksum stands at its end."""
-    return data[:_FLAGS] + bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1]) + data[_FLAGS + 1 :]

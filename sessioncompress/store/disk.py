@@ -84,14 +84,9 @@ class System:
 system = System()
 
 
-def create(path: Path) -> int:
-    """Create a file that must not exist, 0600, to read and write; return its descriptor."""
-    return system.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-
-
-def create_or_open(path: Path) -> int:
-    """Open a file to read and write, created 0600 if it is not there; return its descriptor."""
-    return system.open(path, _FLAGS | os.O_CREAT, _PRIVATE_FILE)
+def create(path: Path, *, exclusive: bool = True) -> int:
+    """Create a file 0600, to read and write; return its descriptor. If `exclusive`, it must not exist."""
+    return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), _PRIVATE_FILE)
 
 
 def open_existing(path: Path, *, append: bool = False) -> int:
@@ -221,7 +216,7 @@ class Pass(io.RawIOBase):
         self._hash = xxh3_128()
 
     def readable(self) -> bool:
-        """Say that this can be read, as a buffered reader asks."""
+        """A buffered reader asks."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
@@ -275,12 +270,8 @@ def digest(fd: int, start: int, end: int) -> bytes | None:
     return digests[0] if digests else None
 
 
-def _anything(fd: int) -> None:
-    del fd
-
-
 @contextmanager
-def appending(path: Path, check: Callable[[int], None] = _anything) -> Iterator[Callable[[bytes], None]]:
+def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterator[Callable[[bytes], None]]:
     """Open a file, created 0600 if it is not there; give what adds a line to its end as it is then.
 
     `check` sees the open file and raises where nothing is to be added. Raises OSError, for a symbolic link too.
@@ -289,14 +280,15 @@ def appending(path: Path, check: Callable[[int], None] = _anything) -> Iterator[
         os.close(create(path))
     fd = open_existing(path, append=True)
     try:
-        check(fd)
+        if check is not None:
+            check(fd)
         yield lambda line: write_all(fd, line)
     finally:
         os.close(fd)
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
-    """Copy all metadata from one open file to another; both are descriptors.
+    """Copy all metadata from one open file to another, extended attributes too; both are descriptors.
 
     The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
     the owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
@@ -307,21 +299,14 @@ def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
     if stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
         system.chmod(target, stat.S_IMODE(old.st_mode))
     if sys.platform == "linux":
-        _copy_attributes(source, target)
+        wanted, present = _attributes(source), _attributes(target)
+        for name in present.keys() - wanted.keys():
+            if _ours_to_set(name):
+                system.removexattr(target, name)
+        for name, value in wanted.items():
+            if present.get(name) != value and _ours_to_set(name):
+                system.setxattr(target, name, value)
     system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
-
-
-def _copy_attributes(source: int, target: int) -> None:
-    """Make the target's extended attributes, access lists among them, those of the source, and no others."""
-    if sys.platform != "linux":
-        return
-    wanted, present = _attributes(source), _attributes(target)
-    for name in present.keys() - wanted.keys():
-        if _ours_to_set(name):
-            system.removexattr(target, name)
-    for name, value in wanted.items():
-        if present.get(name) != value and _ours_to_set(name):
-            system.setxattr(target, name, value)
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
@@ -346,7 +331,12 @@ def put(path: Path, data: bytes) -> None:
     fd = create(temporary)
     try:
         write_all(fd, data)
-        _like(path, fd)
+        with suppress(FileNotFoundError):
+            old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                copy_metadata(old, fd, newest=time.time_ns())
+            finally:
+                os.close(old)
         flush(fd)
         replace(temporary, path)
     except BaseException:
@@ -355,14 +345,3 @@ def put(path: Path, data: bytes) -> None:
     finally:
         os.close(fd)
     flush_folder(path.parent)
-
-
-def _like(path: Path, fd: int) -> None:
-    try:
-        old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        copy_metadata(old, fd, newest=time.time_ns())
-    finally:
-        os.close(old)

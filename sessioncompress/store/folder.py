@@ -50,7 +50,7 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     for _ in range(_TRIES):
         try:
             _prepare(path.parent, shown, () if os.path.lexists(path) else (path.name,))
-            return disk.create(path) if exclusive else disk.create_or_open(path)
+            return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.
             missing = error
@@ -76,7 +76,7 @@ def attributes_of(files: Beside) -> Path:
 
 
 def names_of(files: Beside) -> tuple[str, str]:
-    """Return what git is to see of a store whose originals are committed."""
+    """Name the files that git is to see of a store whose originals are committed."""
     return files.originals.name, files.journal.name
 
 
@@ -176,7 +176,12 @@ def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None
         refuse_linked_folder(folder)
     disk.make_folder(folder)
     if ours and not disk.is_private(folder.stat()):
-        _make_private(folder)
+        # A clone or an archive brought it with a mode that lets others in.
+        fd = disk.open_folder(folder)
+        try:
+            disk.make_private(fd)
+        finally:
+            os.close(fd)
     if shown:
         _let_be(folder)
     _ignore(folder, shown, created)
@@ -209,23 +214,29 @@ def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> 
 
 
 def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
-    """Return what is to be written into the .gitignore, None where nothing is."""
     present = _read(folder, _IGNORE)
     lines = [] if present is None else _lines_in(folder, present)
     hidden = {_line(name) for name in created if "\n" not in name}
     earlier = [line for line in lines or () if line not in hidden]
-    wanted = _showing([*earlier, *map(_line, shown)] if lines is not None else [])
+    showing = [*earlier, *map(_line, shown)] if lines is not None else []
+    # It hides itself too: two branches would meet in it with a conflict each time; what is committed once git sees
+    # without it. The .gitattributes, which never changes, is committed with the stores. In the order in which they
+    # stood, which was this one, the lines are soon sorted.
+    wanted = _IGNORE_ALL + (_SHOW_ATTRIBUTES if showing else b"")
+    wanted += b"\n".join([*sorted(dict.fromkeys(showing)), b""])
     if present == wanted or not in_work_tree(folder):
         return None
-    ours = folder.name == FOLDER
     if lines is not None:
-        due = _is_for_us(folder)
-    else:
-        # A clone may have brought it, so that git sees what is to be hidden.
-        due = ours and not shown
-        if due:
-            _refuse_no_file(folder / _IGNORE)
-    return wanted if due else None
+        return wanted if _is_for_us(folder) else None
+    # A clone may have brought it, so that git sees what is to be hidden.
+    if shown or folder.name != FOLDER:
+        return None
+    # Another of us may be about to write it.
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG((folder / _IGNORE).lstat().st_mode):
+            what = "this must be a file of its own, which hides the originals from git"
+            raise IsALink(what, where=folder / _IGNORE, state=NOT_CHANGED, remedy="Move it away.")
+    return wanted
 
 
 def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
@@ -241,15 +252,6 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
     return text.replace(_SHOW_ATTRIBUTES, b"", 1).split(b"\n")[1:-1]
 
 
-def _showing(lines: list[bytes]) -> bytes:
-    """Return what our .gitignore says. It hides itself too: two branches would meet in it with a conflict each time.
-
-    What is committed once git sees without it. The .gitattributes, which never changes, is committed with the stores.
-    """
-    # In the order in which they stood, which was this one, they are soon sorted.
-    return _IGNORE_ALL + (_SHOW_ATTRIBUTES if lines else b"") + b"\n".join([*sorted(dict.fromkeys(lines)), b""])
-
-
 def _line(name: str) -> bytes:
     """Return the line by which git sees a file. Raises Refused where none can name it."""
     if "\n" in name:
@@ -259,27 +261,6 @@ def _line(name: str) -> bytes:
             remedy="Rename the session, or run without --commit-originals (commitOriginals in your policy).",
         )
     return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))
-
-
-def _refuse_no_file(ignore: Path) -> None:
-    """Raise IsALink for a .gitignore that is a link, which git does not follow, or otherwise no file."""
-    try:
-        mode = ignore.lstat().st_mode
-    except FileNotFoundError:
-        # Another of us is about to write it.
-        return
-    if not stat.S_ISREG(mode):
-        what = "this must be a file of its own, which hides the originals from git"
-        raise IsALink(what, where=ignore, state=NOT_CHANGED, remedy="Move it away.")
-
-
-def _make_private(folder: Path) -> None:
-    """Close a folder that a clone or an archive brought with a mode that lets others in."""
-    fd = disk.open_folder(folder)
-    try:
-        disk.make_private(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_for_us(folder: Path) -> bool:

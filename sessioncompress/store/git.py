@@ -93,7 +93,7 @@ def work_trees(folder: Path) -> Iterator[Path]:
 
 
 def in_work_tree(folder: Path) -> bool:
-    """Return whether a folder is in any work tree, or may be in the one that the environment names."""
+    """Tell whether a folder is in any work tree, or may be in the one that the environment names."""
     return any(map(os.environ.get, _OF_A_COMMIT[:2])) or next(work_trees(folder), None) is not None
 
 
@@ -138,7 +138,6 @@ def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
 
 
 def _named_work_tree() -> Path | None:
-    """Return the top of the work tree that the environment names, None where it names none. Raises FileFailed."""
     if not any(name in os.environ for name in _OF_A_COMMIT):
         return None
     return work_tree()
@@ -175,7 +174,6 @@ def _changed_with(names: Iterable[str], at: Path | None) -> bytes:
 
 
 def _folders_of(name: str) -> Iterator[str]:
-    """Yield the names of the folders that a file is in, below the top."""
     return (os.fspath(each) for each in PurePosixPath(name).parents[:-1])
 
 

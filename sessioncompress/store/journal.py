@@ -108,11 +108,11 @@ class Journal:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return how many line and block records there are."""
+        """The number of line and of block records."""
         return len(self._lines), len(self._blocks)
 
     def line(self, row: int) -> LineRecord:
-        """Return a line record."""
+        """Read a line record."""
         original, rewritten, frame, offset, size = self._lines[row]
         return LineRecord(original.hex(), None if frame < 0 else Place(frame, offset, size), rewritten.hex())
 
@@ -131,19 +131,19 @@ class Journal:
         return self._blocks.rows(range(first, bisect_right(self._owners, row, first)))
 
     def rewriting(self, sha256: bytes) -> int | None:
-        """Return the newest line record of a rewritten line with that SHA-256."""
+        """Find the newest line record of a rewritten line by its SHA-256."""
         return next(self._rewritten.newest(sha256), None)
 
     def originals(self, sha256: bytes) -> list[int]:
-        """Return the line records of an original with that SHA-256."""
+        """Find the line records of an original by its SHA-256."""
         return self._originals.rows(sha256)
 
     def original(self, sha256: bytes) -> int | None:
-        """Return the newest line record of an original with that SHA-256."""
+        """Find the newest line record of an original by its SHA-256."""
         return next(self._originals.newest(sha256), None)
 
     def place(self, sha256: bytes) -> Place | None:
-        """Return where an original is; a run that kept none may come before or behind one that did."""
+        """Find where an original is kept; a run that kept none may come before or behind one that did."""
         return next((place for row in self._originals.newest(sha256) if (place := self.line(row).place)), None)
 
     def placed(self, row: int) -> LineRecord:
@@ -167,14 +167,13 @@ class Journal:
         """
         missing: list[LineRecord] = []
         for row, original in enumerate(self._lines.columns[0]):
-            if self.original(original) == row and (fewer := self._equal_lines(original) - there[row]) > 0:
-                missing += [self.placed(row)] * fewer
+            if self.original(original) != row:
+                continue
+            # Each line is counted once, however often it was rewritten.
+            rows = self.originals(original)
+            lines = max(len(self.numbers(rows)), 1) if len(rows) > 1 else 1
+            missing += [self.placed(row)] * (lines - there[row])
         return missing
-
-    def _equal_lines(self, original: bytes) -> int:
-        """Return how many lines with that original were rewritten, each once, however often it was."""
-        rows = self.originals(original)
-        return max(len(self.numbers(rows)), 1) if len(rows) > 1 else 1
 
     def numbers(self, rows: Iterable[int]) -> set[int]:
         """Return the numbers of the lines that some line records are of, as far as they have blocks."""
@@ -221,27 +220,27 @@ class Journal:
 
     @property
     def lengths(self) -> Lengths:
-        """Return how much of both files is committed."""
+        """The committed lengths of both files."""
         return Lengths(self.store_size, self.size)
 
     @property
     def unknown_in_calls(self) -> int:
-        """Return in how many arguments of calls a marker stood when the journal was begun."""
+        """The arguments of calls that held a marker when the journal was begun."""
         return int(self.runs[0].stats.get(UNKNOWN_IN_CALLS, 0)) if self.runs else 0
 
     @property
     def session_id(self) -> str:
-        """Return the id of the session as its newest run saw it; empty where no run noted one."""
+        """The session's id in its newest run; empty where no run noted one."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
 
     @property
     def session_ids(self) -> tuple[str, ...]:
-        """Return all ids that runs noted: another session may have lain at the path before this one."""
+        """All ids that runs noted: another session may have lain at the path before this one."""
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
     @property
     def restored(self) -> bool:
-        """Say whether the last run was a restore."""
+        """Whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored
 
 
@@ -286,7 +285,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 _end_run(journal, record, before, broken=seals.broken > 0)
                 before = journal.counts
             else:
-                _add(journal, record, before)
+                _add(journal, record, before[0])
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
             why = "git left a conflict marker there" if raw.startswith(_CONFLICT) else str(error)[:_MOST_SAID]
@@ -302,15 +301,18 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     return journal
 
 
-def _add(journal: Journal, record: LineRecord | BlockRecord, before: tuple[int, int]) -> None:
-    """Add a record of the run that begins behind so many line and block records."""
-    if isinstance(record, BlockRecord) and journal.counts[0] == before[0]:
+def _add(journal: Journal, record: LineRecord | BlockRecord, first: int) -> None:
+    if isinstance(record, BlockRecord) and journal.counts[0] == first:
         raise ValueError("a block without its line")
     journal.add(record)
 
 
 def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int], *, broken: bool) -> None:
-    if not broken and _goes_on_elsewhere(journal, run, before[0]):
+    # A merge may have put behind a run what another one wrote that began where this one did.
+    grown = run.store_size - journal.store_size
+    frames = journal.frames(before[0])
+    elsewhere = frames and journal.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
+    if elsewhere and not broken:
         raise ValueError("its run does not go on from the run before it")
     now = journal.counts
     added = (now[0] - before[0], now[1] - before[1])
@@ -322,18 +324,6 @@ def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int], *, broke
         journal.runs[-1] = journal.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
     journal.runs.append(run)
     journal.store_size = run.store_size
-
-
-def _goes_on_elsewhere(journal: Journal, run: RunRecord, first: int) -> bool:
-    """Say whether a run's originals do not begin where those of the run before it end.
-
-    A merge may have put behind a run what another one wrote that began where this one did.
-    """
-    grown = run.store_size - journal.store_size
-    if grown <= 0:
-        return grown < 0 or bool(run.originals_sha256)
-    frames = journal.frames(first)
-    return bool(frames) and journal.store_size not in frames
 
 
 def _committed(file: BinaryIO, end: int | None) -> int:

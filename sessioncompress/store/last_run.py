@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, last_line, size_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.records import RunRecord, Seals, decode, is_sealed, raw_records
+from sessioncompress.store.records import RunRecord, Seals, decode, raw_records
 
 _DIGITS = 12
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
@@ -23,7 +23,7 @@ _RUN = b'{"type":"run"'
 
 
 def last_run(files: Beside) -> Journal | None:
-    """Return a journal that holds its newest run alone; None unless that one is whole and both files end with it.
+    """Read the newest run of a journal alone; None unless that one is whole and both files end with it.
 
     A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None. Raises what
     load() of a journal raises where the system fails.
@@ -44,16 +44,19 @@ def last_run(files: Beside) -> Journal | None:
 
 def _last(file: BinaryIO, raw: bytes, size: int) -> RunRecord | None:
     run = decode(raw)
-    if not isinstance(run, RunRecord) or not run.prefix.size or run.start > size - len(raw):
+    end = size - len(raw)
+    if not isinstance(run, RunRecord) or not run.prefix.size or run.records is None or run.start > end:
         return None
     file.seek(run.start)
-    end = size - len(raw)
-    records = iter(lambda: file.read(min(BUFFER, end - file.tell())), b"")
-    return run if is_sealed(records, raw) and file.read() == raw else None
+    seals = Seals()
+    while piece := file.read(min(BUFFER, end - file.tell())):
+        seals.record(piece)
+    seals.run(raw, 1, run)
+    return run if not seals.broken and file.read() == raw else None
 
 
 def clash(files: Beside, records: Iterable[bytes]) -> bool:
-    """Say whether a journal names already what new records name: a line of theirs, or other content by their reference.
+    """Tell whether a journal names what new records name: a line of theirs, or other content by their reference.
 
     Whoever has not read the journal cannot know how it must be told apart; nor that it is damaged, and no restore would
     read what is written behind that: there, too, the answer is yes.
@@ -68,23 +71,14 @@ def clash(files: Beside, records: Iterable[bytes]) -> bool:
                 lines.add(first)
     seals = Seals()
     with open(open_file(files.journal), "rb") as file:
-        return (
-            any(
-                contents.get(first, rest) != rest if what == _CONTENT else first in lines
-                for raw in _sealed(raw_records(file), seals)
-                for what, first, rest in _NAMED.findall(raw)
-            )
-            or seals.broken > 0
-        )
-
-
-def _sealed(journal: Iterable[bytes], seals: Seals) -> Iterator[bytes]:
-    """Pass the lines of a journal on, and let their seals be checked."""
-    for number, raw in enumerate(journal, 1):
-        if raw.startswith(_RUN):
-            with suppress(ValueError, KeyError, TypeError):
-                if isinstance(run := decode(raw), RunRecord):
-                    seals.run(raw, number, run)
-        else:
-            seals.record(raw)
-        yield raw
+        for number, raw in enumerate(raw_records(file), 1):
+            if raw.startswith(_RUN):
+                with suppress(ValueError, KeyError, TypeError):
+                    if isinstance(run := decode(raw), RunRecord):
+                        seals.run(raw, number, run)
+            else:
+                seals.record(raw)
+            for what, first, rest in _NAMED.findall(raw):
+                if contents.get(first, rest) != rest if what == _CONTENT else first in lines:
+                    return True
+    return seals.broken > 0

@@ -37,7 +37,7 @@ _PREFIX_BYTES = 8
 _LATEST = 10**18 - 1
 
 
-class Late(NamedTuple):
+class LateLink(NamedTuple):
     """A late link and the state that its name keeps, so that no crash can part the two.
 
     A session that was replaced stays under this name. Its first `drained` bytes, whose digest is `prefix`, live on in
@@ -55,52 +55,50 @@ class Late(NamedTuple):
     draft: str
     prefix: str
 
-    def moved(self, fd: int, drained: int, base: int) -> Late:
+    def moved(self, fd: int, drained: int, base: int) -> LateLink:
         """Return the state after more of the file, which has this descriptor, was carried over."""
         prefix = self.prefix if drained == self.drained else prefix_of(fd, drained)
         return self._replace(drained=drained, base=base, prefix=prefix)
 
     def path(self, work: Path, session: Path) -> Path:
         """Name the link, in the folder for such links."""
-        fields = self._numbers()
+        fields = self.fields()
         return work / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
 
-    def length(self, session: Path) -> int:
-        """Return the bytes of the link's name."""
-        return len(os.fsencode(f"{session.name}.late-{self._numbers()}-")) + 2 * _SEAL_BYTES
-
-    def _numbers(self) -> str:
+    def fields(self) -> str:
+        """Return the state as it stands in the link's name, before the seal."""
         numbers = (self.inode, self.since, self.drained, self.base, self.successor)
         return "-".join([*map(str, numbers), self.draft, self.prefix])
 
 
 def prefix_of(fd: int, size: int) -> str:
     """Return what tells the first `size` bytes of a file from others; of a shorter file nothing does."""
-    return short(disk.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
+    return short_digest(disk.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
 
 
-def short(digest: bytes) -> str:
+def short_digest(digest: bytes) -> str:
     """Return as much of a digest as a name holds."""
     return digest[:_PREFIX_BYTES].hex()
 
 
 def now() -> int:
-    """Return the seconds since 1970, within what a name holds, whatever the clock is set to."""
+    """Read the clock, in seconds since 1970, within what a name holds."""
     return min(max(int(time.time()), 0), _LATEST)
 
 
 def longest_name(session: Path, inode: int, size: int) -> int:
     """Return the bytes of the longest name that a run needs for a session of so many bytes: that of its late link."""
-    return Late(inode, now(), size, size, inode, NO_DRAFT, "0" * 16).length(session)
+    fields = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * _PREFIX_BYTES).fields()
+    return len(os.fsencode(f"{session.name}.late-{fields}-")) + 2 * _SEAL_BYTES
 
 
-def late_links(work: Path, session: Path) -> dict[int, list[Late]]:
+def late_links(work: Path, session: Path) -> dict[int, list[LateLink]]:
     """Find a session's late links: the states of each replaced file, by its inode number."""
-    found: dict[int, list[Late]] = {}
+    found: dict[int, list[LateLink]] = {}
     for path, name in _matching(work, f"{session.name}.late-", _SEALED):
         fields, *numbers, draft, prefix, seal = name.groups()
         inode, since, drained, base, successor = map(int, numbers)
-        late = Late(inode, since, drained, base, successor, draft, prefix)
+        late = LateLink(inode, since, drained, base, successor, draft, prefix)
         if hmac.compare_digest(seal, _seal(session.name, fields)) and _is_whose(path, session, inode):
             found.setdefault(inode, []).append(late)
     return found
@@ -136,7 +134,7 @@ def _is_whose(link: Path, session: Path, inode: int) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_ino == inode and found.st_uid in owners
 
 
-def holding_state(states: Sequence[Late], inode: int) -> Late:
+def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:
     """Return the one of a replaced file's states that holds while the session is the file with that inode number.
 
     If none names it, the agent has put a file of its own there: then rather bring lines twice than not at all.
@@ -145,7 +143,7 @@ def holding_state(states: Sequence[Late], inode: int) -> Late:
     return named[0] if named else min(states, key=lambda state: state.drained)
 
 
-def current(states: Sequence[Late], inode: int, size: int) -> Late:
+def current_state(states: Sequence[LateLink], inode: int, size: int) -> LateLink:
     """Return that state with its place in the session, which is of `size` bytes: the end, if it names another file."""
     state = holding_state(states, inode)
     return state._replace(base=min(state.base, size) if state.successor == inode else size, successor=inode)
@@ -157,18 +155,12 @@ def stale_drafts(work: Path, session: Path) -> list[Path]:
     return [path for path, _ in named if stat.S_ISREG(path.lstat().st_mode)]
 
 
-def draft_path(work: Path, session: Path) -> Path:
-    """Name a new temp file for a session."""
-    return work / f"{session.name}.temp-{os.urandom(4).hex()}"
-
-
 def draft_of(path: Path) -> str:
     """Return what ends the name of a temp file."""
     return path.name[-8:]
 
 
 def _matching(folder: Path, begins: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
-    """Find what in a folder has a name that begins so, and goes on by a pattern; nothing if there is no such folder."""
     try:
         names = [name for name in os.listdir(folder) if name.startswith(begins)]
     except (FileNotFoundError, NotADirectoryError):
@@ -178,7 +170,6 @@ def _matching(folder: Path, begins: str, rest: re.Pattern[str]) -> list[tuple[Pa
 
 
 def _seal(session: str, fields: str) -> str:
-    """Return the seal of a late link's name."""
     return blake2b(os.fsencode(f"{session}/{fields}"), key=_key(), digest_size=_SEAL_BYTES).hexdigest()
 
 

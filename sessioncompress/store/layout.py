@@ -62,21 +62,14 @@ def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """
     # Looked up once: that follows every link on the way.
     home = _home(files.work.parent)
+    shared = files.originals.name.startswith(home)
     for name in names:
-        if session := _session_of(files, name, home):
-            yield name, session
-
-
-def _session_of(files: Beside, name: str, home: str) -> str:
-    if name.startswith(home) != files.originals.name.startswith(home):
-        return ""
-    originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
-    return named(originals.removeprefix(home).removesuffix(_ZST)) if originals.endswith(_ZST) else ""
-
-
-def named(session: str) -> str:
-    """Return what may be the name of a session; empty for `.` and `..`, which are always folders."""
-    return "" if session in (os.curdir, os.pardir) else session
+        originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
+        if name.startswith(home) == shared and originals.endswith(_ZST):
+            session = originals.removeprefix(home).removesuffix(_ZST)
+            # `.` and `..` are always folders.
+            if session not in ("", os.curdir, os.pardir):
+                yield name, session
 
 
 def work_folder(session: Path) -> Path:
@@ -90,11 +83,6 @@ def originals_of(journal: Path) -> Path:
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
-
-
-def session_beside(journal: Path) -> str:
-    """Return the name of the session that a journal in a folder beside it belongs to."""
-    return named(originals_of(journal).name.removesuffix(_ZST))
 
 
 def size_of(path: Path) -> int | None:
@@ -126,7 +114,7 @@ _NO_FOLDER = '{"session": {"backupDir": null}}'
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
-    """Name what lies beside a session; a relative `backupDir` counts from the session's folder. Raises UsageError."""
+    """Name the files of a session's store; a relative `backupDir` counts from its folder. Raises UsageError."""
     if not policy.backup_dir:
         return beside(path)
     folder = path.parent / backup_folder(policy.backup_dir, path)
@@ -135,7 +123,7 @@ def beside_of(path: Path, policy: Policy) -> Beside:
 
 
 def store_of(path: Path, policy: Policy) -> Beside:
-    """Name what lies beside a session, for a command that works on it.
+    """Name the files of a session's store, for a command that works on it.
 
     Raises Refused where nothing of the session lies in the backup folder, but its store lies beside it: a second one
     would part what belongs together, and what the first one holds would pass for lost.
@@ -205,7 +193,7 @@ _TICK = 2_000_000_000
 
 
 def last_line(journal: Path) -> bytes:
-    """Return the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
+    """Read the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     fd = os.open(journal, flags)
     try:
@@ -222,16 +210,17 @@ def last_line(journal: Path) -> bytes:
 
 
 def sessions_named(work: Path) -> frozenset[str]:
-    """Return the names of the sessions whose late links and temp files lie in a folder. Raises OSError."""
+    """List the sessions whose late links and drafts lie in a folder. Raises OSError."""
     try:
         names = os.listdir(work)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
-    return frozenset(named(found[1]) for found in map(_LEFT_OVER.fullmatch, names) if found) - {""}
+    sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, names) if found}
+    return frozenset(sessions - {os.curdir, os.pardir})
 
 
 def has_leftovers(session: Path) -> bool:
-    """Say whether a run left something of a session that the next one looks after before all else. Raises OSError.
+    """Tell whether a run left late links or drafts of a session, which the next one recovers first. Raises OSError.
 
     Asked before the session is locked. The folder of thousands is listed once and not once for each, until its time
     says that it has changed.

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import disk
-from sessioncompress.store.late_links import longest_name, own_links, prefix_of, short
+from sessioncompress.store.late_links import longest_name, own_links, prefix_of, short_digest
 from sessioncompress.store.layout import work_folder
 
 LOCK_SECONDS = 5.0
@@ -63,7 +63,7 @@ class OpenSession:
         return document_of(self.reader, self.size) is not None
 
     def appended(self) -> int:
-        """Return how many bytes were appended since the opening. Raises InUse if anything else happened to the file."""
+        """Count the bytes appended since the opening. Raises InUse if anything else happened to the file."""
         now = os.fstat(self.fd)
         if not _same_file(self.path, now):
             raise self.in_use("another program has put a new file in its place")
@@ -76,9 +76,9 @@ class OpenSession:
         raise self.in_use("another program has changed it, not only appended to it")
 
     def prefix(self, size: int) -> str:
-        """Return what tells the session's first `size` bytes from others, see late.Late."""
+        """Digest the session's first `size` bytes, as the name of a late link holds it."""
         if size == self.size and len(self._digests) == 1:
-            return short(next(iter(self._digests)))
+            return short_digest(next(iter(self._digests)))
         return prefix_of(self.fd, size)
 
     def was_linked(self) -> None:
@@ -172,7 +172,8 @@ def _open_locked(path: Path) -> OpenSession:
 
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
-    if session.stat.st_nlink > 1 + _own_links(session):
+    links = session.stat.st_nlink
+    if links > 1 and links > 1 + len(own_links(work_folder(session.path), session.path, session.stat.st_ino)):
         raise IsALink(
             "it has other hard links, which would keep the old text",
             where=session.path,
@@ -180,37 +181,21 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
             remedy="Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
             "cp -p FILE COPY && mv COPY FILE.",
         )
-    _refuse_long_name(session)
-    # A time far in the future says nothing of when the file changed.
-    if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
-        raise session.in_use(_changed_ago(age))
-    if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
-        raise session.in_use("it is in use")
-
-
-def _own_links(session: OpenSession) -> int:
-    """Count the session's names among those of late links; a file with one name has none."""
-    if session.stat.st_nlink == 1:
-        return 0
-    return len(own_links(work_folder(session.path), session.path, session.stat.st_ino))
-
-
-def _changed_ago(age: float) -> str:
-    seconds = round(max(age, 0))
-    return f"it changed {seconds} {'second' if seconds == 1 else 'seconds'} ago"
-
-
-def _refuse_long_name(session: OpenSession) -> None:
-    """What lies beside a session while it is replaced has a longer name; better told before the work than after it."""
+    # What lies beside it while it is replaced has a longer name; better told before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
-    over = longest - os.pathconf(session.path.parent, "PC_NAME_MAX")
-    if over > 0:
+    if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
         raise Unsupported(
             f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one",
             where=session.path,
             state=NOT_CHANGED,
             remedy="Give it a shorter name.",
         )
+    # A time far in the future says nothing of when the file changed.
+    if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
+        seconds = round(max(age, 0))
+        raise session.in_use(f"it changed {seconds} {'second' if seconds == 1 else 'seconds'} ago")
+    if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
+        raise session.in_use("it is in use")
 
 
 def _same_file(path: Path, opened: os.stat_result) -> bool:
@@ -244,7 +229,7 @@ class Holder(NamedTuple):
 
 
 def held(fd: int) -> Held:
-    """Say whether anyone, this process included, has the open file open for writing at this moment."""
+    """Ask whether any process, this one included, has the file open for writing at this moment."""
     answer = _ask_for_lease(fd)
     if answer is not Held.UNKNOWN:
         return answer

@@ -67,7 +67,7 @@ class OriginalsReader:
             self._fd = -1
 
     def line(self, place: Place, sha256_hex: str) -> bytes:
-        """Return the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
+        """Read the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
         if not 0 <= place.bytes <= LONGEST_LINE or not 0 <= place.offset < FRAME_BYTES or place.frame < 0:
             raise self._unreadable(place, "this is no place of a line")
         frame, offset, left = place.frame, place.offset, place.bytes
@@ -93,7 +93,6 @@ class OriginalsReader:
         return self._cached[1], self._cached[2]
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Return the content of the frame at that byte, and where the next one begins, to read the line at a place."""
         from sessioncompress.store import zstd
 
         decoder = new_decoder()
@@ -133,7 +132,7 @@ def _missing(path: Path) -> Unreadable:
 
 
 def new_decoder() -> zstd.ZstdDecompressor:
-    """Return a decoder that takes no frame with a larger window than ours."""
+    """Make a decoder that rejects frames with a larger window than ours."""
     # Imported here because most runs read a journal, with its places, but no original.
     from sessioncompress.store import zstd
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO, NamedTuple
@@ -40,7 +41,7 @@ _MOST_RECORD_BYTES = 1024 * 1024
 """Many times what we write: small values in JSON take thirty times as much memory."""
 LONGEST_RECORD = 64 * 1024
 """Bytes of a record that is written; only a policy's lists, or a name of a tool, a call or a key, make one so long."""
-_TOO_MANY = 1 << 62
+_COUNTS = range(1 << 62)
 """No file has so many bytes; the system takes no position behind it."""
 
 _TIMES = range(-(1 << 63), 1 << 63)
@@ -48,7 +49,6 @@ _TIMES = range(-(1 << 63), 1 << 63)
 _LONGEST_ID = 1024
 """Characters. No agent's id of a session is nearly as long."""
 
-_COUNTED = ("lines", "blocks")
 _PREFIX = (
     "format",
     "bytes",
@@ -67,6 +67,7 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
+_LINE_BEGINS = b'{"type":"line"'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
 
@@ -82,12 +83,8 @@ class LineRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
-        return encode_line(*self)
-
-
-def encode_line(sha256: str, place: Place | None, rewritten: str) -> bytes:
-    """Return the record of a line as a line of the journal."""
-    return (_LINE % (sha256, "" if place is None else _PLACE % place, rewritten)).encode()
+        place = "" if self.place is None else _PLACE % self.place
+        return (_LINE % (self.sha256, place, self.rewritten)).encode()
 
 
 class BlockRecord(NamedTuple):
@@ -128,7 +125,7 @@ class BlockRecord(NamedTuple):
             record["replacement"] = self.replacement.hex()
         if self.file:
             record |= {"file": self.file, "gitBlob": self.git_blob}
-        return _line(record)
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
     def identities(self) -> tuple[OurKey, ...]:
         """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
@@ -187,7 +184,7 @@ class RunRecord(NamedTuple):
         if self.restored:
             record["restored"] = True
         if self.records is not None:
-            record["records"] = dict(zip(_COUNTED, self.records, strict=True))
+            record["records"] = {"lines": self.records[0], "blocks": self.records[1]}
         if self.originals_sha256:
             record["originalsSha256"] = self.originals_sha256
         if 0 < len(self.session_id) <= _LONGEST_ID:
@@ -197,7 +194,7 @@ class RunRecord(NamedTuple):
         if self.prefix.size:
             record["journalStart"] = self.start
             record["prefix"] = dict(zip(_PREFIX, self.prefix, strict=True))
-        return _line(record)
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 Record = LineRecord | BlockRecord | RunRecord
@@ -210,11 +207,23 @@ def raw_records(file: BinaryIO) -> Iterator[Bytes]:
 
 def decode(raw: bytes) -> Record:
     """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
-    return _record(loads(raw), ended=raw.endswith(b"\n"))
+    record = loads(raw)
+    kind = record["type"]
+    if kind == "line":
+        original = record["original"]
+        place = None
+        if "frame" in original:
+            place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
+        return LineRecord(_hex(original["sha256"], 64), place, _hex(record["rewrittenSha256"], 64))
+    if kind == "block":
+        return _block_record(record)
+    if kind == "run" and raw.endswith(b"\n"):
+        return _run_record(record)
+    raise ValueError(f"an unknown record type {kind!r}")
 
 
 def reads_back(raw: bytes) -> bool:
-    """Say whether a record, as it is to be written, is read as what it was made of."""
+    """Tell whether an encoded record decodes to the same bytes."""
     try:
         return len(raw) <= LONGEST_RECORD and decode(raw).encode() == raw
     except (ValueError, KeyError, TypeError):
@@ -222,7 +231,7 @@ def reads_back(raw: bytes) -> bool:
 
 
 def readable(run: RunRecord, journal: Path) -> RunRecord:
-    """Return a run's record, which is about to be appended to a journal. Raises FileFailed where none could read it."""
+    """Check that a run's record can be read again, before it is appended. Raises FileFailed."""
     if reads_back(run.encode()):
         return run
     raise FileFailed(
@@ -233,48 +242,29 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
     )
 
 
-def _record(record: Mapping[str, Any], *, ended: bool) -> Record:
-    kind = record["type"]
-    if kind == "line":
-        return _line_record(record)
-    if kind == "block":
-        return _block_record(record)
-    if kind == "run" and ended:
-        return _run_record(record)
-    raise ValueError(f"an unknown record type {kind!r}")
-
-
-def decode_block(raw: bytes) -> BlockRecord:
-    """Read a line of the journal that holds a block record."""
-    return _block_record(orjson.loads(raw))
-
-
-def _line_record(record: Mapping[str, Any]) -> LineRecord:
-    original = record["original"]
-    place = None
-    if "frame" in original:
-        place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-    return LineRecord(_digest(original["sha256"]), place, _digest(record["rewrittenSha256"]))
-
-
 def _block_record(record: Mapping[str, Any]) -> BlockRecord:
+    pointer, replacement = str(record["path"]), record.get("replacement")
     return BlockRecord(
-        ref=_some_hex(record["ref"]),
+        ref=_hex(record["ref"]),
         line=_count(record["line"]),
-        path=_path(record["path"]),
+        path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
         kind=Kind(record["kind"]),
         tool=intern(str(record.get("tool", ""))),
         call=str(record.get("callId", "")),
         bytes=_count(record["bytes"]),
         lines=_count(record["lines"]),
-        xxh3=_some_hex(record["xxh3"]),
-        replacement=_replacement(record.get("replacement")),
+        xxh3=_hex(record["xxh3"]),
+        replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
         file=intern(str(record.get("file", ""))),
-        git_blob=_hex(record.get("gitBlob", "")),
+        git_blob=_hex(blob) if (blob := record.get("gitBlob", "")) != "" else "",
     )
 
 
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
+    counts, stats = record.get("records"), dict(record["stats"])
+    # Later runs count on these two.
+    for name in ("turns", UNKNOWN_IN_CALLS):
+        _count(stats.get(name, 0))
     return RunRecord(
         at=str(record["at"]),
         version=str(record["version"]),
@@ -283,77 +273,38 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         compressed_size=_count(record["compressedSize"]),
         store_size=_count(record["storeSize"]),
         boundary=int(record["boundary"]),
-        stats=_stats(record["stats"]),
+        stats=stats,
         restored=record.get("restored") is True,
-        records=_counts(record.get("records")),
-        originals_sha256=_digest(record["originalsSha256"]) if "originalsSha256" in record else "",
+        records=None if counts is None else (_count(counts["lines"]), _count(counts["blocks"])),
+        originals_sha256=_hex(record["originalsSha256"], 64) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
-        modified=_time(record.get("modifiedNs", 0)),
+        modified=_count(record.get("modifiedNs", 0), _TIMES),
         start=_count(record.get("journalStart", 0)),
         prefix=_prefix(record.get("prefix")),
     )
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
-        raise ValueError(f"not a count: {value!r}")
+def _count(value: Any, allowed: range = _COUNTS) -> int:
+    if type(value) is not int or value not in allowed:
+        raise ValueError(f"not a number that can stand there: {value!r}")
     return value
 
 
-def _time(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value not in _TIMES:
-        raise ValueError(f"not a time: {value!r}")
-    return value
-
-
-def _hex(value: Any) -> str:
-    if not isinstance(value, str) or value.strip("0123456789abcdef") or len(value) > _LONGEST_DIGEST:
-        raise ValueError(f"not a digest: {value!r}")
-    return value
-
-
-def _digest(value: Any, digits: int = _LONGEST_DIGEST) -> str:
-    if len(_hex(value)) != digits:
+def _hex(value: Any, digits: int = 0) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_DIGEST or value.strip("0123456789abcdef"):
+        raise ValueError(f"not the hex digits of a digest: {value!r}")
+    if digits and len(value) != digits:
         raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
-    return str(value)
-
-
-def _some_hex(value: Any) -> str:
-    if not _hex(value):
-        raise ValueError("a digest without digits")
-    return str(value)
-
-
-def _replacement(value: Any) -> bytes:
-    return bytes.fromhex(_digest(value, _REPLACEMENT_DIGITS)) if value else b""
+    return value
 
 
 def _prefix(value: Any) -> Prefix:
     """Read what a run noted for the next one; what is no such note, of another version perhaps, is no damage."""
     with suppress(KeyError, TypeError, ValueError):
         form, size, lines, digest, *counts, behind = (value[key] for key in _PREFIX)
-        digest, ours = _digest(digest, _REPLACEMENT_DIGITS), tuple(map(_some_hex, behind))
+        digest, ours = _hex(digest, _REPLACEMENT_DIGITS), tuple(map(_hex, behind))
         return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours])
     return NO_PREFIX
-
-
-def _counts(value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    lines, blocks = (_count(value[key]) for key in _COUNTED)
-    return lines, blocks
-
-
-def _stats(value: Any) -> dict[str, Any]:
-    """Read the numbers of a run; later runs count on two of them."""
-    stats = dict(value)
-    for name in ("turns", UNKNOWN_IN_CALLS):
-        _count(stats.get(name, 0))
-    return stats
 
 
 @lru_cache(maxsize=1024)
@@ -364,25 +315,15 @@ def _pointer(path: JsonPath) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def _path(pointer: Any) -> JsonPath:
-    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
-    text = str(pointer)
-    return _read_path(text) if len(text) <= _LONGEST_SHARED else _steps(text)
-
-
 @lru_cache(maxsize=1024)
-def _read_path(pointer: str) -> JsonPath:
-    return _steps(pointer)
-
-
-def _steps(pointer: str) -> JsonPath:
-    return tuple(_step(step) for step in pointer.split("/")[1:])
-
-
-def _step(step: str) -> str | int:
-    if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step:
-        return int(step)
-    return step.replace("~1", "/").replace("~0", "~")
+def _path(pointer: str) -> JsonPath:
+    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
+    return tuple(
+        int(step)
+        if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step
+        else step.replace("~1", "/").replace("~0", "~")
+        for step in pointer.split("/")[1:]
+    )
 
 
 _FIELD = b',"sha256":"'
@@ -398,16 +339,6 @@ def sealed(records: Iterable[bytes], run: RunRecord) -> Iterator[bytes]:
     body = run.encode().removesuffix(b"}\n")
     seal.update(body)
     yield body + _FIELD + seal.hexdigest().encode() + _END
-
-
-def is_sealed(records: Iterable[bytes], run: bytes) -> bool:
-    """Say whether a run's record has a seal that holds over these records."""
-    body, _, seal = run.rpartition(_FIELD)
-    found = sha256()
-    for record in records:
-        found.update(record)
-    found.update(body)
-    return seal == found.hexdigest().encode() + _END
 
 
 class Seals:
@@ -440,84 +371,54 @@ _DIGEST = 32
 
 
 class PendingRecords:
-    """Line records whose originals have an index but no place yet, each with its encoded block records."""
+    """The line and block records of a run under way, as the journal takes them: packed, in the order of their lines.
+
+    `size` counts their bytes, `blocks` the block records.
+    """
 
     def __init__(self) -> None:
         self._numbers = array("I")
-        self._indexes = array("q")
-        self._lengths = array("I")
-        self._digests = bytearray()
-        self._known: dict[int, Place] = {}
+        self._originals = bytearray()
         self._chunks: list[bytes] = []
         self._tail = bytearray()
+        self.size = 0
         self.blocks = 0
-        """How many block records there are."""
 
     def __len__(self) -> int:
-        return len(self._indexes)
+        return len(self._numbers)
 
-    def add(
-        self, number: int, sha256: bytes, rewritten: bytes, index: int | None, known: Place | None, blocks: bytes
-    ) -> None:
-        """Add a rewritten line by its number, which is greater than those before it.
+    def add(self, number: int, sha256: bytes, rewritten: bytes, place: Place | None, blocks: bytes) -> None:
+        """Add a rewritten line by its number, which is greater than those before it, with its block records.
 
-        `index` is that of its original in this run, `known` the original's place from an earlier one.
-
-        Neither is given where no originals are kept.
+        `place` is that of its original, None where no originals are kept.
         """
-        if known is not None:
-            self._known[len(self)] = known
-        self._numbers.append(number)
-        self.blocks += blocks.count(b"\n")
-        self._indexes.append(-1 if index is None else index)
-        self._digests += sha256 + rewritten
-        self._lengths.append(len(blocks))
+        before = len(self._tail)
+        self._tail += LineRecord(sha256.hex(), place, rewritten.hex()).encode()
         self._tail += blocks
+        self.size += len(self._tail) - before
+        self.blocks += blocks.count(b"\n")
+        self._numbers.append(number)
+        self._originals += sha256
         if len(self._tail) >= _CHUNK:
             self._chunks.append(zstd.compress(self._tail, _FAST))
             self._tail = bytearray()
 
-    def encode(self, places: Sequence[Place]) -> Iterator[bytes]:
-        """Yield the records, line by line, as the journal takes them."""
-        blocks = self._blocks()
-        for row in range(len(self)):
-            yield encode_line(*self._line(row, self._place(row, places))) + next(blocks)
-
-    def size(self, places: Sequence[Place]) -> int:
-        """Return how many bytes encode() yields; only a place's digits differ from line to line."""
-        sized = sum(len(encode_line("", self._place(row, places), "")) for row in range(len(self)))
-        return sized + 4 * _DIGEST * len(self) + sum(self._lengths)
+    def encode(self) -> Iterator[bytes]:
+        """Yield the records, many at once."""
+        yield from map(zstd.decompress, self._chunks)
+        yield bytes(self._tail)
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
-        """Yield the records of some lines, without places."""
-        for row, (number, blocks) in enumerate(zip(self._numbers, self._blocks(), strict=True)):
-            if number in numbers:
-                yield LineRecord(*self._line(row, None))
-                yield from (decode_block(raw) for raw in blocks.splitlines())
+        """Yield the records of some lines."""
+        row = -1
+        for raw in chain.from_iterable(chunk.splitlines(keepends=True) for chunk in self.encode()):
+            row += raw.startswith(_LINE_BEGINS)
+            if self._numbers[row] in numbers and not isinstance(record := decode(raw), RunRecord):
+                yield record
 
     def original_of(self, number: int) -> bytes:
         """Return the SHA-256 of a line's original. Raises KeyError where the line was not added."""
         row = bisect_left(self._numbers, number)
         if self._numbers[row : row + 1] != array("I", [number]):
             raise KeyError(number)
-        return bytes(self._digests[row * 2 * _DIGEST : (row * 2 + 1) * _DIGEST])
-
-    def _place(self, row: int, places: Sequence[Place]) -> Place | None:
-        index = self._indexes[row]
-        return places[index] if index >= 0 else self._known.get(row)
-
-    def _line(self, row: int, place: Place | None) -> tuple[str, Place | None, str]:
-        start = row * 2 * _DIGEST
-        sha256, rewritten = self._digests[start : start + _DIGEST], self._digests[start + _DIGEST : start + 2 * _DIGEST]
-        return sha256.hex(), place, rewritten.hex()
-
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield the block records of each line; a chunk may end anywhere between two lines."""
-        chunks = iter([*self._chunks, None])
-        content, position = b"", 0
-        for length in self._lengths:
-            if position == len(content) and length:
-                chunk = next(chunks)
-                content, position = bytes(self._tail) if chunk is None else zstd.decompress(chunk), 0
-            yield content[position : position + length]
-            position += length
+        return bytes(self._originals[row * _DIGEST : (row + 1) * _DIGEST])

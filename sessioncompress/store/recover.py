@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -14,11 +15,9 @@ from shlex import quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import or_from_git, too_short
 from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.late_links import (
-    Late,
+    LateLink,
     draft_of,
     foreign_links,
     holding_state,
@@ -26,11 +25,11 @@ from sessioncompress.store.late_links import (
     own_links,
     stale_drafts,
 )
-from sessioncompress.store.late_writes import carry, drain, state_of
+from sessioncompress.store.late_writes import carry_over, drain, state_of
 from sessioncompress.store.layout import Beside, Lengths, sessions_named, size_of
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.swap import Replaced, Tail, forget_links, is_rewritten, missing
+from sessioncompress.store.swap import Replaced, Tail, is_rewritten, late_tail, remove_links
 
 
 def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
@@ -42,7 +41,12 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
     have changed it since: only the user knows. Where nothing lies behind, no file is opened. If `salvaging`, originals
     may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
     """
-    originals, journal = size_of(files.originals), size_of(files.journal)
+    originals, journal = size_of(files.originals) or 0, size_of(files.journal)
+    if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
+        return
+    # Imported here, as below, because hardly any run is killed.
+    from sessioncompress.store.damage import any_readable, or_from_git, refuse_if_of_another, too_short
+
     if originals and journal is None:
         raise Damaged(
             "the journal of these originals is missing",
@@ -52,32 +56,21 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
             f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move "
             "them away, or 'sessioncompress forget' deletes them.",
         )
-    behind = Lengths(originals or 0, journal or 0) != lengths
-    if not behind:
-        return
-    # Imported here, as below, because hardly any run is killed.
-    from sessioncompress.store.damage import any_readable, refuse_if_of_another
-
-    loaded = _loaded(files) if originals != lengths.originals else None
+    loaded = None
+    if originals != lengths.originals:
+        # Where it cannot be read, whoever needs what it says tells that.
+        with suppress(Damaged):
+            loaded = journals.load(files.journal)
     for path, size, committed in (
-        (files.originals, originals or 0, lengths.originals),
+        (files.originals, originals, lengths.originals),
         (files.journal, journal or 0, lengths.journal),
     ):
         if size < committed and not (salvaging and path == files.originals):
             left = path == files.originals and loaded is not None and any_readable(path, loaded)
             raise too_short(path, size, committed, left=left)
-    is_short = (originals or 0) < lengths.originals
-    if not is_short and loaded is not None:
+    if originals >= lengths.originals and loaded is not None:
         refuse_if_of_another(files, loaded)
     _refuse_unless_a_trace(session, files, lengths)
-
-
-def _loaded(files: Beside) -> Journal | None:
-    """Return the journal, None where it cannot be read: whoever needs what it says tells that."""
-    try:
-        return journals.load(files.journal)
-    except Damaged:
-        return None
 
 
 def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:
@@ -147,7 +140,7 @@ LINK_SECONDS = 3600
 
 
 def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> int:
-    """Bring a session and what lies beside it to the state of the last commit; return the bytes carried over.
+    """Bring a session and its store to the state of the last commit; return the bytes carried over.
 
     First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
     were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
@@ -157,13 +150,13 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging:
     left_over = check(session, files, lengths, salvaging=salvaging)
     with failing(session.path):
         _cut_back(files, lengths)
-        carried = _carry_over_all(session, files, left_over=left_over)
+        carried = _carry_over_all(session, files) if left_over else 0
         tidy(files.work)
     return carried
 
 
 def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> bool:
-    """Raise what recover() raises of what lies beside a session, for commands that change nothing.
+    """Raise what recover() raises of a store, for commands that change nothing.
 
     Return whether anything there is named like a late link or a temp file of it. While the session is locked no other
     run makes one: so a folder of thousands is listed once.
@@ -207,7 +200,7 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
 
 
 def removable(session: OpenSession, files: Beside) -> list[Path]:
-    """Return the temp files and late links that recover() would remove now, for commands that change nothing."""
+    """List the drafts and late links that recover() would remove now, for commands that change nothing."""
     found = stale_drafts(files.work, session.path)
     with failing(session.path):
         for inode, states in late_links(files.work, session.path).items():
@@ -217,7 +210,7 @@ def removable(session: OpenSession, files: Beside) -> list[Path]:
 
 
 def late_bytes(session: OpenSession, files: Beside) -> int:
-    """Return how many bytes recover() would carry over now, for commands that change nothing."""
+    """Count the bytes that recover() would carry over now, for commands that change nothing."""
     size = 0
     with failing(session.path):
         for inode, states in late_links(files.work, session.path).items():
@@ -231,8 +224,7 @@ def late_bytes(session: OpenSession, files: Beside) -> int:
     return size
 
 
-def _kept_state(session: OpenSession, work: Path, states: list[Late]) -> Late | None:
-    """Return the one of a replaced file's links that stays, None where it has done its duty."""
+def _kept_state(session: OpenSession, work: Path, states: list[LateLink]) -> LateLink | None:
     late = open_file(states[0].path(work, session.path))
     try:
         holds = holding_state(states, session.stat.st_ino)
@@ -243,15 +235,18 @@ def _kept_state(session: OpenSession, work: Path, states: list[Late]) -> Late | 
 
 
 def forget(session: OpenSession, files: Beside) -> list[Path]:
-    """Remove everything beside a session; return the late links that must stay.
+    """Delete a session's store; return the late links that must stay.
 
     What came late is carried over first. A link stays where lines may still come, or where its file was rewritten.
     The journal goes last: after a crash in between it tells what is missing, and forget ends it.
     """
     with failing(session.path):
-        _refuse_unless_removable(files)
+        # A journal that was cut, beside originals that cannot be removed, would help nobody.
+        if files.folder.is_dir() and not os.access(files.folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), files.folder)
         left_over = session.path.name in sessions_named(files.work)
-        _carry_over_all(session, files, left_over=left_over)
+        if left_over:
+            _carry_over_all(session, files)
         for path in (files.originals, files.journal):
             disk.remove(path)
         if files.folder.is_dir():
@@ -270,15 +265,9 @@ def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Pat
 
 
 def kept_links(session: OpenSession, work: Path) -> list[Path]:
-    """Return the late links of a session, and the files that are only named like some."""
+    """List the late links of a session, and the files that are only named like some."""
     links = chain.from_iterable(late_links(work, session.path).values())
     return [*(each.path(work, session.path) for each in links), *foreign_links(work, session.path)]
-
-
-def _refuse_unless_removable(files: Beside) -> None:
-    """A journal that was cut, beside originals that cannot be removed, would help nobody."""
-    if files.folder.is_dir() and not os.access(files.folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), files.folder)
 
 
 def _cut_back(files: Beside, lengths: Lengths) -> None:
@@ -287,45 +276,31 @@ def _cut_back(files: Beside, lengths: Lengths) -> None:
         if size is not None and committed == 0:
             disk.remove(path)
         elif size is not None and size > committed:
-            _shorten(path, committed)
+            fd = disk.open_existing(path)
+            try:
+                refuse_other_names(path, fd)
+                disk.cut(fd, committed)
+                disk.flush(fd)
+            finally:
+                os.close(fd)
 
 
-def _shorten(path: Path, length: int) -> None:
-    fd = disk.open_existing(path)
-    try:
-        refuse_other_names(path, fd)
-        disk.cut(fd, length)
-        disk.flush(fd)
-    finally:
-        os.close(fd)
-
-
-def _forget_stale_states(session: OpenSession, work: Path) -> None:
-    """Remove the links that a killed swap named for nothing, and links to the session itself.
-
-    Before any temp file is removed: until then no other file can have the inode number of a successor that was not
-    put in place.
-    """
-    # Killed before the swap, or after the old file was put back.
-    for path in own_links(work, session.path, session.stat.st_ino):
-        disk.remove(path)
-    for inode, states in late_links(work, session.path).items():
-        if len(states) > 1:
-            forget_links(session, work, inode, but=holding_state(states, session.stat.st_ino))
-
-
-def _carry_over_all(session: OpenSession, files: Beside, *, left_over: bool) -> int:
+def _carry_over_all(session: OpenSession, files: Beside) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
-    if not left_over:
-        return 0
-    _forget_stale_states(session, files.work)
+    # Links to the session itself: of a run that was killed before the swap, or after the old file was put back.
+    for path in own_links(files.work, session.path, session.stat.st_ino):
+        disk.remove(path)
+    # Links that a killed swap named for nothing. They go before any temp file does: until then no other file can have
+    # the inode number of a successor that was not put in place.
+    for states in late_links(files.work, session.path).values():
+        if len(states) > 1:
+            remove_links(session, files.work, states, but=holding_state(states, session.stat.st_ino))
     for path in stale_drafts(files.work, session.path):
         disk.remove(path)
     return sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
 
 
 def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
-    """Bring the tail of one late link into the session, and remove the link if it has done its duty."""
     links = late_links(work, session.path).get(inode, [])
     if not links:
         return 0
@@ -336,25 +311,25 @@ def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
             return 0
         holding, state, tail = came
         if tail:
-            drain(session, work, carry(session, work, tail))
+            drain(session, work, carry_over(session, work, tail))
         if _is_done(late, holding, state):
-            forget_links(session, work, inode)
+            remove_links(session, work, late_links(work, session.path).get(inode, []))
         return tail.end - tail.start
     finally:
         os.close(late)
 
 
-def _came_late(session: OpenSession, work: Path, late: int) -> tuple[Held, Late, Tail] | None:
+def _came_late(session: OpenSession, work: Path, late: int) -> tuple[Held, LateLink, Tail] | None:
     """Return what a late link's file has that the session lacks, None where it was rewritten."""
     # Asked before the size is looked at: an answer NO means that nothing will come any more.
     holding = held(late)
     state = state_of(session, work, late)
     if is_rewritten(session, state, Replaced(late)):
         return None
-    return holding, state, missing(session, state, late, whole_lines=holding is not Held.NO)
+    return holding, state, late_tail(session, state, late, whole_lines=holding is not Held.NO)
 
 
-def _is_done(late: int, holding: Held, state: Late) -> bool:
+def _is_done(late: int, holding: Held, state: LateLink) -> bool:
     """Say whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
     quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
     return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)

@@ -14,7 +14,7 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
 from sessioncompress.store.disk import copy_metadata
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.late_links import Late, current, draft_of, draft_path, late_links, now, prefix_of
+from sessioncompress.store.late_links import LateLink, current_state, draft_of, late_links, now, prefix_of
 from sessioncompress.store.lock import OpenSession, lock, open_file
 
 _HELD = 4 * disk.BUFFER
@@ -24,17 +24,15 @@ _HELD = 4 * disk.BUFFER
 class Draft:
     """A new file for a session; on disk from 4 MiB, or the first check, on. `size` counts what was written.
 
-    `inode` is the file's number, from when it is on disk.
-
-    Methods raise OSError as the system does.
+    `fd` is the file's descriptor and `inode` its number, from when it is on disk. Methods raise OSError as the system
+    does.
     """
 
     def __init__(self, work: Path, session: Path) -> None:
-        self.path = draft_path(work, session)
+        self.path = work / f"{session.name}.temp-{os.urandom(4).hex()}"
         self.size = 0
         self.inode = 0
-        self._fd = -1
-        self._exists = False
+        self.fd = -1
         self._checked = 0
         self._hash = xxh3_128()
         self._pending: list[bytes] = []
@@ -45,42 +43,22 @@ class Draft:
         self._pending.append(data)
         self._pending_size += len(data)
         self.size += len(data)
-        if self._pending_size >= (_HELD if self._fd < 0 else disk.BUFFER):
+        if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):
             self._write_pending()
 
     def check(self) -> None:
         """Write out and read back all that came since the last check: a disk may take less than it was given."""
         self._write_pending()
-        found = disk.digest(self._fd, self._checked, self.size)
-        if os.fstat(self._fd).st_size != self.size or found != self._hash.digest():
+        found = disk.digest(self.fd, self._checked, self.size)
+        if os.fstat(self.fd).st_size != self.size or found != self._hash.digest():
             raise FileFailed("what was written there does not read back the same", where=self.path, state=NOT_CHANGED)
         self._checked = self.size
         self._hash.reset()
 
-    def reader(self, start: int = 0) -> BinaryIO:
-        """Start a pass over what was written and checked."""
-        return disk.reader(self._fd, start, self.size)
-
-    @property
-    def fd(self) -> int:
-        """The descriptor of the file, to set its metadata and to flush it."""
-        return self._fd
-
-    def open_locked(self) -> int:
-        """Open the file once more to read it, locked like a session; return the new descriptor.
-
-        So no other run of ours starts on the new session before this one is done with it.
-        """
-        fd = open_file(self.path)
-        if not lock(fd):
-            os.close(fd)
-            raise InUse("another program has locked it", where=self.path, state=NOT_CHANGED)
-        return fd
-
     def is_in_place(self) -> bool:
-        """Say whether the file has been put in the session's place: only the disk knows it after an interrupt."""
+        """Tell whether the file is in the session's place: after an interrupt only the disk knows."""
         found = self._named()
-        return self._exists and (found is None or found.st_ino != self.inode)
+        return self.inode != 0 and (found is None or found.st_ino != self.inode)
 
     def discard(self) -> None:
         """Close the file, and remove what has its temporary name still.
@@ -88,34 +66,28 @@ class Draft:
         That is the draft itself or the file that it replaced, which has a late link too. A file with this name alone
         is one that another program put in the session's place just then.
         """
-        self.close()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
         found = self._named()
         if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
             disk.remove(self.path)
 
     def _named(self) -> os.stat_result | None:
-        """Look what has the temporary name."""
         try:
             return self.path.lstat()
         except FileNotFoundError:
             return None
 
-    def close(self) -> None:
-        """Close the file for writing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
     def _write_pending(self) -> None:
-        if self._fd < 0:
-            self._fd = create_in_folder(self.path, exclusive=True)
-            self._exists = True
-            self.inode = os.fstat(self._fd).st_ino
+        if self.fd < 0:
+            self.fd = create_in_folder(self.path, exclusive=True)
+            self.inode = os.fstat(self.fd).st_ino
         data = b"".join(self._pending)
         self._pending.clear()
         self._pending_size = 0
         self._hash.update(data)
-        disk.write_all(self._fd, data)
+        disk.write_all(self.fd, data)
 
 
 class Replaced(NamedTuple):
@@ -137,7 +109,7 @@ class Tail(NamedTuple):
         return self.end > self.start
 
 
-def is_rewritten(session: OpenSession, state: Late, replaced: Replaced) -> bool:
+def is_rewritten(session: OpenSession, state: LateLink, replaced: Replaced) -> bool:
     """Tell whether a replaced file was changed otherwise than by lines appended: then none of it is carried over."""
     found = os.fstat(replaced.fd)
     if replaced.seen and (found.st_size, found.st_mtime_ns) == (replaced.seen.st_size, replaced.seen.st_mtime_ns):
@@ -147,8 +119,8 @@ def is_rewritten(session: OpenSession, state: Late, replaced: Replaced) -> bool:
     return found.st_size > state.drained and session.is_document()
 
 
-def missing(session: OpenSession, state: Late, fd: int, *, whole_lines: bool) -> Tail:
-    """Return what came late to a replaced file and is not in the session yet.
+def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bool) -> Tail:
+    """Find the bytes that came late to a replaced file and are not in the session yet.
 
     Some may be there already, taken after the link was named or by a run that was killed: what the session has at
     that place counts. `whole_lines` leaves out a last line that may still be being written. The file must be one to
@@ -168,20 +140,15 @@ def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
     """
     with session.reader() as file:
         _copy(draft, file, tail.at)
-        if _begins_line(tail.fd, tail.start) and not _begins_line(session.fd, tail.at):
+        if begins_line(tail.fd, tail.start) and not begins_line(session.fd, tail.at):
             draft.write(b"\n")
         with disk.reader(tail.fd, tail.start, tail.end) as late:
             _copy(draft, late, tail.end - tail.start)
-        if session.size > tail.at and not _begins_line(tail.fd, tail.end):
+        if session.size > tail.at and not begins_line(tail.fd, tail.end):
             draft.write(b"\n")
         behind = draft.size
         _copy(draft, file, session.size - tail.at)
     return behind
-
-
-def ends_line(session: OpenSession) -> bool:
-    """Say whether a line appended to the session now would be one of its own."""
-    return _begins_line(session.fd, os.fstat(session.fd).st_size)
 
 
 def _copy(draft: Draft, file: BinaryIO, size: int) -> None:
@@ -190,12 +157,12 @@ def _copy(draft: Draft, file: BinaryIO, size: int) -> None:
         size -= len(piece)
 
 
-def _begins_line(fd: int, position: int) -> bool:
+def begins_line(fd: int, position: int) -> bool:
+    """Tell whether a line begins at a position of a file."""
     return position == 0 or os.pread(fd, 1, position - 1) == b"\n"
 
 
 def _last_line_end(fd: int, start: int, end: int) -> int:
-    """Return where the last whole line between the two positions ends; `start` if there is none."""
     while end > start:
         begin = max(start, end - disk.BUFFER)
         found = os.pread(fd, end - begin, begin).rfind(b"\n")
@@ -225,7 +192,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 def put_in_place(
-    session: OpenSession, draft: Draft, work: Path, *, states: dict[int, Late] | None = None, newest: int = 0
+    session: OpenSession, draft: Draft, work: Path, *, states: dict[int, LateLink] | None = None, newest: int = 0
 ) -> Replaced:
     """Put a checked draft in the session's place; return the old file, whose descriptor the session keeps.
 
@@ -235,32 +202,55 @@ def put_in_place(
     otherwise; then, and with every OSError before the swap, it is not changed.
     """
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
-    taken = _take_appended(session, draft, session.size)
+    taken = _take_appended(session, draft, session.size, session.size + session.appended())
     before = late_links(work, session.path)
     states = states or states_at_the_end(session, work, draft.size, before)
-    states[inode] = Late(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
+    states[inode] = LateLink(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
     states = {number: state._replace(successor=draft.inode) for number, state in states.items()}
-    new = draft.open_locked()
+    new = open_file(draft.path)
+    # So no other run of ours starts on the new session before this one is done with it.
+    if not lock(new):
+        os.close(new)
+        raise InUse("another program has locked it", where=draft.path, state=NOT_CHANGED)
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.
         # What is taken in between is found in its place by whoever drains the link.
         name_links(session, work, states, before)
-        _take_the_last(session, draft, taken, newest)
+        for _ in range(_TRIES):
+            taken = _take_appended(session, draft, taken, session.size + session.appended())
+            copy_metadata(session.fd, draft.fd, newest=newest)
+            disk.flush(draft.fd)
+            if session.size + session.appended() == taken:
+                break
+        else:
+            # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
+            # flushed them, and each millisecond more before the swap is a line more to drain after it.
+            _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
         exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
         # Only the disk tells whether an interrupt came before or after the swap.
-        if not draft.is_in_place():
+        if draft.is_in_place():
+            session.adopt(new)
+        else:
             os.close(new)
             for state in states.values():
                 disk.remove(state.path(work, session.path))
-            raise
-        session.adopt(new)
         raise
     session.adopt(new)
     draft.discard()
     disk.flush_folder(session.path.parent)
-    forget_other_links(session, work, states, before)
+    for number, state in states.items():
+        remove_links(session, work, before.get(number, []), but=state)
     return old
+
+
+def _take_appended(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
+    if end > taken:
+        with disk.reader(session.fd, taken, end) as file:
+            while piece := file.read(disk.BUFFER):
+                draft.write(piece)
+        draft.check()
+    return end
 
 
 def exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
@@ -293,7 +283,9 @@ def link(path: Path, name: Path) -> None:
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 
-def name_links(session: OpenSession, work: Path, states: dict[int, Late], before: dict[int, list[Late]]) -> None:
+def name_links(
+    session: OpenSession, work: Path, states: dict[int, LateLink], before: dict[int, list[LateLink]]
+) -> None:
     """Give the file at the session's path, and those that have late links, the names of their new states.
 
     `before` are the names that they have. Raises InUse if the file at the path is another one by then.
@@ -308,27 +300,16 @@ def name_links(session: OpenSession, work: Path, states: dict[int, Late], before
     disk.flush_folder(work)
 
 
-def forget_links(session: OpenSession, work: Path, inode: int, *, but: Late | None = None) -> None:
-    """Remove the late links to a replaced file, all or all but one."""
-    remove_links(session, work, late_links(work, session.path).get(inode, []), but=but)
-
-
-def forget_other_links(
-    session: OpenSession, work: Path, states: dict[int, Late], before: dict[int, list[Late]]
-) -> None:
-    """Remove the names that files had before they got those of these states, by inode number."""
-    for inode, state in states.items():
-        remove_links(session, work, before.get(inode, []), but=state)
-
-
-def remove_links(session: OpenSession, work: Path, links: Sequence[Late], *, but: Late | None = None) -> None:
+def remove_links(session: OpenSession, work: Path, links: Sequence[LateLink], *, but: LateLink | None = None) -> None:
     """Remove late links that were found, all or all but one."""
     for state in links:
         if state != but:
             disk.remove(state.path(work, session.path))
 
 
-def states_at_the_end(session: OpenSession, work: Path, end: int, before: dict[int, list[Late]]) -> dict[int, Late]:
+def states_at_the_end(
+    session: OpenSession, work: Path, end: int, before: dict[int, list[LateLink]]
+) -> dict[int, LateLink]:
     """Return the states of earlier late links if what comes late there is to go to the end of a file of that size.
 
     What of it the session has already is looked up now, since that other file's bytes do not tell it.
@@ -338,38 +319,9 @@ def states_at_the_end(session: OpenSession, work: Path, end: int, before: dict[i
         if inode != session.stat.st_ino:
             file = open_file(found[0].path(work, session.path))
             try:
-                state = current(found, session.stat.st_ino, session.size)
-                drained = missing(session, state, file, whole_lines=False).start
+                state = current_state(found, session.stat.st_ino, session.size)
+                drained = late_tail(session, state, file, whole_lines=False).start
                 states[inode] = state.moved(file, drained, end)
             finally:
                 os.close(file)
     return states
-
-
-def _take_the_last(session: OpenSession, draft: Draft, taken: int, newest: int) -> None:
-    """Bring bytes and metadata of the session to the draft, and the draft to the disk, until nothing comes any more.
-
-    With someone who appends all the time, the last bytes are taken without a flush: nor has their writer flushed
-    them, and each millisecond more before the swap is a line more to drain after it.
-    """
-    for _ in range(_TRIES):
-        taken = _take_appended(session, draft, taken)
-        copy_metadata(session.fd, draft.fd, newest=newest)
-        disk.flush(draft.fd)
-        if session.size + session.appended() == taken:
-            return
-    _take_until(session, draft, taken, os.fstat(session.fd).st_size)
-
-
-def _take_appended(session: OpenSession, draft: Draft, taken: int) -> int:
-    """Copy what was appended to the session behind its first `taken` bytes; return how many bytes are taken now."""
-    return _take_until(session, draft, taken, session.size + session.appended())
-
-
-def _take_until(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
-    if end > taken:
-        with disk.reader(session.fd, taken, end) as file:
-            while piece := file.read(disk.BUFFER):
-                draft.write(piece)
-        draft.check()
-    return end

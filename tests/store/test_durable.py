@@ -27,7 +27,7 @@ def test_create_refuses_what_is_there(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             real_disk.create(tmp_path / name)
     with pytest.raises(OSError, match="symbolic"):
-        real_disk.create_or_open(tmp_path / "link")
+        real_disk.create(tmp_path / "link", exclusive=False)
     with pytest.raises(FileNotFoundError):
         real_disk.open_existing(tmp_path / "none")
 

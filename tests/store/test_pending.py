@@ -26,32 +26,33 @@ def rewritten(number: int) -> bytes:
 def pending() -> PendingRecords:
     """Four lines: one kept now, one kept earlier, one without an original, and one without blocks."""
     records = PendingRecords()
-    records.add(3, original(3), rewritten(3), 0, None, BLOCK.encode())
-    records.add(4, original(4), rewritten(4), None, Place(0, 8, 9), BLOCK.encode() * 2)
-    records.add(900, original(900), rewritten(900), None, None, BLOCK.encode())
-    records.add(70_000, original(70_000), rewritten(70_000), 1, None, b"")
+    records.add(3, original(3), rewritten(3), Place(100, 0, 7), BLOCK.encode())
+    records.add(4, original(4), rewritten(4), Place(0, 8, 9), BLOCK.encode() * 2)
+    records.add(900, original(900), rewritten(900), None, BLOCK.encode())
+    records.add(70_000, original(70_000), rewritten(70_000), Place(100, 7, 5), b"")
     return records
 
 
 def test_records_are_written_with_the_places_of_their_originals(pending: PendingRecords) -> None:
     """Each line's record, then those of its blocks."""
-    places = [Place(100, 0, 7), Place(100, 7, 5)]
-    there = [places[0], Place(0, 8, 9), None, places[1]]
+    there = [Place(100, 0, 7), Place(0, 8, 9), None, Place(100, 7, 5)]
     blocks = [1, 2, 1, 0]
-    assert list(pending.encode(places)) == [
+    written = b"".join(pending.encode())
+    assert written == b"".join(
         LineRecord(original(number).hex(), place, rewritten(number).hex()).encode() + BLOCK.encode() * count
         for number, place, count in zip(NUMBERS, there, blocks, strict=True)
-    ]
+    )
+    assert pending.size == len(written)
     assert (len(pending), pending.blocks) == (4, 4)
 
 
-def test_records_of_some_lines_have_no_places(pending: PendingRecords) -> None:
+def test_records_of_some_lines(pending: PendingRecords) -> None:
     """A run that does not pay is rehearsed with them."""
     assert list(pending.of({4, 70_000})) == [
-        LineRecord(original(4).hex(), None, rewritten(4).hex()),
+        LineRecord(original(4).hex(), Place(0, 8, 9), rewritten(4).hex()),
         BLOCK,
         BLOCK,
-        LineRecord(original(70_000).hex(), None, rewritten(70_000).hex()),
+        LineRecord(original(70_000).hex(), Place(100, 7, 5), rewritten(70_000).hex()),
     ]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.late_links import current, late_links
+from sessioncompress.store.late_links import current_state, late_links
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.swap import Draft, missing, write_with_tail
+from sessioncompress.store.swap import Draft, late_tail, write_with_tail
 from tests.store.tools import late_state
 
 CASES = {
@@ -35,11 +35,11 @@ def test_cases(tmp_path: Path, old: bytes, late: bytes, new: bytes, reached: byt
     (tmp_path / "late").write_bytes(old + late)
     fd = os.open(tmp_path / "late", os.O_RDONLY)
     with open_session(path, writing=True) as session:
-        tail = missing(session, late_state(tmp_path / "late", len(old), len(new), 0), fd, whole_lines=False)
+        tail = late_tail(session, late_state(tmp_path / "late", len(old), len(new), 0), fd, whole_lines=False)
         draft = Draft(tmp_path, path)
         behind = write_with_tail(draft, session, tail)
         draft.check()
-        assert draft.reader().read() == wanted
+        assert draft.path.read_bytes() == wanted
         assert wanted[:behind].rstrip(b"\n").endswith((late or new).rstrip(b"\n"))
         draft.discard()
     os.close(fd)
@@ -52,9 +52,9 @@ def test_a_line_that_may_still_be_written_waits(tmp_path: Path) -> None:
     (tmp_path / "late").write_bytes(b"old\nwhole\nha")
     fd = os.open(tmp_path / "late", os.O_RDONLY)
     with open_session(path, writing=True) as session:
-        tail = missing(session, late_state(tmp_path / "late", 4, 4, 0), fd, whole_lines=True)
+        tail = late_tail(session, late_state(tmp_path / "late", 4, 4, 0), fd, whole_lines=True)
         assert (tail.start, tail.end) == (4, 10)
-        assert not missing(session, late_state(tmp_path / "late", 10, 4, 0), fd, whole_lines=True)
+        assert not late_tail(session, late_state(tmp_path / "late", 10, 4, 0), fd, whole_lines=True)
     os.close(fd)
 
 
@@ -70,6 +70,6 @@ def test_names_keep_states(tmp_path: Path) -> None:
         os.link(path, state.path(tmp_path, path))
     (tmp_path / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")
     assert late_links(tmp_path, path) == {inode: states}
-    assert current(states, 88, 100) == states[1]
-    assert current(states, 88, 25).base == 25
-    assert (current(states, 99, 100).drained, current(states, 99, 100).base) == (10, 100)
+    assert current_state(states, 88, 100) == states[1]
+    assert current_state(states, 88, 25).base == 25
+    assert (current_state(states, 99, 100).drained, current_state(states, 99, 100).base) == (10, 100)

@@ -18,7 +18,7 @@ import pytest
 
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Committed, Rewrite
-from sessioncompress.store.late_links import NO_DRAFT, Late, prefix_of
+from sessioncompress.store.late_links import NO_DRAFT, LateLink, prefix_of
 from sessioncompress.store.layout import Beside, Lengths, beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader, Place
@@ -75,12 +75,11 @@ def _compress(
             new = shorter(line)
             rewrite.write(new)
             if new != line:
-                rewrite.keep(line)
-                kept.append((line, new))
+                kept.append((line, new, rewrite.keep(line)))
         finished = rewrite.finish()
         records = [
             _record("line", new=digest(new), old=digest(line), place=[place.frame, place.offset, place.bytes])
-            for (line, new), place in zip(kept, finished.places, strict=True)
+            for line, new, place in kept
         ]
         before_commit()
         return rewrite.commit([*records, _record("run", originals=finished.originals_size)])
@@ -115,10 +114,12 @@ def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
         ]
 
 
-def late_state(path: Path, drained: int, base: int, successor: int, *, since: int = 1, draft: str = NO_DRAFT) -> Late:
+def late_state(
+    path: Path, drained: int, base: int, successor: int, *, since: int = 1, draft: str = NO_DRAFT
+) -> LateLink:
     """Return the state of a file as a late link."""
     with path.open("rb") as file:
-        return Late(path.stat().st_ino, since, drained, base, successor, draft, prefix_of(file.fileno(), drained))
+        return LateLink(path.stat().st_ino, since, drained, base, successor, draft, prefix_of(file.fileno(), drained))
 
 
 def late_link(session: Path, content: bytes, *, carried: int, successor: int | None = None) -> Path:
