@@ -14,7 +14,7 @@ import pytest
 
 from sessioncompress.errors import Damaged
 from sessioncompress.operations import pool
-from sessioncompress.operations.batch import Outcome
+from sessioncompress.operations.outcome import Outcome
 from sessioncompress.operations.pool import Task
 from sessioncompress.pipeline.discover import Found
 

@@ -5,69 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from time import monotonic
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
-from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.core import process
+from sessioncompress.operations.outcome import Outcome, outcome_of
 from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")
 
-STATE = "The session is as it was or as it will be, nothing in between."
 _WORST_FIRST = (130, 5, 3, 4, 2, 1)
 _LITTLE = 4 * 1024 * 1024
 """Bytes. Less than that is done before other processes have started."""
 
 _IDLE = 0.1
 """Seconds between two checks for an interrupt and for progress to show."""
-
-
-class Outcome(NamedTuple, Generic[T]):
-    """The result for one file, or the error that ended it. `passed_over`: found in a folder, and no session."""
-
-    found: Found
-    result: T | None = None
-    error: SessionCompressError | None = None
-    passed_over: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code if this were the only file."""
-        return 0 if self.error is None or self.passed_over else self.error.exit_code
-
-
-def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
-    """Do the work on a file. Every error but an interrupt becomes the outcome."""
-    if found.error is not None:
-        return Outcome(found, error=found.error)
-    try:
-        return Outcome(found, work())
-    except SessionCompressError as error:
-        path = found.path
-        if error.where == os.path.join(os.path.realpath(path.parent), path.name):  # noqa: PTH118 - must not resolve the name
-            # As the user typed it, like all other lines about the file.
-            error.where = str(path)
-        return Outcome(found, error=error, passed_over=not found.named and isinstance(error, NotASession | IsALink))
-    except OSError as error:
-        return Outcome(found, error=failed(error, found.path, STATE))
-    except Exception as error:  # noqa: BLE001 - a bug that one file triggers must not cost the others their turn
-        return Outcome(found, error=_bug(found, error))
-
-
-def _bug(found: Found, error: Exception) -> FileFailed:
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    at = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-    # Without Python's own message, which may quote the session.
-    return FileFailed(
-        f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})",
-        where=found.path,
-        state=STATE,
-        remedy="Please report this line, without the session.",
-    )
 
 
 class Sized(NamedTuple):

@@ -20,8 +20,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from sessioncompress.errors import FileFailed
-from sessioncompress.operations import batch
-from sessioncompress.operations.batch import Outcome
+from sessioncompress.operations.outcome import STATE, Outcome, outcome_of
 from sessioncompress.pipeline.discover import Found
 
 T = TypeVar("T")
@@ -37,7 +36,7 @@ class Task(Struct, Generic[T], frozen=True):
 
     def done(self) -> Outcome[T]:
         """Do the work here."""
-        return batch.outcome_of(self.found, self.work)
+        return outcome_of(self.found, self.work)
 
 
 class _Worker(Struct):
@@ -159,4 +158,4 @@ def _killed(found: Found, code: int | None) -> Outcome[T]:
     how = f"with exit code {code}" if code is None or code >= 0 else f"by the signal {signal.Signals(-code).name}"
     what = f"the process that worked on it ended ({how})"
     remedy = "Run again; where memory is short, with --jobs 1."
-    return Outcome(found, error=FileFailed(what, where=found.path, state=batch.STATE, remedy=remedy))
+    return Outcome(found, error=FileFailed(what, where=found.path, state=STATE, remedy=remedy))
