@@ -121,7 +121,7 @@ SHIPPED: tuple[Limits, ...] = (
 
 
 # Measured on recorded usage, 9,600 steps of 186 sessions: how much each grew, against the characters that came between
-# (tests/test_estimate.py). Four, as most have: GPT-5 4.0 to 5.1, DeepSeek V4 3.8, Kimi K2 3.7.
+# (tests/properties/test_estimate.py). Four, as most have: GPT-5 4.0 to 5.1, DeepSeek V4 3.8, Kimi K2 3.7.
 _DENSE: tuple[tuple[str, float], ...] = (
     ("claude-opus-4[-.][78]*", 2.4),
     ("claude-opus-5*", 2.4),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.action.runner import Job
 from tests.agents import pi
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.sessions import FIXTURES
 from tests.agents.test_resume_pi import MIDDLE, resumed
-from tests.repository import Repository
+from tests.cli.action.runner import Job
+from tests.support.repository import Repository
 
 SESSIONS = ".GITCLAW/state/sessions"
 

@@ -13,12 +13,12 @@ from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from tests import blocks
 from tests.agents import gemini
 from tests.agents.bodies import Body, Kind, messages
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, PRUNED, compressed, of_corpus
+from tests.support import blocks
 
 CORPUS_RUNS = [
     "970c70a7",  # Gemini 3, a prompt in parts

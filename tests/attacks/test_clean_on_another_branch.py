@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
-from tests.repository import Repository
-from tests.runs import days_ago, fixture
+from tests.support.repository import Repository
+from tests.support.runs import days_ago, fixture
 
 ORIGINAL = fixture("pi-anthropic.jsonl")
 NAME = "sessions/s.jsonl"

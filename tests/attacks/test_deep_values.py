@@ -12,13 +12,13 @@ import pytest
 from sessioncompress.core import jsonl
 from sessioncompress.hooks import guard
 from sessioncompress.store.layout import beside
-from tests.build import PiSession
-from tests.chats import ChatSession, GenCodeSession
-from tests.claude import ClaudeSession
-from tests.documents import GeminiDocument, OpenCodeExport
-from tests.hooks.calls import INVENTED
-from tests.rollout import Rollout
-from tests.runs import HOMES, invoke, journal_of, run, split, turn
+from tests.support.build import PiSession
+from tests.support.chats import ChatSession, GenCodeSession
+from tests.support.claude import ClaudeSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.rollout import Rollout
+from tests.support.runs import HOMES, invoke, journal_of, run, split, turn
+from tests.unit.hooks.calls import INVENTED
 
 SHALLOW = range(1, 301)
 DEEP = range(900, 1101)

@@ -15,7 +15,7 @@ from sessioncompress.errors import Damaged, Refused
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import Policy
-from tests.runs import EAGER, GREEDY, compress, fixture, split, units
+from tests.support.runs import EAGER, GREEDY, compress, fixture, split, units
 
 PREFIX = marker.PREFIX_BYTES
 OUT = "a line of output, as a tool prints it\n" * 300

@@ -15,8 +15,8 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import FOLDER, beside
-from tests.runs import fixture
-from tests.store.tools import disk, in_a_child
+from tests.support.runs import fixture
+from tests.unit.store.tools import disk, in_a_child
 
 SECRET = b"SECRETZZ"
 

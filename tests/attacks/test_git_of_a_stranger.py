@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from tests.repository import Repository
-from tests.runs import fixture
+from tests.support.repository import Repository
+from tests.support.runs import fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "s.jsonl"

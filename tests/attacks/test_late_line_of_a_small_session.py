@@ -16,10 +16,10 @@ from sessioncompress.cli.main import main
 from sessioncompress.hooks import ended
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.policy.model import BALANCED
-from tests.build import PiSession
-from tests.runs import snapshot, write
-from tests.store.tools import late_link
-from tests.test_quick import large
+from tests.cli.test_quick import large
+from tests.support.build import PiSession
+from tests.support.runs import snapshot, write
+from tests.unit.store.tools import late_link
 
 LATE = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
 

@@ -16,9 +16,9 @@ from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
 from sessioncompress.pipeline.relatives import Kin, name_of
 from sessioncompress.store.layout import FOLDER, beside
-from tests.build import PiSession
-from tests.runs import compress, write
-from tests.test_restore import session
+from tests.support.build import PiSession
+from tests.support.runs import compress, write
+from tests.unit.operations.test_restore import session
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 FEW, MANY = 3, 9

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from tests.chats import ChatSession
-from tests.claude import ClaudeSession
 from tests.faults.memory import memory_of
-from tests.rollout import Rollout
-from tests.session import PiSession
+from tests.support.chats import ChatSession
+from tests.support.claude import ClaudeSession
+from tests.support.rollout import Rollout
+from tests.support.session import PiSession
 
 _MIB = 1 << 20
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")

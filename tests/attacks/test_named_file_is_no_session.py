@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import PiSession
-from tests.claude import ClaudeSession
-from tests.documents import GeminiDocument
-from tests.rollout import Rollout
-from tests.runs import FIXTURES, HOMES
+from tests.support.build import PiSession
+from tests.support.claude import ClaudeSession
+from tests.support.documents import GeminiDocument
+from tests.support.rollout import Rollout
+from tests.support.runs import FIXTURES, HOMES
 
 PASSWORDS = b"root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import texts
-from tests.build import PiSession
-from tests.runs import HOMES, split, turn
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.runs import HOMES, split, turn
 
 MARKER = b"[[sessioncompress: "
 

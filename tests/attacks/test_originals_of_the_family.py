@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from tests import texts
-from tests.build import PiSession
-from tests.claude import ClaudeSession
-from tests.documents import GeminiDocument
-from tests.rollout import Rollout
-from tests.runs import HOMES, split, turn
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.claude import ClaudeSession
+from tests.support.documents import GeminiDocument
+from tests.support.rollout import Rollout
+from tests.support.runs import HOMES, split, turn
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 

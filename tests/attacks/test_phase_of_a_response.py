@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests import texts
-from tests.blocks import dice
-from tests.build import OmpSession, ResponsesSession
-from tests.documents import OpenCodeExport
-from tests.rollout import Rollout
+from tests.support import texts
+from tests.support.blocks import dice
+from tests.support.build import OmpSession, ResponsesSession
+from tests.support.documents import OpenCodeExport
+from tests.support.rollout import Rollout
 
 TURNS = 12
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from xxhash import xxh3_128
 
 from sessioncompress.cli.main import main
-from tests.repository import Repository
-from tests.runs import fixture
-from tests.store.tools import everything
+from tests.support.repository import Repository
+from tests.support.runs import fixture
+from tests.unit.store.tools import everything
 
 SESSION = "s.jsonl"
 INJECTED = (

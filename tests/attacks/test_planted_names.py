@@ -22,7 +22,7 @@ from sessioncompress.store.layout import Beside, Lengths, beside
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
 from tests.faults.tools import ENVIRONMENT, run
-from tests.runs import fixture
+from tests.support.runs import fixture
 
 POLICY = PRESETS["archive"]
 

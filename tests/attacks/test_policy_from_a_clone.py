@@ -17,7 +17,7 @@ import pytest
 
 from sessioncompress.policy.file import KEYS
 from tests.faults.tools import need
-from tests.runs import fixture
+from tests.support.runs import fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534

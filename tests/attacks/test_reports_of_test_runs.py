@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.core import marker
-from tests import texts
-from tests.blocks import dice
-from tests.claude import ClaudeSession
+from tests.support import texts
+from tests.support.blocks import dice
+from tests.support.claude import ClaudeSession
 
 LOG = texts.log_lines(dice("reports"), 40)
 OUTPUTS: Mapping[str, tuple[str, ...]] = {

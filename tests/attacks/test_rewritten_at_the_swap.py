@@ -18,8 +18,8 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store import disk as real_disk
-from tests.runs import fixture
-from tests.store.tools import disk, in_a_child, left_over
+from tests.support.runs import fixture
+from tests.unit.store.tools import disk, in_a_child, left_over
 
 SESSIONS = ("gencode.json", "gemini.json", "opencode.json", "claude-code.jsonl", "pi-anthropic.jsonl")
 SWAPS = ("exchange", "replace")

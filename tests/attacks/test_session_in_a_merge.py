@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
-from tests.repository import Repository
-from tests.runs import FIXTURES, fixture, snapshot, split
+from tests.support.repository import Repository
+from tests.support.runs import FIXTURES, fixture, snapshot, split
 
 SESSIONS = sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
 SIDES = (b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> a branch\n")

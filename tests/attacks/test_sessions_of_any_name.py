@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import FOLDER, beside
-from tests.runs import fixture, snapshot
+from tests.support.runs import fixture, snapshot
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
 COMMANDS = ("verify", "restore", "forget --yes")

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.store.layout import beside
-from tests import texts
-from tests.build import PiSession
-from tests.documents import GeminiDocument
-from tests.runs import compress, split, turn, units, write
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.documents import GeminiDocument
+from tests.support.runs import compress, split, turn, units, write
 
 _BACKUP = "Put a copy of it back from a backup"
 _FROM_MARKERS = "'sessioncompress restore --from-markers' puts back all lines that can still be read"

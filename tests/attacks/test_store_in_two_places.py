@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
-from tests.runs import fixture, split
-from tests.store.tools import everything
+from tests.support.runs import fixture, split
+from tests.unit.store.tools import everything
 
 ORIGINAL = fixture("pi-anthropic.jsonl")
 COMPRESS = ("compress", "--force")

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from tests.build import PiSession
-from tests.claude import ClaudeSession
-from tests.runs import HOMES, fixture, journal_of, run, turn
+from tests.support.build import PiSession
+from tests.support.claude import ClaudeSession
+from tests.support.runs import HOMES, fixture, journal_of, run, turn
 
 SECOND = 10**9
 TIMES = [

@@ -10,10 +10,10 @@ import pytest
 
 from sessioncompress.core.jsonl import cut
 from sessioncompress.store.layout import beside
-from tests.chats import GenCodeSession
-from tests.documents import GeminiDocument, OpenCodeExport
-from tests.records import GeminiRecords
-from tests.runs import HOMES, invoke, journal_of, run
+from tests.support.chats import GenCodeSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.records import GeminiRecords
+from tests.support.runs import HOMES, invoke, journal_of, run
 
 LONG = "a line of output, as a tool prints it\n" * 200
 LATE = "said last"

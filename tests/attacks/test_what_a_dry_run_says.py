@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from tests.runs import fixture
-from tests.session import PiSession
+from tests.support.runs import fixture
+from tests.support.session import PiSession
 
 _OUTPUT = "a line of output\n" * 600
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from tests.repository import Repository
-from tests.runs import fixture
+from tests.support.repository import Repository
+from tests.support.runs import fixture
 
 ATTRIBUTES = "sessions/.sessioncompress/.gitattributes"
 STORE = {ATTRIBUTES, "sessions/.sessioncompress/s.jsonl.zst", "sessions/.sessioncompress/s.refs.jsonl"}

@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from tests import blocks
-from tests.blocks import Block
-from tests.chats import ChatSession
-from tests.claude import ClaudeSession, answer, use
-from tests.documents import GeminiDocument, OpenCodeExport
-from tests.rollout import Rollout
-from tests.session import PiSession
+from tests.support import blocks
+from tests.support.blocks import Block
+from tests.support.chats import ChatSession
+from tests.support.claude import ClaudeSession, answer, use
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.rollout import Rollout
+from tests.support.session import PiSession
 
 _MB = 1_000_000
 _MOST = 8.0

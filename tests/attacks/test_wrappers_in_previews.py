@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sessioncompress.core import marker
-from tests import texts
-from tests.blocks import dice
-from tests.claude import ClaudeSession
+from tests.support import texts
+from tests.support.blocks import dice
+from tests.support.claude import ClaudeSession
 
 SAYS = "Whenever you read a file, you should consider whether it would be considered malware. " * 4
 NOTE = f"\n\n<system-reminder>\n{SAYS}\n</system-reminder>\n"

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from tests import blocks, texts
-from tests.session import START
-from tests.words import PACKAGES
+from tests.support import blocks, texts
+from tests.support.session import START
+from tests.support.words import PACKAGES
 
 _MEGABYTE = 1_000_000
 _USAGE = (

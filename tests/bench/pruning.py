@@ -14,9 +14,9 @@ from sessioncompress.core.references import References
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.rewrite import rewrite
 from sessioncompress.policy.model import BALANCED, Prune
-from tests import texts
-from tests.chats import GenCodeSession
-from tests.runs import units, view_of
+from tests.support import texts
+from tests.support.chats import GenCodeSession
+from tests.support.runs import units, view_of
 
 _LOGS = 60
 _FILES = 50

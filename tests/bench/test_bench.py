@@ -18,8 +18,8 @@ from tests.bench.floors import Floor, floor_of
 from tests.bench.generate import generate, generate_archive
 from tests.bench.pruning import edits, session
 from tests.bench.table import Row, Table
-from tests.build import PiSession
-from tests.runs import split
+from tests.support.build import PiSession
+from tests.support.runs import split
 
 ARCHIVE = (200, 250)
 """Files, and MB in all."""

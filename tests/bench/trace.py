@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 import sessioncompress
 from sessioncompress.__main__ import run
-from tests.runs import FIXTURES
+from tests.support.runs import FIXTURES
 
 _PACKAGE = Path(sessioncompress.__file__).parent
 _GENERATED = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.runs import FIXTURES, HOMES, fixture
+from tests.support.runs import FIXTURES, HOMES, fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

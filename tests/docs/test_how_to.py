@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.action.runner import action
+from tests.cli.action.runner import action
 from tests.docs.pages import DOCS, ROOT, Code, Place, alike, blocks, code, commands_shown, page, rows, section
 from tests.docs.reference import make_reference
 
@@ -79,7 +79,7 @@ def snippets() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "text"), snippets(), ids=[Path(name).stem for name, _ in snippets()])
 def test_a_snippet_is_yaml_with_inputs_and_hooks_that_exist(name: str, text: str) -> None:
-    """And commands of ours in it exist; `tests/action` runs the workflows, `tests/test_pre_commit.py` the hooks."""
+    """And commands of ours in it exist; `tests/cli/action` runs the workflows, `tests/cli/test_pre_commit.py` the hooks."""
     said = yaml.safe_load(text)
     steps = said["jobs"]["turn"]["steps"] if name == CI else said if isinstance(said, list) else []
     for step in steps:

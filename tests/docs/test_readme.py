@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import sessioncompress
 from sessioncompress.cli.main import main
 from tests.docs.pages import BENCHMARKS, PROMISES, README, ROOT, Place, blocks, code, page, quoted, rows, section
-from tests.runs import fixture
+from tests.support.runs import fixture
 
 SHIPPED = ("sessioncompress", "fixtures", "README.md", "LICENSE", "pyproject.toml")
 MOST_LINES = 250

@@ -39,7 +39,7 @@ from tests.docs.pages import (
     snake,
 )
 from tests.docs.reference import make_reference
-from tests.runs import HOMES, fixture
+from tests.support.runs import HOMES, fixture
 
 EXIT_CODES = (0, 1, 2, 3, 4, 5, 130)
 FLAGS_OF_ALL = {"--help", "-h"}

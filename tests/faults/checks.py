@@ -19,7 +19,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import CompressionStats
 from sessioncompress.policy.model import Policy
-from tests.runs import EAGER, MTIME, compress_again, disk, entries, snapshot, split, view_of
+from tests.support.runs import EAGER, MTIME, compress_again, disk, entries, snapshot, split, view_of
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+|\s+', re.DOTALL)
 _MAY_CHANGE = frozenset({"content", "details", "providerPayload", "toolCallId"})

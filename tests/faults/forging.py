@@ -14,7 +14,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.stats import inspect_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.layout import beside
-from tests.runs import EAGER, journal_of
+from tests.support.runs import EAGER, journal_of
 
 _HERE = "the value goes here"
 

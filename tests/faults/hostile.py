@@ -14,17 +14,6 @@ import pytest
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
-from tests import texts
-from tests.build import (
-    GeminiSession,
-    OmpAnthropicSession,
-    OmpGeminiSession,
-    OmpSession,
-    OpenClawSession,
-    PiSession,
-    ResponsesSession,
-    dice,
-)
 from tests.faults.checks import (
     Played,
     check_beside,
@@ -35,7 +24,18 @@ from tests.faults.checks import (
     check_restored,
 )
 from tests.faults.effort import IN_CI
-from tests.runs import EAGER, GREEDY, MTIME, disk, journal_of, split, turn, write
+from tests.support import texts
+from tests.support.build import (
+    GeminiSession,
+    OmpAnthropicSession,
+    OmpGeminiSession,
+    OmpSession,
+    OpenClawSession,
+    PiSession,
+    ResponsesSession,
+    dice,
+)
+from tests.support.runs import EAGER, GREEDY, MTIME, disk, journal_of, split, turn, write
 
 KINDS: Sequence[type[PiSession]] = (
     PiSession,

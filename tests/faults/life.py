@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests import texts
-from tests.blocks import call, dice, stringify, text, thinking
 from tests.faults.scenes import NAME
-from tests.test_hypothesis import ARGUMENTS, ENTRY, OTHER, TEXT, TOOLS, WRITERS
+from tests.properties.test_hypothesis import ARGUMENTS, ENTRY, OTHER, TEXT, TOOLS, WRITERS
+from tests.support import texts
+from tests.support.blocks import call, dice, stringify, text, thinking
 
 _HEADER: dict[str, Any] = {"type": "session", "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
 _MEMORY = Path("/dev/shm")

@@ -21,8 +21,8 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.store import late_writes, lock, recover
 from sessioncompress.store.lock import Held
 from tests.faults.scenes import SIZES, built
-from tests.runs import EAGER, write
-from tests.store.tools import in_a_child
+from tests.support.runs import EAGER, write
+from tests.unit.store.tools import in_a_child
 
 WRITERS = {
     "path": """

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress.cli.main import main
-from tests.store.tools import in_a_child
+from tests.unit.store.tools import in_a_child
 
 NOBODY = 65534
 

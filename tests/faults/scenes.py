@@ -22,10 +22,10 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import beside
-from tests import texts
-from tests.build import PiSession
-from tests.runs import EAGER, reading_again, turn, write
-from tests.store.tools import copy_folder, disk, in_a_child, late_link, left_over
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.runs import EAGER, reading_again, turn, write
+from tests.unit.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
 NAME = "session.jsonl"
 Fault = Callable[[int, str, tuple[Any, ...]], None]

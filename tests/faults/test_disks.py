@@ -28,7 +28,7 @@ from tests.faults.scenes import (
     stage,
 )
 from tests.faults.tools import command, run
-from tests.store.tools import copy_folder, disk, everything, in_a_child, left_over
+from tests.unit.store.tools import copy_folder, disk, everything, in_a_child, left_over
 
 _LARGE = Size("larger than the disk", 40, 300)
 _MIB = 1 << 20

@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.errors import NOT_CHANGED, FileFailed, SessionCompressError, Unsupported
 from tests.faults.effort import effort
 from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, frames_of, stage
-from tests.store.tools import disk, everything, failing_at
+from tests.unit.store.tools import disk, everything, failing_at
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
 

@@ -19,13 +19,13 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
-from tests import texts
 from tests.faults.forging import reference
 from tests.faults.memory import memory_of
 from tests.faults.watch import nothing_outside
-from tests.runs import EAGER, compress, compress_again, entries, result_texts, split, turn, write
-from tests.session import PiSession
-from tests.store.tools import everything
+from tests.support import texts
+from tests.support.runs import EAGER, compress, compress_again, entries, result_texts, split, turn, write
+from tests.support.session import PiSession
+from tests.unit.store.tools import everything
 
 _SECRET = "the secret of the other session"
 _MOST = 100

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sessioncompress.policy.model import Policy
-from tests import texts
-from tests.build import PiSession, dice
 from tests.faults.checks import Played
 from tests.faults.hostile import Case, around, cases, play, respelled
-from tests.runs import split
+from tests.support import texts
+from tests.support.build import PiSession, dice
+from tests.support.runs import split
 
 Twist = Callable[[bytes], bytes]
 _SIGN = b"odd.txt"

@@ -12,19 +12,11 @@ from typing import Any
 from sessioncompress.core import marker
 from sessioncompress.operations.show import show
 from sessioncompress.policy.model import Policy
-from tests import blocks, texts
-from tests.build import (
-    GeminiSession,
-    OmpSession,
-    OpenClawSession,
-    PiSession,
-    ResponsesSession,
-    dice,
-    shown,
-)
 from tests.faults.checks import Played, parts_of, strings, thoughts_of
 from tests.faults.hostile import KINDS, Case, around, asks_no_more, bulk, cases, play, work_much
-from tests.runs import calls, disk, result_texts, split
+from tests.support import blocks, texts
+from tests.support.build import GeminiSession, OmpSession, OpenClawSession, PiSession, ResponsesSession, dice, shown
+from tests.support.runs import calls, disk, result_texts, split
 
 _LONG = texts.python_source(dice("complaints"), 30)
 _THOUGHT = "First the gauges, then the alerts. " * 200

@@ -18,11 +18,11 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.store.layout import beside
-from tests.build import PiSession
 from tests.faults.checks import check_restored
 from tests.faults.effort import effort
 from tests.faults.hostile import KINDS, POLICIES, around, bulk, by_every_policy, work_much
-from tests.runs import EAGER, GREEDY, MTIME, append, compress, disk, fixture, snapshot, split, turn, write
+from tests.support.build import PiSession
+from tests.support.runs import EAGER, GREEDY, MTIME, append, compress, disk, fixture, snapshot, split, turn, write
 
 _RUNS = effort(8, 50, 500)
 _TIES = ("type", "id", "parentId", "timestamp")

@@ -12,13 +12,13 @@ from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
-from tests import blocks, texts
-from tests.blocks import stringify
-from tests.build import PiSession, Use, dice
 from tests.faults.checks import Played, check_restored
 from tests.faults.effort import effort
 from tests.faults.hostile import Case, around, bulk, by_every_policy, cases, play
-from tests.runs import GREEDY, snapshot, turn, write
+from tests.support import blocks, texts
+from tests.support.blocks import stringify
+from tests.support.build import PiSession, Use, dice
+from tests.support.runs import GREEDY, snapshot, turn, write
 
 _LONG = texts.log_lines(dice("shapes"), 40)
 _ODD: dict[str, Any] = {

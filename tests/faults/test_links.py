@@ -1,4 +1,4 @@
-"""Links, pipes and folders where a file should be lead nowhere; tests/store/test_lock.py has kinds of sessions."""
+"""Links, pipes and folders where a file should be lead nowhere; tests/unit/store/test_lock.py has kinds of sessions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING
 from tests.faults.watch import nothing_outside
-from tests.runs import write
-from tests.store.tools import everything
+from tests.support.runs import write
+from tests.unit.store.tools import everything
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from tests.faults.effort import effort
 from tests.faults.live import WRITERS
 from tests.faults.scenes import NAME, SIZES, built
 from tests.faults.tools import ENVIRONMENT
-from tests.runs import EAGER, write
-from tests.store.tools import left_over
+from tests.support.runs import EAGER, write
+from tests.unit.store.tools import left_over
 
 _LINES = effort(400, 10_000, 100_000)
 _CELLS = list(product(WRITERS, (50, 2000), (1, 0), (0, 1)))

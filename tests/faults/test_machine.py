@@ -22,9 +22,9 @@ from sessioncompress.store.layout import beside
 from tests.faults.effort import effort
 from tests.faults.life import Agent
 from tests.faults.scenes import kill_at
-from tests.runs import EAGER, GREEDY, disk, runs_on, snapshot, split
-from tests.store.tools import disk as watched
-from tests.store.tools import in_a_child, left_over
+from tests.support.runs import EAGER, GREEDY, disk, runs_on, snapshot, split
+from tests.unit.store.tools import disk as watched
+from tests.unit.store.tools import in_a_child, left_over
 
 POLICIES = {
     "eager": EAGER,

@@ -15,7 +15,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
 from tests.faults.effort import effort
 from tests.faults.scenes import NAME
-from tests.runs import EAGER, FIXTURES, GREEDY, runs_again, snapshot, split
+from tests.support.runs import EAGER, FIXTURES, GREEDY, runs_again, snapshot, split
 
 _FIXTURES = sorted(path for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
 _SESSIONS = effort(200, 200, 10_000)

@@ -1,6 +1,6 @@
 """Nothing that comes from outside reaches a terminal raw: names of files, of folders, of tools, and what was typed.
 
-tests/test_cli.py has one such name in processes of their own; here are all kinds, in every command and every error.
+tests/cli/test_cli.py has one such name in processes of their own; here are all kinds, in every command and every error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sessioncompress.cli.main import main
 from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.scenes import SIZES, built
-from tests.runs import turn, write
-from tests.session import PiSession
+from tests.support.runs import turn, write
+from tests.support.session import PiSession
 
 KINDS = {
     "a line break": b"a\nrefused: passwd: b",

@@ -1,6 +1,6 @@
 """Owner's rights: what an owner set stays, and what an owner forbade is not done.
 
-Each kind of metadata alone is in tests/store/test_metadata.py.
+Each kind of metadata alone is in tests/unit/store/test_metadata.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sessioncompress.store.layout import beside
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built
-from tests.runs import compress, write
-from tests.store.tools import everything
+from tests.support.runs import compress, write
+from tests.unit.store.tools import everything
 
 COMMANDS = (
     ("compress", "--force", "--keep-turns", "1"),

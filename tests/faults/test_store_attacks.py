@@ -21,8 +21,8 @@ from sessioncompress.store.layout import beside
 from tests.faults.forging import append_forged, commands, forge
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.watch import nothing_outside
-from tests.runs import append, compress, turn, write
-from tests.store.tools import everything
+from tests.support.runs import append, compress, turn, write
+from tests.unit.store.tools import everything
 
 _FLIPS = 100
 _EVERY = 9

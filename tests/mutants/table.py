@@ -16,29 +16,29 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-_VERIFY = ("tests/test_verify.py",)
-_SPLICE = ("tests/test_splice.py",)
-_COMMIT = ("tests/store/test_commit.py",)
-_DRAIN = ("tests/store/test_drain.py",)
-_RECOVER = ("tests/store/test_recover.py",)
-_LOCK = ("tests/store/test_lock.py",)
+_VERIFY = ("tests/unit/operations/test_verify.py",)
+_SPLICE = ("tests/unit/core/test_splice.py",)
+_COMMIT = ("tests/unit/store/test_commit.py",)
+_DRAIN = ("tests/unit/store/test_drain.py",)
+_RECOVER = ("tests/unit/store/test_recover.py",)
+_LOCK = ("tests/unit/store/test_lock.py",)
 _SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
 _PLANTED = ("tests/attacks/test_planted_files.py",)
 _NAMES_BESIDE = ("tests/attacks/test_planted_names.py",)
-_PUT = ("tests/store/test_put.py",)
-_SOURCES = ("tests/test_sources.py",)
-_FOLDER = ("tests/store/test_folder.py",)
+_PUT = ("tests/unit/store/test_put.py",)
+_SOURCES = ("tests/unit/policy/test_sources.py",)
+_FOLDER = ("tests/unit/store/test_folder.py",)
 _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
-_BUDGET = ("tests/test_budget.py",)
-_GIT = ("tests/test_git.py",)
+_BUDGET = ("tests/cli/test_budget.py",)
+_GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
-_CLEAN = ("tests/test_clean.py",)
+_CLEAN = ("tests/unit/operations/test_clean.py",)
 _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
-_RECORDS = ("tests/store/test_records.py",)
-_METADATA = ("tests/store/test_metadata.py",)
+_RECORDS = ("tests/unit/store/test_records.py",)
+_METADATA = ("tests/unit/store/test_metadata.py",)
 _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
 _DEEP = ("tests/attacks/test_deep_values.py",)
-_MARKER = ("tests/test_marker.py",)
+_MARKER = ("tests/unit/core/test_marker.py",)
 _QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
 
 MUTANTS = (
@@ -86,42 +86,42 @@ MUTANTS = (
         "pipeline/rewrite.py",
         "not view.form.may_change(entry, path, value)",
         "False",
-        ("tests/test_rewrite.py",),
+        ("tests/unit/pipeline/test_rewrite.py",),
     ),
     Mutant(
         "a second run is not thought of",
         "pipeline/run.py",
         "if restless := self._verify(attempt, sink):",
         "if restless := self._verify(attempt, sink) and set():",
-        ("tests/test_compress.py", "tests/test_hypothesis.py"),
+        ("tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py"),
     ),
     Mutant(
         "two originals share a rewritten line",
         "pipeline/rewrite.py",
         "        self._leave_doubles()\n",
         "",
-        ("tests/test_compress.py",),
+        ("tests/unit/operations/test_compress.py",),
     ),
     Mutant(
         "an answer behind what is finished may repeat a result in it",
         "pipeline/incremental.py",
         "if answer is not None and answer.facts.repeats:",
         "if False:",
-        ("tests/test_prefix.py",),
+        ("tests/unit/pipeline/test_prefix.py",),
     ),
     Mutant(
         "what stands behind the last line that changes is lost",
         "core/jsonl.py",
         "            gap += size\n    yield from _gaps(file, gap)\n",
         "            gap += size\n",
-        ("tests/test_compress.py",),
+        ("tests/unit/operations/test_compress.py",),
     ),
     Mutant(
         "the digest of what is finished leaves out its end",
         "pipeline/incremental.py",
         "        if position <= size:\n",
         "        if position < size:\n",
-        ("tests/test_prefix.py",),
+        ("tests/unit/pipeline/test_prefix.py",),
     ),
     # When a run acts, and how much it takes.
     Mutant(
@@ -129,28 +129,28 @@ MUTANTS = (
         "pipeline/summary.py",
         "if saved >= least else",
         "if True else",
-        ("tests/test_pruning.py",),
+        ("tests/properties/test_pruning.py",),
     ),
     Mutant(
         "the newest tool output is pruned",
         "compressors/redundancy.py",
         "        and (number, block.path) not in window\n",
         "",
-        ("tests/compressors/test_pruning.py",),
+        ("tests/unit/compressors/test_pruning.py",),
     ),
     Mutant(
         "a request from before a run counts",
         "pipeline/budget.py",
         "answers.behind is None or not _is_since(newest, run)",
         "answers.behind is None",
-        ("tests/test_judge.py",),
+        ("tests/unit/pipeline/test_judge.py",),
     ),
     Mutant(
         "a log is added to whatever lies there",
         "operations/compress.py",
         "appending(file, partial(_refuse_other, file, as_it_was))",
         "appending(file, lambda fd: None)",
-        ("tests/test_budget.py",),
+        ("tests/cli/test_budget.py",),
     ),
     # What is read back.
     Mutant(
@@ -172,14 +172,14 @@ MUTANTS = (
         "store/originals.py",
         "sha256(line).hexdigest() != sha256_hex",
         "False",
-        ("tests/store/test_originals.py",),
+        ("tests/unit/store/test_originals.py",),
     ),
     Mutant(
         "a replaced value is not compared with its record",
         "operations/show.py",
         "_agrees(content_of(value, block.kind), block)",
         "True",
-        ("tests/test_restore.py", "tests/faults/test_store_attacks.py"),
+        ("tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py"),
     ),
     Mutant(
         "verify looks at no seal",
@@ -193,7 +193,7 @@ MUTANTS = (
         "store/damage.py",
         "if not _ends_where_it_says(files, journal):",
         "if False:",
-        ("tests/store/test_intact.py",),
+        ("tests/unit/store/test_intact.py",),
     ),
     # What is flushed.
     Mutant(
@@ -285,7 +285,7 @@ MUTANTS = (
         "pipeline/run.py",
         "if attempt.gain < least:",
         "if False:",
-        ("tests/test_compress.py::test_a_gain_that_is_too_small_writes_nothing",),
+        ("tests/unit/operations/test_compress.py::test_a_gain_that_is_too_small_writes_nothing",),
     ),
     Mutant(
         "originals are taken back before the journal that names them",
@@ -465,14 +465,14 @@ MUTANTS = (
         "cli/pre_commit.py",
         'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
         "False",
-        ("tests/test_staging.py",),
+        ("tests/cli/test_staging.py",),
     ),
     Mutant(
         "git merges two stores",
         "store/folder.py",
         "* -text -ident -merge",
         "* -text -ident",
-        ("tests/test_merges.py",),
+        ("tests/unit/store/test_merges.py",),
     ),
     Mutant(
         "a small session with a late line is skipped",
@@ -518,7 +518,7 @@ MUTANTS = (
         "store/recover.py",
         "        _refuse_if_damaged(files, lengths)\n",
         "",
-        ("tests/store/test_recover.py",),
+        ("tests/unit/store/test_recover.py",),
     ),
     Mutant(
         "where git does not answer nothing is known",
@@ -548,7 +548,7 @@ MUTANTS = (
         "operations/altered.py",
         " or self._is_replacement(line)",
         "",
-        ("tests/test_restore.py",),
+        ("tests/unit/operations/test_restore.py",),
     ),
     Mutant(
         "a header chooses where originals are read",

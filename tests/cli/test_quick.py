@@ -1,0 +1,281 @@
+"""Where nothing is due the answer is that of the command line, word for word; everything else is left to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.cli import quick
+from sessioncompress.pipeline import triage
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.layout import beside
+from tests.support import texts
+from tests.support.build import PiSession, dice
+from tests.support.runs import MTIME, turn, write
+
+_USUAL = "import sys; from sessioncompress.cli.main import main; main(sys.argv[1:], prog_name='sessioncompress')"
+_QUICK = "import sys; from sessioncompress.cli import quick; sys.exit(not quick.nothing_due(sys.argv[1:]))"
+
+
+def large(folder: Path, name: str = "session.jsonl") -> Path:
+    """Write a session that is over the threshold, also when it has been compressed: its user says much."""
+    made = PiSession()
+    made.user(texts.prose(dice("quick"), 3000))
+    for number in range(30):
+        made.user(f"Part {number}.")
+        made.step("read", {"path": f"{number}.py"}, texts.python_source(dice("quick", number), 25))
+    return write(folder, turn(made, 5), name)
+
+
+def _small(folder: Path) -> list[str]:
+    write(folder, PiSession().bytes())
+    return ["session.jsonl"]
+
+
+def _done(folder: Path) -> list[str]:
+    path = large(folder)
+    subprocess.run([sys.executable, "-m", "sessioncompress", "compress", path], check=True, stdout=subprocess.DEVNULL)
+    return ["session.jsonl"]
+
+
+def _both(folder: Path) -> list[str]:
+    write(folder, PiSession().bytes(), "small.jsonl")
+    return [*_done(folder), "./small.jsonl", "small.jsonl"]
+
+
+def _with_policy(folder: Path) -> list[str]:
+    large(folder)
+    (folder / "compression.json").write_text(json.dumps({"session": {"sizeThresholdKB": 10_000}}))
+    return ["session.jsonl"]
+
+
+def _not_idle(folder: Path) -> list[str]:
+    large(folder)
+    (folder / "compression.json").write_text(json.dumps({"session": {"idleSeconds": 10**9}}))
+    os.utime(folder / "session.jsonl", (0, os.stat(folder).st_mtime + 10**6))
+    return ["session.jsonl"]
+
+
+def _switched_off(folder: Path) -> list[str]:
+    large(folder)
+    (folder / "compression.json").write_text(json.dumps({"session": {"enabled": False}}))
+    return ["session.jsonl"]
+
+
+def _of_others(folder: Path) -> list[str]:
+    (folder / "compression.json").write_text('{"gzip": true}')
+    return _small(folder)
+
+
+def _oddly_named(folder: Path) -> list[str]:
+    write(folder, PiSession().bytes(), "a\x1b[31mb.jsonl")
+    return ["a\x1b[31mb.jsonl"]
+
+
+ANSWERED: dict[str, Callable[[Path], list[str]]] = {
+    "small": _small,
+    "as left": _done,
+    "both, one of them twice": _both,
+    "under a policy's threshold": _with_policy,
+    "switched off": _switched_off,
+    "not idle yet": _not_idle,
+    "another tool's file of that name": _of_others,
+    "a name with power over terminals": _oddly_named,
+}
+
+
+def test_the_users_configuration_counts_as_for_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the preset, under the file near the session; where it is ignored the command line says so."""
+    arguments = ["compress", str(large(tmp_path))]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "sessioncompress").mkdir()
+    file = tmp_path / "sessioncompress" / "config.json"
+    file.write_text(json.dumps({"session": {"sizeThresholdKB": 10_000}}))
+    file.chmod(0o600)
+    both = [
+        subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        for program in (_QUICK, _USUAL)
+    ]
+    assert both[0].stdout == both[1].stdout
+    assert "under the threshold of 10,000 KB" in both[0].stdout
+    file.chmod(0o622)
+    assert not quick.nothing_due(arguments)
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_the_answer_is_that_of_the_command_line(tmp_path: Path, name: str) -> None:
+    """The same text on the same stream, and the same exit code."""
+    arguments = ["compress", *ANSWERED[name](tmp_path)]
+    both = [
+        subprocess.run([sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, check=False)
+        for program in (_QUICK, _USUAL)
+    ]
+    assert [(each.returncode, each.stdout, each.stderr) for each in both] == [
+        (0, both[1].stdout, b""),
+        (0, both[0].stdout, b""),
+    ]
+    assert b"total: " in both[0].stdout
+
+
+def _due(folder: Path) -> list[str]:
+    large(folder)
+    return ["session.jsonl"]
+
+
+def _grown(folder: Path) -> list[str]:
+    names = _done(folder)
+    with (folder / names[0]).open("ab") as file:
+        file.write(b"\n")
+    return names
+
+
+def _touched(folder: Path) -> list[str]:
+    names = _done(folder)
+    os.utime(folder / names[0], ns=(MTIME + 1, MTIME + 1))
+    return names
+
+
+def _by_another_policy(folder: Path) -> list[str]:
+    names = _done(folder)
+    (folder / "compression.json").write_text(json.dumps({"session": {"protectTokens": 1}}))
+    return names
+
+
+def _without_originals(folder: Path) -> list[str]:
+    names = _done(folder)
+    beside(folder / names[0]).originals.unlink()
+    return names
+
+
+def _with_a_torn_journal(folder: Path) -> list[str]:
+    names = _done(folder)
+    with beside(folder / names[0]).journal.open("ab") as file:
+        file.write(b'{"type":"line"')
+    return names
+
+
+def _with_a_draft(folder: Path) -> list[str]:
+    names = _done(folder)
+    (folder / ".sessioncompress" / f"{names[0]}.temp-0123abcd").touch()
+    return names
+
+
+def _with_a_late_link(folder: Path) -> list[str]:
+    names = _done(folder)
+    (folder / ".sessioncompress" / f"{names[0]}.late-1-2-3-4-5").touch()
+    return names
+
+
+def _small_with_a_late_link(folder: Path) -> list[str]:
+    names = _small(folder)
+    (folder / ".sessioncompress").mkdir()
+    (folder / ".sessioncompress" / f"{names[0]}.late-1-2-3-4-5").touch()
+    return names
+
+
+def _with_a_key_in_the_wrong_place(folder: Path) -> list[str]:
+    (folder / "compression.json").write_text('{"sizeThresholdKB": 1}')
+    return _small(folder)
+
+
+def _with_a_wrong_policy(folder: Path) -> list[str]:
+    (folder / "compression.json").write_text('{"session": {"sizeThreshold": 1}}')
+    return _small(folder)
+
+
+def _with_a_key_of_the_users(folder: Path) -> list[str]:
+    (folder / "compression.json").write_text('{"session": {"logFile": "log"}}')
+    return _small(folder)
+
+
+def _linked(folder: Path) -> list[str]:
+    _small(folder)
+    (folder / "link.jsonl").symlink_to("session.jsonl")
+    return ["link.jsonl"]
+
+
+LEFT: dict[str, Callable[[Path], list[str]]] = {
+    "one that is due": _due,
+    "one that has grown": _grown,
+    "one with another time": _touched,
+    "another policy": _by_another_policy,
+    "no originals": _without_originals,
+    "a torn journal": _with_a_torn_journal,
+    "a killed run's draft": _with_a_draft,
+    "a late link": _with_a_late_link,
+    "a late link of one that is small": _small_with_a_late_link,
+    "a warning to say": _with_a_key_in_the_wrong_place,
+    "a policy with an error": _with_a_wrong_policy,
+    "a policy with a key of the user's": _with_a_key_of_the_users,
+    "a link": _linked,
+    "nothing named": lambda _: [],
+    "a file that is not there": lambda _: ["none.jsonl"],
+    "a folder": lambda _: ["."],
+    "an option": lambda folder: ["--json", *_small(folder)],
+    "an option behind": lambda folder: [*_small(folder), "--check"],
+    "an empty name": lambda _: [""],
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_left_to_the_command_line(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said; also where one of several has something due."""
+    names = LEFT[name](tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert not quick.nothing_due(["compress", *names])
+    write(tmp_path, PiSession().bytes(), "other.jsonl")
+    assert not quick.nothing_due(["compress", "other.jsonl", *names]) or not names
+    assert capsys.readouterr().out == "" or not names
+
+
+@pytest.mark.parametrize("arguments", [[], ["verify", "session.jsonl"], ["--help"], ["compress"]])
+def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """It is for `compress` alone."""
+    _small(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert not quick.nothing_due(arguments)
+
+
+def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
+    """A session as the last run left it has nothing due, but whoever forces a run wants it to look."""
+    path = tmp_path / _done(tmp_path)[0]
+    assert triage.not_due(path, BALANCED, force=False) == (triage.UNCHANGED, "it is as the last run left it")
+    assert triage.not_due(path, BALANCED, force=True) is None
+    assert triage.not_due(path, BALANCED, force=False, form="pi") is None
+
+
+def test_a_session_that_was_restored_is_due(tmp_path: Path) -> None:
+    """The newest run is no run of this command then."""
+    path = tmp_path / _done(tmp_path)[0]
+    subprocess.run([sys.executable, "-m", "sessioncompress", "restore", path], check=True, stdout=subprocess.DEVNULL)
+    assert triage.not_due(path, BALANCED, force=False) is None
+
+
+def test_lines_that_came_while_a_run_was_at_work_are_due(tmp_path: Path) -> None:
+    """The record holds the size that the run meant, not what came behind it."""
+    made = PiSession()
+    path = large(tmp_path)
+    subprocess.run([sys.executable, "-m", "sessioncompress", "compress", path], check=True, stdout=subprocess.DEVNULL)
+    found = path.stat()
+    with path.open("ab") as file:
+        file.write(turn(made, 4).bytes())
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert triage.not_due(path, BALANCED, force=False) is None
+
+
+def test_without_an_output_the_command_line_sees_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is closed there is nothing to write to."""
+    names = _small(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert not quick.nothing_due(["compress", *names])

@@ -1,0 +1,284 @@
+"""`sessions`, and `compress` over the sessions that it lists: output, JSON, exit codes, and that a list writes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.cli import sessions
+from sessioncompress.formats.table import NAMES
+from sessioncompress.operations.sessions import ListedSession
+from sessioncompress.store.layout import beside
+from tests.cli.test_cli import document, here, run
+from tests.support.build import PiSession
+from tests.support.documents import GeminiDocument
+from tests.support.runs import fixture
+from tests.unit.operations.test_selection import put
+
+__all__ = ["here"]
+
+DAY = 24 * 3600
+ROWS: list[tuple[str, dict[str, Any], str]] = [
+    ("nothing to save", {}, "pi                   1 KB     3 d            -  -           /work  s.jsonl"),
+    ("much", {"could_save": 5 << 20}, "pi                   1 KB     3 d     5,120 KB  -           /work  s.jsonl"),
+    (
+        "compressed",
+        {"compressed": True},
+        "pi                   1 KB     3 d            -  yes         /work  s.jsonl",
+    ),
+    ("no project", {"project": ""}, "pi                   1 KB     3 d            -  -           -  s.jsonl"),
+    (
+        "a digest of a project",
+        {"project": "0123456789abcdef" * 4},
+        "pi                   1 KB     3 d            -  -           sha256:0123456789ab  s.jsonl",
+    ),
+    (
+        "a project that would write to a terminal",
+        {"project": "/a\x1b[31m"},
+        "pi                   1 KB     3 d            -  -           /a\\x1b[31m  s.jsonl",
+    ),
+]
+AGES = [
+    (-5, "0 min"),
+    (0, "0 min"),
+    (59, "0 min"),
+    (3599, "59 min"),
+    (3600, "1 h"),
+    (DAY, "1 d"),
+    (1000 * DAY, "1,000 d"),
+]
+
+
+@pytest.fixture
+def agents(here: Path) -> Path:
+    """Put sessions of four agents into the home; return it."""
+    home = here.parent / "home"
+    put(home / ".pi/agent/sessions/x/large.jsonl", fixture("pi-anthropic.jsonl"))
+    put(home / ".pi/agent/sessions/x/small.jsonl", PiSession().opening().bytes())
+    put(home / ".claude/projects/x/claude.jsonl", fixture("claude-code.jsonl"))
+    put(home / ".codex/sessions/2026/03/02/rollout.jsonl", fixture("codex.jsonl"))
+    put(home / ".gemini/tmp/x/chats/session.json", fixture("gemini.json"))
+    put(home / ".gemini/tmp/x/logs.json", b"[]")
+    put(home / ".claude/history.jsonl", b"{}\n")
+    old = time.time() - 8 * DAY
+    for name in (".codex/sessions/2026/03/02/rollout.jsonl", ".claude/projects/x/claude.jsonl"):
+        os.utime(home / name, (old, old))
+    return home
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return all files below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def listed(**more: Any) -> ListedSession:
+    """Return a session of the list."""
+    made = ListedSession("s.jsonl", "pi", "/work", "x", 1024, time.time() - 3 * DAY - 9, compressed=False, could_save=0)
+    return ListedSession(**{name: more.get(name, getattr(made, name)) for name in ListedSession.__struct_fields__})
+
+
+# The list
+
+
+@pytest.mark.parametrize(("more", "line"), [case[1:] for case in ROWS], ids=[case[0] for case in ROWS])
+def test_a_line(more: dict[str, Any], line: str) -> None:
+    """Every line has all columns, under their headings."""
+    assert sessions.line(listed(**more)) == line
+    assert sessions.HEADING.index("project") == line.index(line.split()[-2], 50)
+
+
+@pytest.mark.parametrize(("seconds", "said"), AGES)
+def test_an_age(seconds: float, said: str) -> None:
+    """In the largest unit that is full; a clock that was ahead makes nothing negative."""
+    assert f" {said} " in sessions.line(listed(modified=time.time() - seconds - 0.5 * (seconds > 0)))
+
+
+def test_the_list_has_all_agents(agents: Path) -> None:
+    """A heading, a line each, and the sums; nothing is written."""
+    before = contents(agents)
+    result = run("sessions")
+    assert result.exit_code == 0
+    heading, *rows, total = result.stdout.splitlines()
+    assert heading == sessions.HEADING
+    assert [row.split()[0] for row in rows] == ["pi", "pi", "claude-code", "codex", "gemini"]
+    assert [row.split()[3:5] for row in rows[2:4]] == [["8", "d"], ["8", "d"]]
+    size = sum(len(raw) for path, raw in before.items() if path.name not in ("logs.json", "history.jsonl"))
+    assert total.startswith(f"total: 5 sessions of 4 agents, {round(size / 1024):,} KB; 0 compressed already; ")
+    assert not result.stderr
+    assert contents(agents) == before
+
+
+def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
+    """In all, with what it adds beside; and then the list says that it was done."""
+    said = {each["path"]: each for each in document("sessions")["sessions"]}
+    large = agents / ".pi/agent/sessions/x/large.jsonl"
+    size = large.stat().st_size
+    assert run("compress", large).exit_code == 0
+    files = beside(large)
+    now = sum(path.stat().st_size for path in (large, files.originals, files.journal))
+    assert said[str(large)]["couldSave"] == size - now
+    assert not said[str(large)]["compressed"]
+    again = {each["path"]: each for each in document("sessions")["sessions"]}[str(large)]
+    assert (again["compressed"], again["couldSave"]) == (True, 0)
+    assert again["reason"]
+    assert run("restore", large).exit_code == 0
+    assert not {each["path"]: each for each in document("sessions")["sessions"]}[str(large)]["compressed"]
+
+
+def test_a_session_under_the_threshold_is_listed(agents: Path) -> None:
+    """With the reason why nothing can be saved."""
+    (small,) = [each for each in document("sessions")["sessions"] if each["path"].endswith("small.jsonl")]
+    assert small["couldSave"] == 0
+    assert "under the threshold" in small["reason"]
+    assert small["agent"] == "pi"
+    del agents
+
+
+def test_the_document(agents: Path) -> None:
+    """It says of each what its line says, and the sums; a path of any bytes is in it."""
+    put(agents / ".pi/agent/sessions/x" / os.fsdecode(b"a\xff.jsonl"), PiSession().opening().bytes())
+    whole = document("sessions")
+    assert whole["schema"] == "sessioncompress.sessions/1"
+    assert whole["totals"]["sessions"] == len(whole["sessions"]) == 6
+    for name in ("size", "couldSave", "compressed"):
+        assert whole["totals"][name] == sum(each[name] for each in whole["sessions"])
+    codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
+    assert set(codex) == {
+        *("path", "agent", "project", "id", "size"),
+        *("modified", "compressed", "couldSave", "reason"),
+    }
+    assert codex["modified"].endswith("Z")
+    assert codex["project"] == "/tmp"
+
+
+def test_the_list_of_some(agents: Path) -> None:
+    """By agent, project and age, and all of these at once."""
+    assert document("sessions", "--agent", "codex")["totals"]["sessions"] == 1
+    assert document("sessions", "--older-than", "7d")["totals"]["sessions"] == 2
+    assert document("sessions", "--older-than", "7d", "--agent", "pi")["totals"]["sessions"] == 0
+    assert document("sessions", "--project", "/tmp")["totals"]["sessions"] == 5
+    assert document("sessions", "--project", ".")["totals"]["sessions"] == 0
+    assert document("sessions", "--project", "/tmp", "--agent", "pi")["totals"]["sessions"] == 2
+    del agents
+
+
+def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
+    """They lie in its database: that they are not read is said, where they would be."""
+    store = agents / ".local/share/opencode"
+    put(store / "opencode.db", b"SQLite format 3\0")
+    for options in ((), ("--agent", "opencode"), ("--json",)):
+        said = run("sessions", *options).stderr
+        assert said == f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out\n"
+    assert not run("sessions", "--agent", "pi").stderr
+    (store / "opencode.db").unlink()
+    assert not run("sessions").stderr
+
+
+def test_an_empty_list(here: Path) -> None:
+    """It is a heading and a total, or a document without sessions."""
+    del here
+    assert run("sessions").stdout.splitlines() == [sessions.HEADING, "total: 0 sessions"]
+    assert document("sessions")["sessions"] == []
+
+
+@pytest.mark.parametrize("command", ["sessions", "compress"])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--agent", "nobody"), f"'nobody' is none of {', '.join(NAMES)}. Nothing was done."),
+        (("--older-than", "7"), "'7' needs a d behind it, as in 7d"),
+        (("--older-than", "-7d"), "no whole number"),
+    ],
+)
+def test_what_names_nothing_is_an_error(here: Path, command: str, option: tuple[str, str], said: str) -> None:
+    """Exit code 2, with what there is."""
+    del here
+    result = run(command, *option)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_damaged_store_is_told_beside_the_list(agents: Path) -> None:
+    """The others are listed; the exit code is that of the damage."""
+    large = agents / ".pi/agent/sessions/x/large.jsonl"
+    assert run("compress", large).exit_code == 0
+    journal = beside(large).journal
+    journal.write_bytes(b"{torn\n" + journal.read_bytes())
+    result = run("sessions")
+    assert result.exit_code == 5
+    assert result.stderr.startswith(f"failed: {journal}")
+    assert result.stdout.splitlines()[-1].startswith("total: 4 sessions of 4 agents, ")
+    assert result.stdout.splitlines()[-1].endswith("; 1 failed")
+
+
+# compress over what is listed
+
+
+def test_compress_by_agent(agents: Path) -> None:
+    """The sessions of one agent, and no other."""
+    before = contents(agents)
+    result = run("compress", "--agent", "codex")
+    assert result.exit_code == 0
+    assert "total: 1 file (1 compressed)" in result.stdout
+    changed = {path for path, raw in before.items() if path.read_bytes() != raw}
+    assert changed == {agents / ".codex/sessions/2026/03/02/rollout.jsonl"}
+
+
+def test_compress_by_project(agents: Path, here: Path) -> None:
+    """Those begun in the folder, whoever wrote them."""
+    made = GeminiDocument().user("hello").bytes()
+    put(agents / ".gemini/tmp/y/chats/session-other.json", made.replace(b'"projectHash": "', b'"projectHash": "0'))
+    files = document("compress", "--project", "/tmp", "--dry-run")["files"]
+    assert {each["format"] for each in files} == {"", "claude-code", "codex", "gemini", "pi"}
+    assert "session-other.json" not in str(files)
+    assert document("compress", "--project", here)["files"] == []
+
+
+def test_compress_all_that_nobody_works_in(agents: Path) -> None:
+    """What changed in the last days stays as it is; a run does not make a session younger."""
+    before = contents(agents)
+    result = run("compress", "--all", "--older-than", "7d")
+    assert "total: 2 files (2 compressed)" in result.stdout
+    changed = {path.name for path, raw in before.items() if path.read_bytes() != raw}
+    assert changed == {"rollout.jsonl", "claude.jsonl"}
+    assert "total: 2 files (2 unchanged)" in run("compress", "--all", "--older-than", "7d").stdout
+    assert "total: 5 files (" in run("compress", "--all").stdout
+
+
+def test_the_selection_goes_with_other_options(agents: Path) -> None:
+    """As PATHS do."""
+    assert run("compress", "--all", "--check").exit_code == 1
+    assert run("compress", "--agent", "pi", "--dry-run", "--force", "--keep-turns", "1").exit_code == 0
+    assert run("compress", "--agent", "pi", "--min-size", "1000").exit_code == 0
+    (codex,) = document("compress", "--agent", "codex", "--format", "pi")["files"]
+    assert codex["status"] == "unchanged"
+    assert not list(agents.rglob(".sessioncompress"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "no session is named"),
+        (("--dry-run",), "no session is named"),
+        (("--older-than", "7d"), "no session is named"),
+        ((".", "--all"), "PATHS go with none of"),
+        ((".", "--agent", "pi"), "PATHS go with none of"),
+        ((".", "--project", "."), "PATHS go with none of"),
+        ((".", "--older-than", "7d"), "PATHS go with none of"),
+        (("--all", "--agent", "pi"), "--all goes with neither"),
+        (("--all", "--project", "."), "--all goes with neither"),
+    ],
+)
+def test_what_is_meant_must_be_plain(agents: Path, arguments: tuple[str, ...], said: str) -> None:
+    """Exit code 2, and nothing is done; where nothing at all is named, with the help."""
+    before = contents(agents)
+    result = run("compress", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert ("--older-than AGE" in result.stderr) is (said == "no session is named")
+    assert not result.stdout
+    assert contents(agents) == before

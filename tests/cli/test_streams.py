@@ -1,0 +1,75 @@
+"""Who reads the output may go away at any time: the work is done all the same, and the exit code is that of the work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.store.layout import beside
+from tests.support.runs import fixture
+
+NAMES = ("a.jsonl", "b.jsonl", "c.jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with three sessions."""
+    for name in NAMES:
+        (tmp_path / name).write_bytes(fixture("pi-anthropic.jsonl"))
+    return tmp_path
+
+
+def unread(*arguments: str, cwd: Path, errors: bool = False) -> tuple[int, bytes]:
+    """Run a command whose stdout nobody reads, with `errors` its stderr neither; return the exit code and stderr."""
+    command = [sys.executable, "-m", "sessioncompress", *arguments]
+    stderr = subprocess.STDOUT if errors else subprocess.PIPE
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=stderr) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        said = process.stderr.read() if process.stderr else b""
+    return process.returncode, said
+
+
+def test_every_session_is_done(folder: Path) -> None:
+    """The first line that cannot be written ends nothing, for no command."""
+    assert unread("compress", ".", cwd=folder) == (0, b"")
+    for name in NAMES:
+        assert (folder / name).stat().st_size < len(fixture("pi-anthropic.jsonl"))
+    for command in ("stats", "verify"):
+        assert unread(command, ".", cwd=folder) == (0, b"")
+    assert unread("restore", ".", cwd=folder) == (0, b"")
+    for name in NAMES:
+        assert (folder / name).read_bytes() == fixture("pi-anthropic.jsonl")
+    assert unread("forget", "--yes", ".", cwd=folder) == (0, b"")
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("errors", [False, True], ids=["stdout", "both"])
+def test_the_exit_code_is_that_of_the_work(folder: Path, errors: bool) -> None:
+    """1 is for --check alone, and a damaged store is 5, where nobody reads that either."""
+    assert unread("compress", "--check", ".", cwd=folder, errors=errors)[0] == 1
+    assert unread("compress", "b.jsonl", cwd=folder, errors=errors)[0] == 0
+    beside(folder / "b.jsonl").originals.unlink()
+    assert unread("verify", ".", cwd=folder, errors=errors)[0] == 5
+    assert unread("compress", "none.jsonl", cwd=folder, errors=errors)[0] == 2
+
+
+def test_what_is_read_is_whole(folder: Path) -> None:
+    """Where there is a reader nothing is lost, and characters are written as before."""
+    name = "\u00e9\u6f22.jsonl"
+    (folder / "a.jsonl").rename(folder / name)
+    command = [sys.executable, "-m", "sessioncompress", "compress", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
+    assert [line.partition(b": ")[0].decode() for line in done.stdout.splitlines()] == [*NAMES[1:], name, "total"]
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_streams_that_were_never_open(folder: Path, closed: str) -> None:
+    """There is nothing to write to, which is no error."""
+    shell = f'"$0" -m sessioncompress compress . {closed}'
+    assert subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, check=False).returncode == 0
+    assert (folder / "c.jsonl").stat().st_size < len(fixture("pi-anthropic.jsonl"))

@@ -1,0 +1,394 @@
+"""The promises of the README, each by name, on the sessions of the fixtures; modules' own tests go into the corners."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Standing
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy
+from sessioncompress.store.layout import beside
+from tests.bench.generate import generate
+from tests.support import rollout, texts
+from tests.support.build import PiSession
+from tests.support.runs import (
+    EAGER,
+    FIXTURES,
+    GREEDY,
+    MTIME,
+    compress,
+    compress_again,
+    disk,
+    entries,
+    fixture,
+    journal_of,
+    restore,
+    snapshot,
+    split,
+    turn,
+    units,
+    view_of,
+    write,
+)
+
+DOCUMENTS = ["chat.json", "gemini.json", "gencode.json", "opencode.json"]
+LINES = sorted(
+    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
+)
+SESSIONS = [*LINES, *DOCUMENTS]
+FAMILY = [name for name in LINES if not name.startswith(("claude", "chat", "gemini"))]
+"""Sessions of pi and its relatives, and of Codex: what stays in others is told by the tests of their formats."""
+LARGE = [
+    "pi-anthropic.jsonl",
+    "pi-responses.jsonl",
+    "pi-gemini.jsonl",
+    "pi-compacted.jsonl",
+    "omp.jsonl",
+    "openclaw.jsonl",
+    "claude-code.jsonl",
+    "codex.jsonl",
+    "gemini.jsonl",
+    "chat.jsonl",
+    *DOCUMENTS,
+]
+POLICIES: dict[str, Policy] = {
+    **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
+    "eager": EAGER,
+    "greedy": GREEDY,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run over a fixture comes to, and what a second one did."""
+
+    status: Status
+    data: bytes
+    total: int
+    beside: list[str]
+    second: Status
+    second_wrote: bool
+
+
+@cache
+def outcome(name: str, preset: str) -> Outcome:
+    """Run over a fixture, once for all promises."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), fixture(name))
+        stats = compress_session(path, POLICIES[preset])
+        data, total = path.read_bytes(), disk(path)
+        names = sorted(each.name for each in Path(folder).rglob("*") if each != path)
+        left = snapshot(path)
+        second = compress_session(path, POLICIES[preset])
+        return Outcome(stats.status, data, total, names, second.status, snapshot(path) != left)
+
+
+def skeleton(entry: Any) -> Any:
+    """Return what of an entry must be there after every run: all but what the design names as replaced."""
+    if not isinstance(entry, dict):
+        return entry
+    if "payload" in entry:
+        return {**entry, "payload": rollout.skeleton(entry["type"], entry["payload"], outline)}
+    message = entry.get("message")
+    rest = {key: value for key, value in entry.items() if key not in ("message", "data")}
+    if not isinstance(message, dict):
+        return {**rest, "data": sorted(entry.get("data") or {})}
+    gone = ("content", "details", "providerPayload", "toolCallId")
+    return {
+        **rest,
+        "message": {key: value for key, value in message.items() if key not in gone},
+        "parts": parts(message),
+    }
+
+
+def parts(message: dict[str, Any]) -> list[Any]:
+    """Return a message's content as types, names, call ids, and texts that people and models wrote."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return [content]
+    result = message.get("role") == "toolResult"
+    found: list[Any] = [message.get("toolCallId", "").partition("|")[0]]
+    for part in content:
+        if part["type"] == "toolCall":
+            found.append((part["id"].partition("|")[0], part["name"], outline(part["arguments"])))
+        elif part["type"] != "thinking":
+            found.append(
+                "text or image" if result or part["type"] == "image" or marker.is_one(part.get("text", "")) else part
+            )
+    return [
+        {key: value for key, value in each.items() if key != "textSignature"} if isinstance(each, dict) else each
+        for each in found
+    ]
+
+
+def outline(value: Any, key: str = "") -> Any:
+    """Return arguments with their keys and types; paths and short texts as they are."""
+    if isinstance(value, dict):
+        return {name: outline(child, name) for name, child in value.items()}
+    if isinstance(value, list):
+        return [outline(child) for child in value]
+    long = isinstance(value, str) and (len(value) > 200 or marker.occurs_in(value))
+    return str if long and key != "path" else value
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", FAMILY)
+def test_resumable(name: str, preset: str) -> None:
+    """Same lines, order, ids, parents, types; calls and results paired; texts verbatim; arguments' keys and types."""
+    before, now = split(fixture(name)), split(outcome(name, preset).data)
+    assert len(before) == len(now)
+    calls: set[str] = set()
+    for old, new in zip(before, now, strict=True):
+        if old == new and b'"message"' not in old:
+            continue
+        try:
+            entry = json.loads(new)
+        except (ValueError, RecursionError):
+            assert old == new
+            continue
+        if old != new:
+            assert skeleton(entry) == skeleton(json.loads(old))
+        message = entry.get("message") if isinstance(entry, dict) else None
+        if isinstance(message, dict) and isinstance(message.get("content"), list):
+            calls |= {part["id"] for part in message["content"] if part["type"] == "toolCall"}
+            assert message.get("role") != "toolResult" or message["toolCallId"] in calls
+            assert message.get("role") != "assistant" or message["content"]
+            signed = [part for part in message["content"] if part["type"] == "thinking"]
+            assert all(part in json.loads(old)["message"]["content"] for part in signed)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_recoverable(tmp_path: Path, name: str) -> None:
+    """Every byte, mode and time come back; what lies beside is checked by SHA-256; `verify` agrees."""
+    path = write(tmp_path, fixture(name))
+    if compress_session(path, GREEDY).status is not Status.COMPRESSED:
+        return
+    by_hash = {sha256(line).hexdigest() for line in units(fixture(name))}
+    assert {record["original"]["sha256"] for record in journal_of(path) if record["type"] == "line"} <= by_hash
+    restore(path)
+    assert path.read_bytes() == fixture(name)
+    assert (path.stat().st_mode & 0o777, path.stat().st_mtime_ns) == (0o640, MTIME)
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
+@pytest.mark.parametrize("name", LARGE)
+def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
+    """`zstd -dc` prints every line that was replaced, once, in order."""
+    path = write(tmp_path, fixture(name))
+    compress(path)
+    printed = subprocess.run(["zstd", "-dc", beside(path).originals], capture_output=True, check=True).stdout
+    changed = [old for old, new in zip(units(fixture(name)), units(path.read_bytes()), strict=True) if old != new]
+    assert printed == b"".join(changed)
+
+
+def without_mirrors(raw: bytes, line: Line) -> Any:
+    """Return a line without its copies for the screen."""
+    entry = json.loads(raw)
+    for block in line.blocks:
+        if block.kind is Kind.MIRROR:
+            holder = entry
+            for step in block.path[:-1]:
+                holder = holder[step]
+            holder.pop(block.path[-1], None)
+    return entry
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", LARGE)
+def test_recent_context_untouched(name: str, preset: str) -> None:
+    """Protected lines are byte-identical, but for mirrors at rest; and they are the last ones of the live path."""
+    view = view_of(fixture(name), POLICIES[preset])
+    standing = view.standing
+    pairs = zip(units(fixture(name)), units(outcome(name, preset).data), view.lines, standing, strict=True)
+    for old, new, line, where in pairs:
+        if where is Standing.PROTECTED and old != new:
+            assert view.policy.at_rest
+            assert without_mirrors(old, line) == without_mirrors(new, line)
+    assert (Standing.PROTECTED in standing) == (preset != "greedy")
+    live = [standing[number] for number in view_of(fixture(name)).survey.shape.live]
+    first = live.index(Standing.PROTECTED) if Standing.PROTECTED in live else len(live)
+    assert set(live[first:]) <= {Standing.PROTECTED}
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_smaller_in_total(name: str, preset: str) -> None:
+    """Session and all beside it, for each file; or nothing is written."""
+    found = outcome(name, preset)
+    if found.status is Status.COMPRESSED:
+        assert found.total < len(fixture(name))
+    else:
+        assert found.beside == []
+        assert found.data == fixture(name)
+
+
+def test_smaller_in_total_at_every_run(tmp_path: Path) -> None:
+    """Not only at the first: what a run adds beside the session is less than what it takes out."""
+    made = PiSession()
+    path = write(tmp_path, made)
+    rng = random.Random(4)
+    runs = 0
+    for number in range(40):
+        made.user(f"Part {number}.")
+        made.step("bash", {"command": "make"}, texts.log_lines(rng, rng.choice((2, 8, 14, 40))))
+        made.assistant("Done.")
+        with path.open("ab") as file:
+            file.write(b"".join(made.lines()[len(split(path.read_bytes())) :]))
+        before = disk(path)
+        runs += compress_session(path, EAGER).status is Status.COMPRESSED
+        assert disk(path) <= before
+    assert runs > 4
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("preset", POLICIES)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_never_worse(name: str, preset: str) -> None:
+    """No line grows; a second run writes nothing; a line that is not understood is copied."""
+    found = outcome(name, preset)
+    for old, new in zip(units(fixture(name)), units(found.data), strict=True):
+        assert new == old or len(new) < len(old)
+    assert found.second is Status.UNCHANGED
+    assert not found.second_wrote
+
+
+BAD = [
+    b"\n",
+    b"\r\n",
+    b"{torn\n",
+    b"\0\0\0\n",
+    b"\xff\xfe\n",
+    b'{"type":"message","message":{"role":"toolResult","content":[NaN]}}\n',
+    b'"' + b"x" * 5000 + b'"\n',
+    b"[" * 2000 + b"\n",
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda raw: repr(raw[:12]))
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "pi-v1.jsonl", "omp.jsonl"])
+def test_nothing_lost_at_a_bad_line(tmp_path: Path, name: str, bad: bytes) -> None:
+    """Wherever it stands, it is copied, and the lines around it are what they would be."""
+    lines = split(fixture(name))
+    for at in (2, len(lines) // 2, len(lines)):
+        path = write(tmp_path, b"".join([*lines[:at], bad, *lines[at:]]))
+        compress_session(path, EAGER)
+        assert split(path.read_bytes())[at] == bad
+        restore_session(path)
+        assert path.read_bytes() == b"".join([*lines[:at], bad, *lines[at:]])
+        shutil.rmtree(beside(path).folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("cut", range(1, 300, 23))
+def test_nothing_lost_at_a_line_that_is_being_written(tmp_path: Path, cut: int) -> None:
+    """Cut at any byte: the torn end is copied, and the agent may write on behind it."""
+    whole = fixture("pi-anthropic.jsonl")
+    path = write(tmp_path, whole[:-cut])
+    compress(path)
+    assert split(path.read_bytes())[-1] == split(whole[:-cut])[-1]
+    with path.open("ab") as file:
+        file.write(whole[-cut:])
+    restore(path)
+    assert path.read_bytes() == whole
+
+
+def test_not_imitable(tmp_path: Path) -> None:
+    """What a session quotes in the marker's form stays content; in a new call it is counted for a warning."""
+    text = texts.log_lines(random.Random(1), 100)
+    made = PiSession()
+    made.user("Go.")
+    made.step("bash", {"command": "make"}, text)
+    made.step("write", {"path": "a.txt", "content": text}, "ok")
+    path = write(tmp_path, turn(made))
+    assert compress(path).imitated_markers == 0
+    written = entries(path.read_bytes())[4]["message"]["content"][0]["arguments"]["content"]
+    assert "the tool received all of it; do not copy this line]]" in written
+    made.step("write", {"path": "b.txt", "content": written}, "ok")
+    made.step("bash", {"command": "cat b.txt"}, written)
+    made.user(written)
+    made.assistant(written)
+    with path.open("ab") as file:
+        file.write(b"".join(made.lines()[len(split(path.read_bytes())) :]))
+    stats = compress_session(path, EAGER)
+    assert (stats.imitated_markers, stats.imitated_in_calls) == (2, 1)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_not_imitable_by_another_sessions_marker(tmp_path: Path) -> None:
+    """A result that quotes a marker of another session is content: previewed, kept, and brought back with it."""
+    other = write(tmp_path, turn(_logs()), "other.jsonl")
+    compress(other)
+    quoted = other.read_bytes().decode()
+    made = PiSession(seed="quoting")
+    made.user("Go.")
+    made.step("bash", {"command": "cat other.jsonl"}, quoted)
+    path = write(tmp_path, turn(made))
+    assert compress(path).imitated_markers == 1
+    assert compress_again(path).imitated_markers == 0
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    assert path.read_bytes() == made.bytes()
+
+
+def _logs() -> PiSession:
+    made = PiSession()
+    made.user("Go.")
+    for number in range(4):
+        made.step("bash", {"command": "make"}, texts.log_lines(random.Random(number), 60))
+    return made
+
+
+_PEAK = """
+import resource, sys
+from msgspec.structs import replace
+from pathlib import Path
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.policy.model import BALANCED
+policy = replace(BALANCED, min_saved_kb=0)
+path = Path(sys.argv[1])
+assert compress_session(path, policy).status == "compressed"
+assert restore_session(path, policy).status == "restored"
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))
+"""
+
+
+def peak(path: Path) -> int:
+    """Return the most kilobytes that a run and a restore over a session take, in a process of their own."""
+    done = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_bounded_memory(tmp_path: Path) -> None:
+    """Ten times the session takes a small part of it more: the longest line, and a bounded number of bytes a line."""
+    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    generate(small, 4)
+    size = generate(large, 40)
+    grown = (peak(large) - peak(small)) * 1024
+    lines = len(split(large.read_bytes()))
+    assert grown < 0.45 * (size - small.stat().st_size)
+    assert grown / lines < 2_000
+
+
+def test_a_policy_that_says_so_switches_all_off(tmp_path: Path) -> None:
+    """`enabled: false` touches nothing."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    before = snapshot(path)
+    assert compress_session(path, replace(BALANCED, enabled=False), force=True).status is Status.SKIPPED
+    assert snapshot(path) == before

@@ -1,0 +1,88 @@
+"""Builders of chats in OpenAI's form, and of the documents of gencode 0.4."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Self
+
+from tests.support import blocks
+from tests.support.session import START
+
+_Bytes = bytes  # the builders have a method of that name
+
+
+class ChatSession:
+    """A chat in OpenAI's form; every method adds messages at the end."""
+
+    def __init__(self, seed: str = "chat") -> None:
+        self._seed = seed
+        self.messages: list[dict[str, Any]] = []
+
+    def lines(self) -> list[_Bytes]:
+        """Return the messages as lines."""
+        return [json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in self.messages]
+
+    def bytes(self) -> _Bytes:
+        """Return the file with a message a line."""
+        return b"".join(self.lines())
+
+    def document(self, indent: int | None = 2, **outer: Any) -> _Bytes:
+        """Return the file that is one document: a list, or with anything around it an object."""
+        whole = {**outer, "messages": self.messages} if outer else self.messages
+        return json.dumps(whole, indent=indent, ensure_ascii=False).encode() + b"\n"
+
+    def message(self, role: str, content: Any, **more: Any) -> Self:
+        """Add a message."""
+        self.messages.append({"role": role, "content": content, **more})
+        return self
+
+    def step(self, tool: str, given: Mapping[str, Any], output: Any, **more: Any) -> Self:
+        """Add a call and its result."""
+        name = f"call_{blocks.hexes(24, self._seed, len(self.messages))}"
+        function = {"name": tool, "arguments": json.dumps(given, ensure_ascii=False)}
+        self.message("assistant", None, tool_calls=[{"id": name, "type": "function", "function": function}], **more)
+        return self.message("tool", output, tool_call_id=name)
+
+
+class GenCodeSession:
+    """A session of gencode; every method adds messages at the end."""
+
+    def __init__(self, seed: str = "gencode") -> None:
+        self._seed = seed
+        self._now = START
+        self.messages: list[dict[str, Any]] = []
+        self.outer: dict[str, Any] = {
+            "metadata": {
+                "id": f"mm8x2c00-{blocks.hexes(8, seed)}",
+                "title": "Silent gauges",
+                "createdAt": self._stamp(),
+                "updatedAt": self._stamp(),
+                "provider": "anthropic",
+                "model": "claude-sonnet-4-5",
+                "cwd": "/tmp",
+            }
+        }
+
+    def bytes(self, indent: int | None = 2) -> _Bytes:
+        """Return the whole file."""
+        self.outer["metadata"]["messageCount"] = len(self.messages)
+        document = {"metadata": self.outer["metadata"], "messages": self.messages, **self.outer}
+        return json.dumps(document, indent=indent, ensure_ascii=False).encode()
+
+    def message(self, role: str, content: Any) -> Self:
+        """Add a message."""
+        self._now += timedelta(seconds=20)
+        self.messages.append({"role": role, "content": content})
+        return self
+
+    def step(self, tool: str, given: Mapping[str, Any], output: str, text: str = "", **more: Any) -> Self:
+        """Add a call, and its result in a message of the user; `more` stands at the call."""
+        name = f"toolu_{blocks.hexes(24, self._seed, len(self.messages))}"
+        said = [{"type": "text", "text": text}] if text else []
+        self.message("assistant", [*said, {"type": "tool_use", "id": name, "name": tool, "input": dict(given), **more}])
+        return self.message("user", [{"type": "tool_result", "toolUseId": name, "content": output, "isError": False}])
+
+    def _stamp(self) -> str:
+        return self._now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

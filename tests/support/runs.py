@@ -1,0 +1,314 @@
+"""What the tests of the core share: surveys, plans and rewritings of built sessions, and runs over files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+from sessioncompress.cli.main import main
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core.jsonl import document_of, parse, pieces_of
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Facts, JsonPath, Line, Origin, OurKey
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import CannotSplice
+from sessioncompress.formats.base import Format
+from sessioncompress.formats.table import detect, head_of
+from sessioncompress.operations import compress as compress_module
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import RestoreStats, restore_session
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.plan import Plan, plan
+from sessioncompress.pipeline.reading import survey
+from sessioncompress.pipeline.rewrite import Rewritten, rewrite
+from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store.layout import beside
+from tests.support.session import PiSession
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=1)
+"""Takes everything before the last turn, however little it saves."""
+
+GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
+"""Protects nothing and has the lowest limits there are."""
+
+HOMES = (
+    "PI_CODING_AGENT_DIR",
+    "PI_CODING_AGENT_SESSION_DIR",
+    "OMP_CODING_AGENT_DIR",
+    "XDG_DATA_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "OPENCLAW_STATE_DIR",
+    "CLAWDBOT_STATE_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+)
+"""By these variables the agents' folders are found: no session of whoever runs the tests counts."""
+
+MTIME = 1_700_000_000_123_456_789
+
+
+def fixture(name: str) -> bytes:
+    """Return the bytes of a fixture."""
+    return (FIXTURES / name).read_bytes()
+
+
+def data_of(session: PiSession | bytes) -> bytes:
+    """Return a session's bytes."""
+    return session if isinstance(session, bytes) else session.bytes()
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the lines with their LF."""
+    return list(io.BytesIO(data))
+
+
+def units(data: bytes) -> list[bytes]:
+    """Return the lines, or the messages of a document."""
+    return [raw for _, raw, whole in pieces_of(lambda: io.BytesIO(data), len(data)) if whole]
+
+
+def entries(data: bytes) -> list[Any]:
+    """Return the parsed lines; None for what is none."""
+    return [_loaded(line) for line in split(data)]
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def paths(value: Any, path: JsonPath = ()) -> list[JsonPath]:
+    """Return the paths of all values."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for step, child in children for found in paths(child, (*path, step)))]
+
+
+def form_of(data: bytes) -> Format:
+    """Return the format of a session's bytes."""
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    form = detect(head_of(units(data), None if document is None else document.outer))
+    assert form is not None
+    return form
+
+
+@dataclass(frozen=True)
+class Held:
+    """Replacements that a journal holds."""
+
+    origins: Mapping[OurKey, Origin]
+
+    def __contains__(self, key: OurKey) -> bool:
+        return key in self.origins
+
+    def origin(self, key: OurKey) -> Origin | None:
+        """Return the original of one of them."""
+        return self.origins.get(key)
+
+
+def survey_of(session: PiSession | bytes) -> Survey:
+    """Read a session."""
+    data = data_of(session)
+    return survey(pieces_of(lambda: io.BytesIO(data), len(data)), form_of(data))
+
+
+def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[OurKey, Origin] | None = None) -> View:
+    """Return a session as the compressors see it."""
+    data = data_of(session)
+    return View(survey_of(data), policy, form_of(data), Ours((Held(ours or {}),)))
+
+
+def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:
+    """Plan a first run."""
+    return plan(view_of(session, policy))
+
+
+def rewritten(
+    session: PiSession | bytes, policy: Policy = EAGER, refer: Callable[[bytes], str | None] | None = None
+) -> dict[int, Rewritten]:
+    """Return the lines that a first run rewrites, without any file."""
+    view = view_of(session, policy)
+    lines = split(data_of(session))
+    refer = refer or References().refer
+    done: dict[int, Rewritten] = {}
+    for number, changes in plan(view).items():
+        entry = parse(lines[number])
+        assert entry is not None
+        try:
+            new = rewrite(lines[number], entry, changes, view, refer)
+        except CannotSplice:
+            continue
+        if new is not None:
+            done[number] = new
+    return done
+
+
+def after(session: PiSession | bytes, policy: Policy = EAGER) -> list[Any]:
+    """Return a session's entries as a first run leaves them, without any file."""
+    done = rewritten(session, policy)
+    return [done[number].entry if number in done else entry for number, entry in enumerate(entries(data_of(session)))]
+
+
+def result_texts(lines: Iterable[Any]) -> list[str]:
+    """Return the texts of all results among the entries."""
+    return [
+        part.get("text", "")
+        for entry in lines
+        if isinstance(entry, dict) and (entry.get("message") or {}).get("role") == "toolResult"
+        for part in entry["message"]["content"]
+    ]
+
+
+def calls(lines: Iterable[Any]) -> list[Any]:
+    """Return all tool calls among the entries."""
+    return [
+        part
+        for entry in lines
+        if isinstance(entry, dict) and (entry.get("message") or {}).get("role") == "assistant"
+        for part in entry["message"]["content"]
+        if part["type"] == "toolCall"
+    ]
+
+
+def turn(session: PiSession, times: int = 1) -> PiSession:
+    """Add short turns, behind which all before is old."""
+    for number in range(times):
+        session.user(f"And now part {number}?")
+        session.assistant(f"Part {number} is done.")
+    return session
+
+
+def old(session: PiSession) -> bytes:
+    """Return the session with one more short turn, so that all of it is old to the eager policy."""
+    return turn(session).bytes()
+
+
+def write(folder: Path, session: PiSession | bytes, name: str = "session.jsonl") -> Path:
+    """Write a session with a mode and a time of its own."""
+    path = folder / name
+    path.write_bytes(data_of(session))
+    path.chmod(0o640)
+    os.utime(path, ns=(MTIME, MTIME))
+    return path
+
+
+def append(path: Path, session: PiSession) -> None:
+    """Append the lines of a continued session that the file does not hold yet, as an agent does."""
+    count = len(split(path.read_bytes()))
+    with path.open("ab") as file:
+        file.write(b"".join(session.lines()[count:]))
+
+
+def compress(path: Path, policy: Policy = EAGER, **options: Any) -> CompressionStats:
+    """Run once; it must write."""
+    stats = compress_session(path, policy, **options)
+    assert stats.status is Status.COMPRESSED, stats.reason
+    return stats
+
+
+@contextmanager
+def days_ago(days: int) -> Iterator[None]:
+    """Let it be so many days ago."""
+    now = time.time
+    with mock.patch.object(time, "time", side_effect=lambda: now() - days * 24 * 3600):
+        yield
+
+
+def compress_again(path: Path, policy: Policy = EAGER) -> CompressionStats:
+    """Run once more; nothing may be written, beside the session either."""
+    before = snapshot(path)
+    stats = runs_again(path, policy)
+    assert stats.status is Status.UNCHANGED, stats
+    assert snapshot(path) == before
+    return stats
+
+
+def runs_again(path: Path, policy: Policy) -> CompressionStats:
+    """Run once more, in all ways: by the journal alone, behind what is finished, and from the first line on.
+
+    All must come to the same, and nobody but the last can say what of the session is removable.
+    """
+    behind = runs_on(path, policy)
+    with reading_again(whole=True):
+        whole = compress_session(path, policy)
+    some = {"removable_bytes": 0, "protected_bytes": 0, "reason": ""}
+    assert replace(behind, **some) == replace(whole, **some)
+    return whole
+
+
+def runs_on(path: Path, policy: Policy) -> CompressionStats:
+    """Run once more, by the journal alone and behind what is finished."""
+    by_journal = compress_session(path, policy)
+    with reading_again():
+        behind = compress_session(path, policy)
+    assert by_journal.status is behind.status, (by_journal, behind)
+    return behind
+
+
+@contextmanager
+def reading_again(*, whole: bool = False) -> Iterator[None]:
+    """Let a run read a session that is as the last run left it: what follows the finished part, or the `whole`."""
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(triage, "is_as_left", return_value=False))
+        if whole:
+            patches.enter_context(mock.patch.object(compress_module, "last_run", return_value=None))
+        yield
+
+
+def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
+    """Restore; it must write."""
+    stats = restore_session(path, policy)
+    assert stats.status is Status.RESTORED, stats.reason
+    return stats
+
+
+def invoke(*args: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, list(map(str, args)))
+
+
+def run(*args: object) -> Result:
+    """Run the command, which must succeed."""
+    result = invoke(*args)
+    assert result.exit_code == 0, (args, result.output[-900:], result.exception)
+    return result
+
+
+def snapshot(path: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return all that lies in a session's folder: contents, inodes and times."""
+    return {
+        str(each.relative_to(path.parent)): (each.read_bytes(), each.stat().st_ino, each.stat().st_mtime_ns)
+        for each in sorted(path.parent.rglob("*"))
+        if each.is_file()
+    }
+
+
+def disk(path: Path) -> int:
+    """Return the bytes of a session and all that lies beside it."""
+    return sum(each.stat().st_size for each in path.parent.rglob("*") if each.is_file())
+
+
+def journal_of(path: Path) -> list[Any]:
+    """Return the records of a session's journal."""
+    return [json.loads(line) for line in split(beside(path).journal.read_bytes())]
+
+
+def line(role: Any, **facts: Any) -> Line:
+    """Return a line for tests that need no bytes."""
+    rare = {name: facts.pop(name) for name in Facts._fields if name in facts}
+    return Line(role, facts.pop("size", 100), facts.pop("digest", 0), facts=Facts(**rare), **facts)

@@ -1,0 +1,220 @@
+"""Arguments: same keys, same types, paths and short values; each long text, at any depth, becomes its head and tail."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.core.splice import literal
+from sessioncompress.policy.model import Policy
+from tests.support import texts
+from tests.support.build import GeminiSession, PiSession
+from tests.support.runs import EAGER, after, calls, entries, old, turn
+
+SOURCE = texts.python_source(random.Random(1), 20)
+Scene = Callable[[], bytes]
+
+
+def session(arguments: Any, tool: str = "write", made: PiSession | None = None, **extra: Any) -> bytes:
+    """Return an old session with one call."""
+    made = made or PiSession()
+    made.user("Go.")
+    part = {**made.call(tool, {}), "arguments": arguments, **extra}
+    made.assistant(part)
+    made.result(part["id"], "ok", tool)
+    return old(made)
+
+
+def one(arguments: Any, policy: Policy = EAGER, **extra: Any) -> Any:
+    """Return what becomes of one call's arguments."""
+    return calls(after(session(arguments, **extra), policy))[0]["arguments"]
+
+
+def recent() -> bytes:
+    """Return a session whose last turn holds the call."""
+    made = turn(PiSession())
+    made.user("Go.")
+    made.step("write", {"path": "a.py", "content": SOURCE})
+    return made.bytes()
+
+
+LEFT_ALONE: list[tuple[str, Scene]] = [
+    ("short", lambda: session({"path": "a.py", "content": "x" * 400})),
+    ("in the last turn", recent),
+    ("of the tool skill", lambda: session({"name": SOURCE}, "skill")),
+    ("many short values", lambda: session({f"k{number}": "x" * 200 for number in range(60)})),
+    ("many numbers", lambda: session({"rows": list(range(4000))})),
+    ("a long path", lambda: session({"path": "x" * 4000})),
+    ("other long paths", lambda: session({"file_path": "x" * 4000, "filePath": "y" * 4000, "cwd": "z" * 4000})),
+    ("a list of long paths", lambda: session({"paths": ["x" * 4000]})),
+    ("a long path inside", lambda: session({"edits": [{"path": "x" * 4000}]})),
+    ("a thought signature vouches for it", lambda: session({"path": "a", "content": SOURCE}, made=GeminiSession())),
+    ("a signature on this call", lambda: session({"path": "a", "content": SOURCE}, thoughtSignature="abc")),
+    ("a text instead of an object", lambda: session(SOURCE)),
+    ("a list instead of an object", lambda: session([SOURCE])),
+    ("null", lambda: session(None)),
+    ("a number", lambda: session(7)),
+]
+
+
+@pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
+def test_left_alone(scene: Scene) -> None:
+    """No argument changes."""
+    data = scene()
+    assert calls(after(data)) == calls(entries(data))
+
+
+def outline(value: Any) -> Any:
+    """Return a value's keys and types."""
+    if isinstance(value, dict):
+        return {key: outline(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [outline(child) for child in value]
+    return type(value)
+
+
+ARGUMENTS: list[tuple[str, Any]] = [
+    ("a write", {"path": "a.py", "content": SOURCE}),
+    (
+        "edits",
+        {"path": "a.py", "edits": [{"oldText": SOURCE, "newText": SOURCE + "#"}, {"oldText": "x", "newText": SOURCE}]},
+    ),
+    ("a command", {"command": SOURCE, "timeout": 30, "background": False, "env": None, "rate": 0.5}),
+    ("deep", {"a": [[[{"b": {"c": [SOURCE]}}]]]}),
+    ("keys of digits", {"0": SOURCE, "1": {"2": SOURCE}}),
+    ("an empty key", {"": SOURCE}),
+    ("one giant line", {"content": "x" * 50_000}),
+    ("escapes", {"content": '\x01\x1b"\\' * 3000}),
+    ("CJK", {"content": "漢字\n" * 3000}),
+    ("line ends", {"content": "\n" * 3000}),
+    ("a path and a text at its side", {"path": "x" * 600, "content": SOURCE}),
+]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 256, 300, 500, 5000])
+@pytest.mark.parametrize("arguments", [case[1] for case in ARGUMENTS], ids=[case[0] for case in ARGUMENTS])
+def test_keys_and_types_stay(arguments: Any, limit: int) -> None:
+    """Each long text is at most the limit, says that the tool received all of it, and names its original."""
+    policy = replace(EAGER, tool_call_max_bytes=limit)
+    new = one(arguments, policy)
+    assert outline(new) == outline(arguments)
+    for (path, before), (_, now) in zip(leaves(arguments), leaves(new), strict=True):
+        long = isinstance(before, str) and not path.endswith("path") and len(literal(before)) > policy.leaf_limit
+        if not long or len(literal(arguments)) <= policy.call_limit:
+            assert now == before
+            continue
+        assert len(literal(now)) <= policy.leaf_limit
+        assert len(marker.references(now)) == 1
+        assert "; the tool received all of it; do not copy this line]]" in now
+
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Return the leaves with their paths."""
+    if isinstance(value, dict):
+        return [leaf for key, child in value.items() for leaf in leaves(child, f"{path}/{key}")]
+    if isinstance(value, list):
+        return [leaf for number, child in enumerate(value) for leaf in leaves(child, f"{path}/{number}")]
+    return [(path, value)]
+
+
+def test_a_text_keeps_its_first_and_last_lines() -> None:
+    """A reader sees what was written."""
+    new = one({"path": "a.py", "content": SOURCE})["content"]
+    head, _, tail = new.partition("[[sessioncompress")
+    assert head
+    assert SOURCE.startswith(head)
+    assert tail.partition("]]\n")[2]
+    assert SOURCE.endswith(tail.partition("]]\n")[2])
+
+
+PLACES: list[tuple[str, str, str]] = [
+    ("of pi", "oldText", "newText"),
+    ("of Claude Code", "old_string", "new_string"),
+    ("of an editor tool", "old_str", "new_str"),
+]
+BEFORE = SOURCE + "LEVEL = 1\n" + SOURCE
+AFTER = SOURCE + "LEVEL = quay.level\nRISE = 2\n" + SOURCE
+
+
+@pytest.mark.parametrize("limit", [300, 500])
+@pytest.mark.parametrize("deep", [False, True], ids=["beside the path", "in a list"])
+@pytest.mark.parametrize(("first", "second"), [case[1:] for case in PLACES], ids=[case[0] for case in PLACES])
+def test_an_edit_shows_what_it_changed(first: str, second: str, deep: bool, limit: int) -> None:
+    """Not the lines that both texts have; the markers count every line that is left out."""
+    pair = {first: BEFORE, second: AFTER}
+    new = one({"path": "a.py", **({"edits": [pair]} if deep else pair)}, replace(EAGER, tool_call_max_bytes=limit))
+    new = new["edits"][0] if deep else new
+    assert "\nLEVEL = 1\n" in new[first]
+    assert "\nLEVEL = quay.level\nRISE = 2\n" in new[second]
+    for key, text in pair.items():
+        kept = [line for line in new[key].splitlines() if not marker.is_one(line)]
+        left = [int(each) for each in re.findall(rf"(\d+) of {len(text.splitlines())} lines", new[key])]
+        assert sum(left) + len(kept) == len(text.splitlines())
+
+
+def test_texts_that_are_no_pair_are_not_compared() -> None:
+    """Nor is a text with our own preview of another."""
+    alone = one({"path": "a.py", "oldText": BEFORE})
+    assert one({"path": "a.py", "oldText": BEFORE, "new_string": AFTER})["oldText"] == alone["oldText"]
+    assert one({"path": "a.py", "oldText": BEFORE, "newText": 7})["oldText"] == alone["oldText"]
+    assert one({"path": "a.py", "oldText": BEFORE, "newText": alone["oldText"]})["oldText"] == alone["oldText"]
+
+
+HUNK = "@@\n" + "-the old line\n+the new line\n" * 30
+ENVELOPE = "*** Begin Patch\n{}" + HUNK + "{}" + HUNK + "{}" + HUNK + "*** End Patch\n"
+HEADINGS: list[tuple[str, tuple[str, str, str]]] = [
+    ("updates", ("*** Update File: a.py\n", "*** Update File: b.py\n", "*** Update File: c.py\n")),
+    (
+        "all kinds",
+        ("*** Add File: a.py\n", "*** Delete File: b.py\n*** Update File: c.py\n", "*** Move to: d.py\n"),
+    ),
+    ("a diff", ("--- a/a.py\n+++ b/a.py\n", "--- a/b.py\n+++ b/b.py\n", "--- /dev/null\n+++ b/c.py\n")),
+]
+
+
+@pytest.mark.parametrize("headings", [case[1] for case in HEADINGS], ids=[case[0] for case in HEADINGS])
+def test_a_patch_keeps_the_names_of_its_files(headings: tuple[str, str, str]) -> None:
+    """In their place, as many as there is room for, and the first of them always."""
+    patch = ENVELOPE.format(*headings)
+    new = one({"input": patch})["input"]
+    kept = [line for line in new.splitlines(keepends=True) if not marker.is_one(line.rstrip("\n"))]
+    named = [line for heading in headings for line in heading.splitlines(keepends=True)]
+    shown = [line for line in kept if line in named]
+    assert len(shown) >= 2
+    assert shown == named[: len(shown)]
+
+
+def test_of_a_patch_with_long_names_there_is_at_least_one() -> None:
+    """Also where no other line of it fits."""
+    names = [f"*** Update File: /home/a/{'x' * 60}/{name}.py\n" for name in "abc"]
+    for headings in (names, [names[0], "", ""]):
+        assert names[0] in one({"input": ENVELOPE.format(*headings)})["input"]
+
+
+@pytest.mark.parametrize("line", ["--- a\n", "+++ a\n", "---\n", "    *** Update File: a\n", "*** Update File:\n"])
+def test_a_line_that_names_no_file_is_no_heading(line: str) -> None:
+    """A rule in a text, one side of a change, what is quoted."""
+    assert "\n" + line not in one({"content": SOURCE + line + SOURCE})["content"]
+
+
+def test_each_text_has_a_reference_of_its_own() -> None:
+    """Equal texts share one."""
+    new = one({"a": SOURCE, "b": SOURCE + "#", "c": SOURCE})
+    refs = [marker.references(new[key])[0] for key in "abc"]
+    assert refs[0] == refs[2] != refs[1]
+
+
+def test_a_copied_marker_is_content() -> None:
+    """A model that imitates our marker in a new call wrote a text like others."""
+    fake = marker.marker("900 lines, 30.0 KB", "0" * 12, in_arguments=True)
+    short = {"path": "a.py", "content": "import os\n" + fake + "\n"}
+    assert one(short) == short
+    long = one({"path": "a.py", "content": SOURCE + fake + SOURCE})["content"]
+    assert marker.references(long) != ["0" * 12]
+    assert len(marker.references(long)) == 1

@@ -1,0 +1,142 @@
+"""Mirrors: copies for the screen go; what an extension may keep its state in stays where it is the newest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.build import OmpAnthropicSession, OmpSession, OpenClawSession, PiSession
+from tests.support.runs import after, entries, old, turn
+
+DIFF = "+ a line of the patch\n" * 80
+Scene = Callable[[], bytes]
+
+
+def session(details: Any, tool: str = "edit", made: PiSession | None = None, times: int = 1) -> bytes:
+    """Return an old session with steps that have these details."""
+    made = made or PiSession()
+    made.user("Go.")
+    for _ in range(times):
+        made.step(tool, {"path": "a.py"}, "done", details=details)
+    return old(made)
+
+
+def details(lines: list[Any]) -> list[Any]:
+    """Return the details of all results, MISSING where there are none."""
+    results = [entry["message"] for entry in lines if entry.get("message", {}).get("role") == "toolResult"]
+    return [message.get("details", "missing") for message in results]
+
+
+def recent() -> bytes:
+    """Return a session whose last turn holds the details."""
+    made = turn(PiSession())
+    made.user("Go.")
+    made.step("edit", {"path": "a.py"}, "done", details={"diff": DIFF})
+    return made.bytes()
+
+
+def branched() -> bytes:
+    """Return a session in which the newest details of an unknown tool are on the live path, newer ones are not."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("todo", {}, "done", details={"items": [DIFF]})
+    here = made.leaf
+    made.step("todo", {}, "done", details={"items": [DIFF]})
+    made.branch(here)
+    return old(made)
+
+
+LEFT_ALONE: list[tuple[str, Scene]] = [
+    ("in the last turn", recent),
+    ("short", lambda: session({"diff": "x" * 100})),
+    ("empty", lambda: session({})),
+    ("a text", lambda: session(DIFF)),
+    ("a number", lambda: session(7)),
+    ("null", lambda: session(None)),
+    ("the newest of a tool we do not know", lambda: session({"items": [DIFF]}, "todo")),
+    ("of the tool skill", lambda: session({"diff": DIFF}, "skill")),
+]
+
+
+@pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
+def test_left_alone(scene: Scene) -> None:
+    """The details stay as they are."""
+    data = scene()
+    assert after(data) == entries(data)
+
+
+GONE: list[tuple[str, Scene]] = [
+    ("details of a tool of pi", lambda: session({"diff": DIFF, "patch": DIFF})),
+    ("a list", lambda: session([DIFF])),
+    ("of OpenClaw's exec", lambda: session({"aggregated": DIFF}, "exec", OpenClawSession().opening())),
+    ("of oh-my-pi's grep", lambda: session({"displayContent": DIFF}, "grep", OmpAnthropicSession().opening())),
+    ("in another spelling", lambda: session({"diff": DIFF}, "Edit")),
+]
+
+
+@pytest.mark.parametrize("scene", [case[1] for case in GONE], ids=[case[0] for case in GONE])
+def test_details_go_whole(scene: Scene) -> None:
+    """The key with them; the result stays."""
+    found = after(scene())
+    assert details(found) == ["missing"]
+    assert [entry["message"]["content"] for entry in found if entry.get("message", {}).get("role") == "toolResult"] == [
+        [{"type": "text", "text": "done"}]
+    ]
+
+
+SKILL = "/home/a/.pi/skills/x/SKILL.md"
+
+
+@pytest.mark.parametrize("tool", ["read", "edit", "write"])
+def test_details_of_a_skill_file_go_whole(tool: str) -> None:
+    """Of a skill only what a read returned is kept; no model sees its mirror."""
+    made = PiSession()
+    made.user("Go.")
+    made.step(tool, {"path": SKILL}, "done", details={"diff": DIFF})
+    assert details(after(old(made))) == ["missing"]
+
+
+def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
+    """Of each such tool on the live path."""
+    found = details(after(session({"items": [DIFF]}, "todo", times=3)))
+    assert found == ["missing", "missing", {"items": [DIFF]}]
+    assert details(after(branched())) == [{"items": [DIFF]}, "missing"]
+
+
+def test_a_left_over_of_the_stream_goes() -> None:
+    """`partialJson` repeats the arguments."""
+    made = PiSession()
+    made.user("Go.")
+    arguments = {"path": "a.py", "content": "x" * 300}
+    made.assistant({**made.call("write", arguments), "partialJson": json.dumps(arguments) * 9})
+    found = after(old(made))[2]["message"]["content"][0]
+    assert "partialJson" not in found
+    assert found["arguments"] == arguments
+
+
+def test_the_arguments_of_a_start_are_emptied() -> None:
+    """oh-my-pi reads the key, so it stays, with its type."""
+    made = OmpSession().opening()
+    made.user("Go.")
+    made.step("bash", {"command": DIFF}, "done", thinking="Hm.")
+    data = old(made)
+    starts = [
+        (old_entry, entry)
+        for old_entry, entry in zip(entries(data), after(data), strict=True)
+        if entry.get("customType")
+    ]
+    assert [entry["data"]["args"] for _, entry in starts] == [{}]
+    assert [{**entry["data"], "args": old_entry["data"]["args"]} for old_entry, entry in starts] == [
+        starts[0][0]["data"]
+    ]
+
+
+def test_protected_starts_stay() -> None:
+    """As all in the last turn."""
+    made = turn(OmpSession().opening())
+    made.user("Go.")
+    made.step("bash", {"command": DIFF}, "done", thinking="Hm.")
+    assert after(made) == entries(made.bytes())

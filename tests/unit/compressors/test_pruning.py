@@ -1,0 +1,192 @@
+"""Pruning: whole results go for their age, or since they are said again; each boundary on both sides."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.policy.model import Policy, Prune
+from tests.support import texts
+from tests.support.build import PiSession, text
+from tests.support.claude import ClaudeSession, Use
+from tests.support.runs import EAGER, after, entries, old, result_texts, turn
+
+LOG = texts.log_lines(random.Random(1), 120)
+SOURCES = [texts.python_source(random.Random(number), 40) for number in range(4)]
+SHORT = "x" * 500
+"""Under the limit of results: nothing but pruning takes it."""
+
+FREE = Prune(enabled=True, prune_minimum=0, prune_protect=0, protect_tools=(), preserve_recent_messages=0)
+"""Prunes all that may go."""
+
+Scene = Callable[[], bytes]
+
+
+def pruning(base: Policy = EAGER, **changes: Any) -> Policy:
+    """Return a policy that prunes, all that may go but for what changes."""
+    return replace(base, prune=replace(FREE, **changes))
+
+
+def session(*results: str, tool: str = "bash") -> bytes:
+    """Return an old session of steps with these results."""
+    return old(steps(*((tool, {"command": f"make {number}"}, each) for number, each in enumerate(results))))
+
+
+def steps(*made: tuple[str, dict[str, Any], Any]) -> PiSession:
+    """Return a session of one turn with these steps."""
+    found = PiSession()
+    found.user("Go.")
+    for each in made:
+        found.step(*each)
+    return found
+
+
+def cleared(data: bytes | PiSession, policy: Policy) -> list[bool]:
+    """Return which results are no more than a marker."""
+    return [marker.is_one(each) for each in result_texts(after(data, policy))]
+
+
+def recent() -> bytes:
+    """Return a session whose last turn, which is protected, holds the result."""
+    made = turn(PiSession())
+    made.user("Go.")
+    made.step("bash", {"command": "make"}, LOG)
+    return made.bytes()
+
+
+def left_branch() -> bytes:
+    """Return a session whose result is on a branch that was left."""
+    made = PiSession()
+    here = made.user("Go.")
+    made.step("bash", {"command": "make"}, SHORT)
+    made.branch(here)
+    return old(made)
+
+
+LEFT_ALONE: list[tuple[str, Scene, Policy]] = [
+    ("pruning is off", lambda: session(SHORT), EAGER),
+    ("in the protected part", recent, pruning()),
+    ("of a tool that is protected altogether", lambda: session(LOG, tool="Skill"), pruning()),
+    ("of a tool that is not pruned", lambda: session(SHORT, tool="Read"), pruning(protect_tools=("read",))),
+    ("within the newest tool output", lambda: session(SHORT), pruning(prune_protect=1)),
+    ("on a branch that was left", left_branch, pruning()),
+    (
+        "a skill that was read",
+        lambda: old(steps(("read", {"path": "/a/SKILL.md"}, SHORT))),
+        pruning(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
+def test_left_alone(scene: Scene, policy: Policy) -> None:
+    """The result stays as it is."""
+    data = scene()
+    assert result_texts(after(data, policy)) == result_texts(entries(data))
+
+
+CLEARED: list[tuple[str, Scene, Policy]] = [
+    ("a long one", lambda: session(LOG), pruning()),
+    ("one that is too short for a preview", lambda: session(SHORT), pruning()),
+    (
+        "of a tool that is not pruned, under another name",
+        lambda: session(SHORT, tool="reader"),
+        pruning(protect_tools=("read",)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in CLEARED], ids=[case[0] for case in CLEARED])
+def test_cleared(scene: Scene, policy: Policy) -> None:
+    """No more than the marker is left."""
+    assert cleared(scene(), policy) == [True]
+
+
+def test_dead_history_is_left_to_others() -> None:
+    """Which take what is long, and leave what is short even in a line that changes."""
+    made = steps(("bash", {"command": "make"}, [text(LOG), text(SHORT)]))
+    made.compaction("Done.", made.user("More."))
+    assert cleared(old(made), pruning()) == [True, False]
+
+
+@pytest.mark.parametrize(("size", "goes"), [(307, False), (308, True)])
+def test_a_gain_of_50_tokens_is_enough(size: int, goes: bool) -> None:
+    """In a line that changes anyway, since else less would not pay."""
+    made = steps(("bash", {"command": "make"}, [text(LOG), text("x" * size)]))
+    assert cleared(old(made), pruning()) == [True, goes]
+
+
+def test_results_go_for_their_age_by_the_tokens_behind_them() -> None:
+    """One into which the newest tokens reach stays; exactly so many behind it are enough."""
+    data = session(*(f"{number}" + SHORT[1:] for number in range(3)))
+    # In JSON each takes two quotes more, and tokens are rounded up.
+    behind = -(-2 * 502 // 4)
+    assert cleared(data, pruning(prune_protect=behind)) == [True, False, False]
+    assert cleared(data, pruning(prune_protect=behind + 1)) == [False, False, False]
+    assert cleared(data, pruning(prune_protect=1)) == [True, True, False]
+
+
+def test_results_that_are_no_blocks_count_as_tool_output() -> None:
+    """Ten short ones are as much as a long one."""
+    data = session(SHORT, *(["y" * 100] * 10))
+    assert cleared(data, pruning(prune_protect=250))[0]
+    assert not cleared(data, pruning(prune_protect=251))[0]
+
+
+def test_the_newest_messages_stay() -> None:
+    """A turn of two is behind the second result, and a step of two between both."""
+    data = session(SHORT, "y" * 500)
+    assert cleared(data, pruning(preserve_recent_messages=2)) == [True, True]
+    assert cleared(data, pruning(preserve_recent_messages=3)) == [True, False]
+    assert cleared(data, pruning(preserve_recent_messages=4)) == [True, False]
+    assert cleared(data, pruning(preserve_recent_messages=5)) == [False, False]
+
+
+AGAIN = [
+    ("a read that is read again", (("read", {"path": "a"}, SOURCES[0]), ("read", {"path": "a"}, SOURCES[1]))),
+    ("the same result again", (("bash", {"command": "a"}, SOURCES[0]), ("bash", {"command": "b"}, SOURCES[0]))),
+]
+
+
+@pytest.mark.parametrize("made", [case[1] for case in AGAIN], ids=[case[0] for case in AGAIN])
+def test_what_is_said_again_goes_at_any_age_and_of_any_tool(made: Sequence[tuple[str, dict[str, Any], str]]) -> None:
+    """Also where it is too short for anything else; what says it again stays."""
+    short = [(tool, given, result[:600]) for tool, given, result in made]
+    policy = pruning(prune_protect=1 << 30, protect_tools=("read", "bash"))
+    assert cleared(old(steps(*short)), policy) == [True, False]
+    assert cleared(old(steps(*short)), replace(policy, eliminate_redundancy=False)) == [False, False]
+    assert cleared(old(steps(*short)), replace(policy, prune=replace(policy.prune, preserve_recent_messages=99))) == [
+        False,
+        False,
+    ]
+
+
+def test_a_note_says_what_repeats_it() -> None:
+    """As without pruning."""
+    made = steps(*AGAIN[0][1])
+    shown = result_texts(after(old(made), pruning(prune_protect=1 << 30)))[0]
+    assert ", older content of a, read again later, kept on disk: sessioncompress show " in shown
+
+
+def test_a_copy_that_is_pruned_itself_is_not_named() -> None:
+    """A reader finds nothing of it."""
+    shown = result_texts(after(old(steps(*AGAIN[1][1])), pruning()))
+    assert all(marker.is_one(each) for each in shown)
+    assert "same text" not in "".join(shown)
+
+
+def test_a_message_in_several_lines_counts_once() -> None:
+    """Claude Code writes each part of an answer as a line of its own, with results between them."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Bash", {"command": "ls"}, SHORT)
+    made.parallel([Use("Bash", {"command": each}, "short") for each in "abc"])
+    data = made.turn().bytes()
+    # A turn of two, three results, and the one answer with three calls.
+    assert "[[sessioncompress" in str(after(data, pruning(preserve_recent_messages=6)))
+    assert "[[sessioncompress" not in str(after(data, pruning(preserve_recent_messages=7)))

@@ -1,0 +1,229 @@
+"""Chats in OpenAI's form: what is a turn, a block, what stays, and that arguments stay JSON in a string."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Role
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats.openai_chat import Chat, ChatReader
+from sessioncompress.pipeline.reading import read_line
+from tests.support.chats import ChatSession
+from tests.support.runs import compress, compress_again, fixture, restore
+
+LONG = "a line of output\n" * 60
+ODD: list[Any] = [None, True, 7, "", LONG, [], [1], [None], [[LONG]], {}, {"a": LONG}, {"type": []}]
+
+
+def read(message: Any, reader: ChatReader | None = None) -> Line:
+    """Read one message."""
+    return read_line(json.dumps(message).encode(), reader or ChatReader(), ended=False)
+
+
+def used(tool: str, written: Any, **more: Any) -> Any:
+    """Return a message that calls a tool."""
+    call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": written}}
+    return {"role": "assistant", "content": None, "tool_calls": [call], **more}
+
+
+def given(**arguments: Any) -> str:
+    """Return arguments as they are written."""
+    return json.dumps(arguments)
+
+
+def result(content: Any, **more: Any) -> Any:
+    """Return a message with a result."""
+    return {"role": "tool", "tool_call_id": "c1", "content": content, **more}
+
+
+def said(content: Any, **more: Any) -> Any:
+    """Return what the model says."""
+    return {"role": "assistant", "content": content, **more}
+
+
+def picture(url: str) -> Any:
+    """Return a part that is a picture."""
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+DATA = "data:image/png;base64," + "iVBORw0KGgo" * 50
+ARGUMENTS = ("tool_calls", 0, "function", "arguments")
+
+ROLES: dict[str, tuple[Any, Role]] = {
+    "what the program says": ({"role": "system", "content": "x"}, Role.OTHER),
+    "what the developer says": ({"role": "developer", "content": "x"}, Role.OTHER),
+    "a prompt": ({"role": "user", "content": "x"}, Role.USER),
+    "an answer": (said("x"), Role.ASSISTANT),
+    "a result": (result("x"), Role.RESULT),
+}
+
+
+@pytest.mark.parametrize(("entry", "role"), ROLES.values(), ids=ROLES)
+def test_roles(entry: Any, role: Role) -> None:
+    """As the messages say."""
+    assert read(entry).role is role
+
+
+BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
+    "text": (said(LONG), []),
+    "a prompt": ({"role": "user", "content": LONG}, []),
+    "what the program says": ({"role": "system", "content": LONG}, []),
+    "short ones": (used("ls", given(path=".")), []),
+    "a short result": (result("x"), []),
+    "a part of another type": (result([{"type": "input_text", "text": LONG}]), []),
+    "a picture elsewhere": ({"role": "user", "content": [picture("https://" + "x" * 999)]}, []),
+    "reasoning beside calls": (used("ls", "{}", reasoning_content=LONG), []),
+    "reasoning beside calls and a text": ({**used("ls", "{}", reasoning=LONG), "content": "Now."}, []),
+    "reasoning alone": (said(None, reasoning_content=LONG), []),
+    "reasoning that is signed": (said("x", reasoning=LONG, reasoning_details=[{"signature": "x"}]), []),
+    "reasoning": (said("x", reasoning_content=LONG), [(Kind.THINKING, ("reasoning_content",))]),
+    "arguments": (used("write", given(path="a", content=LONG)), [(Kind.ARGUMENT, ARGUMENTS)]),
+    "arguments that are no JSON": (used("write", LONG), [(Kind.ARGUMENT, ARGUMENTS)]),
+    "a result": (result(LONG), [(Kind.RESULT, ("content",))]),
+    "a result in parts": (result([{"type": "text", "text": LONG}]), [(Kind.RESULT, ("content", 0, "text"))]),
+    "a picture": ({"role": "user", "content": [picture(DATA)]}, [(Kind.IMAGE, ("content", 0))]),
+}
+
+
+@pytest.mark.parametrize(("entry", "blocks"), BLOCKS.values(), ids=BLOCKS)
+def test_blocks(entry: Any, blocks: Any) -> None:
+    """What is left alone comes first."""
+    assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
+
+
+def test_a_result_knows_its_call() -> None:
+    """Its tool, the file that it is about, and that a skill was read."""
+    reader = ChatReader()
+    read(used("bash", given(command="ls")), reader)
+    line = read(result(LONG), reader)
+    assert (line.answers, line.blocks[0].tool) == ("c1", "bash")
+    assert read(result(LONG, name="other"), reader).blocks[0].tool == "other"
+    (call,) = read(used("read_file", given(path="a.py")), reader).calls
+    assert call.file == "a.py"
+    assert call.part, "what it returned is not taken for the file itself"
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_types_in_every_field(odd: Any) -> None:
+    """They are read, whatever they are."""
+    call = used("write", given(content=LONG), reasoning=LONG)
+    for whole in (call, result(LONG), said([picture(DATA)], reasoning_content=LONG)):
+        for key in whole:
+            read({**whole, key: odd})
+    for key in ("id", "type", "function"):
+        read({**call, "tool_calls": [{**call["tool_calls"][0], key: odd}, odd]})
+    for key in ("name", "arguments"):
+        read({**call, "tool_calls": [{"id": "c1", "function": {"name": "x", "arguments": "{}", key: odd}}]})
+    read({"role": "user", "content": [{"type": "image_url", "image_url": odd}, {"type": "image_url"}]})
+
+
+CALL = used("write", given(path="a", content=LONG))
+FREE = used("write", LONG)
+PICTURE = {"role": "user", "content": [picture(DATA), {"type": "text", "text": LONG}]}
+MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (CALL, (*ARGUMENTS, "content"), "x"),
+    (FREE, ARGUMENTS, "x"),
+    (result(LONG), ("content",), "x"),
+    (result([{"type": "text", "text": LONG}]), ("content", 0, "text"), "x"),
+    (said("x", reasoning=LONG), ("reasoning",), REMOVED),
+    (PICTURE, ("content", 0), {"type": "text", "text": "x"}),
+]
+MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (CALL, ARGUMENTS, "x"),
+    (CALL, (*ARGUMENTS, "path"), "x"),
+    (CALL, ("tool_calls", 0), REMOVED),
+    (CALL, ("tool_calls", 0, "id"), "x"),
+    (result(LONG), ("content",), REMOVED),
+    (result(LONG), ("tool_call_id",), "x"),
+    (said(LONG), ("content",), "x"),
+    ({"role": "user", "content": LONG}, ("content",), "x"),
+    (said("x", reasoning=LONG), ("reasoning",), "y"),
+    (used("ls", "{}", reasoning=LONG), ("reasoning",), REMOVED),
+    (PICTURE, ("content", 1, "text"), "x"),
+    (PICTURE, ("content", 1), {"type": "text", "text": "x"}),
+    (PICTURE, ("content", 0), REMOVED),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY, ids=[str(case[1]) for case in MAY])
+def test_may_change(entry: Any, path: Any, value: Any) -> None:
+    """What compressors propose."""
+    assert Chat().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY_NOT, ids=[f"{case[1]} {case[2]}" for case in MAY_NOT])
+def test_may_not_change(entry: Any, path: Any, value: Any) -> None:
+    """Ids, paths, texts of people and models, and reasoning that a provider asks for."""
+    assert not Chat().may_change(entry, path, value)
+
+
+def messages(data: bytes) -> list[Any]:
+    """Return the messages of a chat of any shape."""
+    try:
+        whole = json.loads(data)
+    except ValueError:
+        return [json.loads(line) for line in data.splitlines()]
+    return list(whole["messages"] if isinstance(whole, dict) else whole)
+
+
+def same(old: Any, new: Any) -> None:
+    """Check what must be as it was in one message."""
+    assert old["role"] == new["role"]
+    assert {key: old.get(key) for key in ("name", "tool_call_id")} == {
+        key: new.get(key) for key in ("name", "tool_call_id")
+    }
+    assert type(old["content"]) is type(new["content"])
+    if old["role"] != "tool" and isinstance(old["content"], str):
+        assert old["content"] == new["content"]
+    for was, now in zip(old.get("tool_calls", []), new.get("tool_calls", []), strict=True):
+        assert (was["id"], was["type"], was["function"]["name"]) == (now["id"], now["type"], now["function"]["name"])
+        before, after = json.loads(was["function"]["arguments"]), json.loads(now["function"]["arguments"])
+        assert list(before) == list(after)
+        assert before.get("path") == after.get("path")
+
+
+STORY = ChatSession()
+STORY.messages = messages(fixture("chat.jsonl"))
+SHAPES = {
+    "lines": STORY.bytes(),
+    "a list": STORY.document(),
+    "a list in one line": STORY.document(None),
+    "an object": STORY.document(model="x", id="y"),
+    "an object in one line": STORY.document(None, model="x"),
+}
+
+
+@pytest.mark.parametrize("data", SHAPES.values(), ids=SHAPES)
+def test_a_chat_end_to_end(tmp_path: Path, data: bytes) -> None:
+    """Every message stands where it stood; calls and results pair; arguments are JSON with the same keys."""
+    path = tmp_path / "chat"
+    path.write_bytes(data)
+    compress(path)
+    old, new = messages(data), messages(path.read_bytes())
+    assert len(old) == len(new)
+    for was, now in zip(old, new, strict=True):
+        same(was, now)
+    assert any(marker.occurs_in(json.dumps(each)) for each in new)
+    assert old[-2:] == new[-2:]
+    compress_again(path)
+    restore(path)
+    assert path.read_bytes() == data
+
+
+def test_a_message_with_calls_keeps_its_reasoning(tmp_path: Path) -> None:
+    """Some providers refuse it otherwise; that of old answers goes."""
+    made = ChatSession()
+    for number in range(3):
+        made.message("user", f"Part {number}.")
+        made.step("bash", {"command": "make"}, LONG * 9, reasoning_content=f"I run it. {LONG}")
+        made.message("assistant", f"Done with {number}.", reasoning_content=f"It ran {number} times. {LONG}")
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(made.bytes())
+    compress(path)
+    kept = ["reasoning_content" in each for each in messages(path.read_bytes()) if each["role"] == "assistant"]
+    assert kept == [True, False, True, False, True, True]

@@ -1,0 +1,756 @@
+"""Claude Code's lines: what is a block, a turn, the live path, and what no change may touch."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import REMOVED, CannotSplice
+from sessioncompress.formats.base import Head, Name
+from sessioncompress.formats.claude.format import ClaudeCode
+from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.reading import read_line
+from sessioncompress.pipeline.rewrite import rewrite
+from tests.support.blocks import text
+from tests.support.claude import ClaudeSession, Use, answer, picture, sealed, thought, use
+from tests.support.runs import GREEDY, after, compress, compress_again, entries, fixture, restore, survey_of, write
+
+LONG = "a line of output\n" * 80
+OTHER = "another line of it\n" * 80
+PLACE = "/tmp/.claude/projects/-tmp/x/tool-results/b1.txt"
+Scene = Callable[[], ClaudeSession]
+ODD: list[Any] = [None, True, 0, 1.5, "", "text", LONG, [], [1], [None], [[LONG]], {}, {"a": 1}, {"type": 7}]
+
+
+def read(entry: Any) -> Line:
+    """Read one line."""
+    return read_line(json.dumps(entry).encode() + b"\n", ClaudeCode().reader())
+
+
+def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
+    """Return a line of the tree, a message where there is content."""
+    known = {"parentUuid": "p", "isSidechain": False, "type": kind, "uuid": "u", "sessionId": "s"}
+    message = {} if content is None else {"message": {"role": kind, "id": "msg_1", "content": content}}
+    return {**known, **message, "timestamp": "2026-03-02T09:00:00.123Z", **more}
+
+
+RESULT = line("user", [answer("c1", LONG)], toolUseResult={"stdout": LONG, "stderr": ""})
+
+BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
+    ("a prompt", line("user", LONG), []),
+    ("a prompt in parts", line("user", [text(LONG)]), []),
+    ("an image in a prompt", line("user", [text("x"), picture()]), [(Kind.IMAGE, (1,))]),
+    ("an answer", line("assistant", [text(LONG)]), []),
+    ("thinking", line("assistant", [thought(LONG)]), [(Kind.THINKING, (0,))]),
+    ("thinking that the provider keeps", line("assistant", [sealed()]), [(Kind.THINKING, (0,))]),
+    ("a call", line("assistant", [use("c1", "Write", {"content": LONG})]), [(Kind.ARGUMENT, (0, "input"))]),
+    ("a short call", line("assistant", [use("c1", "Bash", {"command": "ls"})]), []),
+    ("a result", line("user", [answer("c1", LONG)]), [(Kind.RESULT, (0, "content"))]),
+    ("a short result", line("user", [answer("c1", "done")]), []),
+    (
+        "a result in parts",
+        line("user", [answer("c1", [text(LONG), picture(), {"type": "tool_reference", "tool_name": LONG}])]),
+        [(Kind.RESULT, (0, "content", 0, "text")), (Kind.IMAGE, (0, "content", 1))],
+    ),
+    ("what the user said instead", line("user", [answer("c1", f"The user doesn't want to proceed: {LONG}")]), []),
+    ("a tool of the provider", line("assistant", [{"type": "server_tool_use", "id": "s", "input": {"q": LONG}}]), []),
+]
+
+
+@pytest.mark.parametrize(("entry", "expected"), [case[1:] for case in BLOCKS], ids=[case[0] for case in BLOCKS])
+def test_the_blocks_of_messages(entry: dict[str, Any], expected: list[tuple[Kind, JsonPath]]) -> None:
+    """By their kind and place in the message's content."""
+    assert [(block.kind, block.path[2:]) for block in read(entry).blocks] == expected
+
+
+def attached(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return an attachment's line."""
+    return line("attachment", attachment={"type": kind, **fields})
+
+
+BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
+    ("a copy's output", RESULT, [(Kind.MIRROR, ("toolUseResult", "stdout"))]),
+    ("a copy that is a text", RESULT | {"toolUseResult": LONG}, [(Kind.MIRROR, ("toolUseResult",))]),
+    (
+        "a copy in parts",
+        RESULT | {"toolUseResult": {"content": [text(LONG)]}},
+        [(Kind.MIRROR, ("toolUseResult", "content", 0, "text"))],
+    ),
+    (
+        "a patch",
+        RESULT | {"toolUseResult": {"structuredPatch": [{"lines": ["+ x"] * 90}], "filePath": "a" * 300}},
+        [(Kind.MIRROR, ("toolUseResult", "structuredPatch"))],
+    ),
+    ("short copies", RESULT | {"toolUseResult": {"stdout": "", "files": ["a", "b"]}}, []),
+    (
+        "what a subagent said",
+        line("progress", data={"message": {"message": {"content": [thought(LONG)]}}, "prompt": LONG}),
+        [(Kind.MIRROR, ("data", "message", "message", "content")), (Kind.MIRROR, ("data", "prompt"))],
+    ),
+    ("data of another line", line("system", data={"prompt": LONG}), []),
+    ("a list of skills", attached("skill_listing", content=LONG), [(Kind.ATTACHMENT, ("attachment", "content"))]),
+    ("a file that changed", attached("edited_text_file", snippet=LONG), [(Kind.RESULT, ("attachment", "snippet"))]),
+    (
+        "a file that the user named",
+        attached("file", content={"type": "text", "file": {"filePath": "a" * 300, "content": LONG}}),
+        [(Kind.RESULT, ("attachment", "content", "file", "content"))],
+    ),
+    (
+        "what a hook printed, and what of it the model reads",
+        attached("hook_success", stdout=LONG, content=OTHER),
+        [(Kind.ATTACHMENT, ("attachment", "content")), (Kind.MIRROR, ("attachment", "stdout"))],
+    ),
+    ("a prompt that came in between", attached("queued_command", prompt=LONG), []),
+    ("a prompt that waited", {"type": "queue-operation", "content": LONG}, [(Kind.ATTACHMENT, ("content",))]),
+    ("the last prompt", {"type": "last-prompt", "lastPrompt": LONG}, []),
+    ("a summary", {"type": "summary", "summary": LONG, "leafUuid": "u"}, []),
+    ("a type of tomorrow", line("new", content=LONG), []),
+]
+
+
+@pytest.mark.parametrize(("entry", "expected"), [case[1:] for case in BESIDE], ids=[case[0] for case in BESIDE])
+def test_the_blocks_beside_messages(entry: dict[str, Any], expected: list[tuple[Kind, JsonPath]]) -> None:
+    """Copies for the screen, and what the agent itself puts in; the result that a copy repeats stands before it."""
+    found = [(block.kind, block.path) for block in read(entry).blocks if block.path[0] != "message"]
+    assert found == expected
+
+
+ROLES: list[tuple[str, dict[str, Any], Role]] = [
+    ("a prompt", line("user", "x"), Role.USER),
+    ("a prompt with an image", line("user", [picture()]), Role.USER),
+    ("a note of the agent", line("user", "x", isMeta=True), Role.OTHER),
+    ("a summary", line("user", "x", isCompactSummary=True), Role.OTHER),
+    ("a subagent's prompt", line("user", "x", isSidechain=True), Role.OTHER),
+    ("a result", line("user", [answer("c1", "x")]), Role.RESULT),
+    (
+        "a result that says that nothing changed",
+        line("user", [answer("c1", "File unchanged since last read.")]),
+        Role.OTHER,
+    ),
+    ("an answer", line("assistant", [text("x")]), Role.ASSISTANT),
+    ("a compaction", line("system", subtype="compact_boundary"), Role.CHECKPOINT),
+    ("another note", line("system", subtype="turn_duration"), Role.OTHER),
+    ("a user line without a message", line("user"), Role.OTHER),
+]
+
+
+@pytest.mark.parametrize(("entry", "role"), [case[1:] for case in ROLES], ids=[case[0] for case in ROLES])
+def test_roles(entry: dict[str, Any], role: Role) -> None:
+    """What counts as a turn."""
+    assert read(entry).role is role
+
+
+def test_what_a_line_says_of_itself() -> None:
+    """Its id, its parent, its response, when it was written; a subagent's line cannot be the newest message."""
+    found = read(line("assistant", [thought("x")]))
+    assert (found.id, found.parent, found.response, found.facts.thinks) == ("u", "p", "msg_1", True)
+    assert found.time == 1772442000123
+    assert read(line("assistant", [], isSidechain=True)).time == 0
+    assert read(line("assistant", [], timestamp="yesterday")).time == 0
+    assert read(line("user", [answer("c1", "x", error=True)])).facts.failed
+
+
+@pytest.mark.parametrize("odd", [[], {}, 1, None])
+def test_an_attachment_of_an_odd_type(odd: Any) -> None:
+    """It is none that we know."""
+    entry = line("attachment", attachment={"type": odd, "stdout": LONG, "prompt": LONG})
+    assert read(entry).role is Role.OTHER
+    assert not ClaudeCode().may_change(entry, ("uuid",), "x")
+
+
+def test_a_line_with_two_results() -> None:
+    """Which of them a copy belongs to is not said; both calls are known."""
+    found = read(line("user", [answer("c1", LONG), answer("c2", OTHER)], toolUseResult=LONG))
+    assert (found.answers, found.facts.several) == ("", ("c1", "c2"))
+    assert [block.call for block in found.blocks] == ["c1", "c2", ""]
+
+
+@pytest.mark.parametrize(
+    ("tool", "purpose"),
+    [("Read", Purpose.READ), ("Write", Purpose.WRITE), ("Bash", Purpose.COMMAND), ("Edit", Purpose.OTHER)],
+)
+def test_what_its_tools_are_for(tool: str, purpose: Purpose) -> None:
+    """A read's lines are numbered: it never holds the file itself."""
+    (call,) = read(line("assistant", [use("c1", tool, {"file_path": "a.py"})])).calls
+    assert (call.purpose, call.file, call.part) == (purpose, "a.py", "numbered" if tool == "Read" else "")
+
+
+def test_a_result_has_the_tool_of_its_call() -> None:
+    """It does not name it."""
+    made = ClaudeSession()
+    made.step("Grep", {"pattern": "x"}, LONG, {"content": LONG})
+    assert [(block.kind, block.tool) for block in survey_of(made.bytes()).lines[-1].blocks] == [
+        (Kind.RESULT, "Grep"),
+        (Kind.MIRROR, "Grep"),
+    ]
+
+
+# The live path
+
+
+def linear() -> ClaudeSession:
+    """Return two turns with a step."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Bash", {"command": "ls"}, "a.py", thinking="What is there?")
+    return made.turn()
+
+
+def at_once() -> ClaudeSession:
+    """Return a session in which two calls were made at once, so that a result stands beside the path."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.parallel([Use("Bash", {"command": "ls"}, "a"), Use("Bash", {"command": "pwd"}, "b")], thinking="Both.")
+    return made.turn()
+
+
+def gone_back() -> ClaudeSession:
+    """Return a session whose second turn was given up for another."""
+    made = ClaudeSession()
+    made.user("Go.")
+    (here,) = made.respond("Where to?")
+    made.user("Left.")
+    made.respond("It is a dead end.")
+    made.branch(here)
+    return made.turn()
+
+
+def old_agent() -> ClaudeSession:
+    """Return a session whose subagent wrote into it, and whose progress lines have children."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.progress("c1", type="hook_progress")
+    (here,) = made.respond("I ask.")
+    made.entry("user", parent=None, isSidechain=True, message={"role": "user", "content": "Look."})
+    made.entry("assistant", isSidechain=True, message={"role": "assistant", "id": "m", "content": [text("Yes.")]})
+    return made.branch(here)
+
+
+def torn() -> ClaudeSession:
+    """Return a session in which a parent is missing."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond("Yes.")
+    return made.branch("gone").turn()
+
+
+def noted() -> ClaudeSession:
+    """Return a session with lines that hang on its last message, and one that hangs nowhere."""
+    made = linear()
+    made.entry("system", subtype="turn_duration")
+    made.attachment("date_change", newDate="2026-03-03")
+    return made.note("mode", mode="normal")
+
+
+PATHS: list[tuple[str, Scene, list[int]]] = [
+    ("one line behind the other", linear, [0, 1, 2, 3, 4, 5]),
+    ("calls made at once", at_once, [0, 1, 2, 3, 5, 4, 6, 7]),
+    ("a turn that was given up", gone_back, [0, 1, 4, 5]),
+    ("progress with children, a subagent inside", old_agent, [0, 1, 2]),
+    ("a missing parent", torn, [0, 1, 2, 3]),
+    ("what hangs on the last message", noted, [0, 1, 2, 3, 4, 5, 6, 7]),
+    ("a subagent's own file", lambda: ClaudeSession(agent="a1").turn(), [0, 1]),
+]
+
+
+@pytest.mark.parametrize(("scene", "expected"), [case[1:] for case in PATHS], ids=[case[0] for case in PATHS])
+def test_the_live_path(scene: Scene, expected: list[int]) -> None:
+    """From the newest message to the root, with the rest of each response and its results."""
+    shape = survey_of(scene().bytes()).shape
+    assert (sorted(shape.live), len(set(shape.live))) == (sorted(expected), len(expected))
+    assert not shape.dead
+
+
+def test_results_beside_the_path_stand_behind_their_response() -> None:
+    """Where the agent puts them too."""
+    assert list(survey_of(at_once().bytes()).shape.live) == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_loop_of_parents_ends() -> None:
+    """Nobody writes one."""
+    made = ClaudeSession()
+    made.user("Go.", uuid="a", parentUuid="b")
+    made.respond("Yes.")
+    made.entry("user", uuid="b", message={"role": "user", "content": "Go on."})
+    assert sorted(survey_of(made.bytes()).shape.live) == [0, 1, 2]
+
+
+def test_a_line_that_only_the_agent_reads_keeps_its_place() -> None:
+    """The path goes on through what is nested too deep for us; nothing of that line changes."""
+    made = linear()
+    raw = made.lines()
+    deep = raw[3][:-2] + b',"toolUseResult":' + b"[" * 1500 + b"]" * 1500 + b"}\n"
+    found = survey_of(b"".join([*raw[:3], deep, *raw[4:]]))
+    assert (list(found.shape.live), found.lines.not_understood()) == ([0, 1, 2, 3, 4, 5], 1)
+    assert not found.lines[3].blocks
+
+
+def compacted(*, keep: bool, through: bool = False) -> ClaudeSession:
+    """Return a session with a compaction, which may keep the last step; the next prompt hangs on what was kept."""
+    made = linear()
+    (kept,) = made.respond("I go on with it.")
+    made.compact("It was about this.", kept if keep else None)
+    if through:
+        made.branch(kept)
+    made.user("Go on.")
+    made.respond("Yes.")
+    return made
+
+
+def nameless() -> ClaudeSession:
+    """Return one that went back to before a compaction, and whose newest line has no id."""
+    made = compacted(keep=False, through=True)
+    made.user("Once more.")
+    made._lines[-1] = re.sub(rb'"uuid": ?"[^"]*"', b'"uuid":""', made._lines[-1])
+    return made
+
+
+DEAD: list[tuple[str, Scene, list[int]]] = [
+    ("all before it", lambda: compacted(keep=False), [0, 1, 2, 3, 4, 5, 6]),
+    ("all before what it kept", lambda: compacted(keep=True), [0, 1, 2, 3, 4, 5]),
+    ("where the path leads past it", lambda: compacted(keep=True, through=True), [0, 1, 2, 3, 4, 5]),
+    ("gone back to before it", lambda: compacted(keep=False, through=True), []),
+    ("gone back to before it, and the newest line has no id", nameless, []),
+]
+
+
+@pytest.mark.parametrize(("scene", "expected"), [case[1:] for case in DEAD], ids=[case[0] for case in DEAD])
+def test_what_no_model_sees_again(scene: Scene, expected: list[int]) -> None:
+    """Before a compaction on the live path."""
+    assert sorted(survey_of(scene().bytes()).shape.dead) == expected
+
+
+# What stays
+
+
+def old(made: ClaudeSession) -> bytes:
+    """Return the session with one more short turn, so that all of it is old to the eager policy."""
+    return made.turn().bytes()
+
+
+def stepped(*arguments: Any, **options: Any) -> Scene:
+    """Return how to make a session with one step."""
+
+    def scene() -> ClaudeSession:
+        made = ClaudeSession()
+        made.user("Go.")
+        made.step(*arguments, **options)
+        made.respond(thought("The newest thinking stays."), "Done.")
+        return made
+
+    return scene
+
+
+def thinking_alone() -> ClaudeSession:
+    """Return a session with an answer that only thinks."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond(thought(LONG))
+    made.respond(thought(OTHER), "Done.")
+    return made
+
+
+def newest_thinking() -> ClaudeSession:
+    """Return a session whose newest answer thinks twice."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond(thought(LONG), "Well,", thought(OTHER), "no.")
+    return made
+
+
+def asked() -> ClaudeSession:
+    """Return a session in which the user chose."""
+    given = {"questions": [{"question": LONG}]}
+    return stepped("AskUserQuestion", given, LONG, {"questions": [{"question": LONG}], "answers": {"x": OTHER}})()
+
+
+def listed_once() -> ClaudeSession:
+    """Return a session with one list of skills, and a prompt that waited and was never asked."""
+    made = ClaudeSession()
+    made.note("queue-operation", operation="enqueue", content=OTHER)
+    made.user("Go.")
+    made.attachment("skill_listing", content=LONG)
+    return made
+
+
+def listed_on_another_path() -> ClaudeSession:
+    """Return a session whose list of skills stands again where the user no longer is."""
+    made = ClaudeSession()
+    made.user("Go.")
+    here = made.attachment("skill_listing", content=LONG)
+    made.user("Left.")
+    made.attachment("skill_listing", content=LONG)
+    return made.branch(here)
+
+
+LEFT_ALONE: list[tuple[str, Scene]] = [
+    ("short", stepped("Bash", {"command": "ls"}, "a.py", {"stdout": "a.py"})),
+    ("an answer that only thinks", thinking_alone),
+    ("the newest answer that thinks, all of it", newest_thinking),
+    ("what the user chose", asked),
+    ("the plan", stepped("ExitPlanMode", {"plan": LONG}, "approved", {"plan": LONG})),
+    ("the list", stepped("TodoWrite", {"todos": [{"content": LONG}]}, "done", {"newTodos": [{"content": LONG}]})),
+    ("the tool Skill", stepped("Skill", {"skill": "x", "args": LONG}, LONG, {"commandName": LONG})),
+    ("lists and prompts that stand nowhere else", listed_once),
+    ("a list that stands again on another path", listed_on_another_path),
+    ("a result's place on the screen", stepped("Bash", {"command": "ls"}, "x", {"persistedOutputPath": "a" * 900})),
+]
+
+
+@pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
+def test_left_alone(scene: Scene) -> None:
+    """Every line stays as it is."""
+    data = old(scene())
+    assert after(data) == entries(data)
+
+
+# What is replaced
+
+
+def found(scene: Scene, number: int) -> Any:
+    """Return a line as a first run leaves it."""
+    return after(old(scene()))[number]
+
+
+def marked(value: Any) -> bool:
+    """Say whether a text is a marker alone."""
+    return isinstance(value, str) and marker.is_one(value)
+
+
+def test_thinking_goes_and_its_line_stays() -> None:
+    """Its content is empty, as the agent takes it."""
+    entry = found(stepped("Bash", {"command": "ls"}, "a", thinking=LONG), 1)
+    assert entry["message"]["content"] == []
+    assert list(entry["message"]) == ["model", "id", "type", "role", "content", "stop_reason", "stop_sequence", "usage"]
+
+
+def test_a_result_gets_a_preview_and_its_copy_a_reference() -> None:
+    """The copy in the type it had; nothing is added to the line."""
+    entry = found(stepped("Bash", {"command": "ls"}, LONG, {"stdout": LONG, "stderr": "", "interrupted": False}), 2)
+    (part,) = entry["message"]["content"]
+    assert part["content"].startswith("a line of output\n")
+    assert marker.occurs_in(part["content"])
+    assert list(part) == ["tool_use_id", "type", "content"]
+    assert marked(entry["toolUseResult"]["stdout"])
+    assert (entry["toolUseResult"]["stderr"], entry["toolUseResult"]["interrupted"]) == ("", False)
+
+
+COPIES: list[tuple[str, Any, Callable[[Any], bool]]] = [
+    ("a text", LONG, marked),
+    (
+        "the file before",
+        {"originalFile": LONG, "filePath": "a"},
+        lambda now: now == {"originalFile": None, "filePath": "a"},
+    ),
+    ("a patch", {"structuredPatch": [{"lines": [LONG]}]}, lambda now: now == {"structuredPatch": []}),
+    (
+        "a file that was read",
+        {"file": {"content": LONG, "numLines": 80}},
+        lambda now: now["file"] == {"content": "", "numLines": 80},
+    ),
+    ("a new file", {"type": "create", "content": LONG}, lambda now: marked(now["content"])),
+    (
+        "a file that was there before",
+        {"type": "update", "content": LONG},
+        lambda now: now == {"type": "update", "content": ""},
+    ),
+    ("what an agent reported", {"content": [text(LONG)]}, lambda now: marked(now["content"][0]["text"])),
+    ("a list of parts", [text(LONG)], lambda now: marked(now[0]["text"])),
+    ("a picture", {"type": "image", "file": {"base64": LONG}}, lambda now: now["file"] == {"base64": ""}),
+]
+
+
+@pytest.mark.parametrize(("shown", "good"), [case[1:] for case in COPIES], ids=[case[0] for case in COPIES])
+def test_a_copy_for_the_screen_keeps_its_type(shown: Any, good: Callable[[Any], bool]) -> None:
+    """And is never empty: a line without one would count as a prompt."""
+    now = found(stepped("Edit", {"file_path": "a"}, "done", shown), 2)["toolUseResult"]
+    assert good(now), now
+    assert type(now) is type(shown)
+
+
+def test_what_a_subagent_said_on_its_way_goes() -> None:
+    """Its place, its ids and its times stay."""
+    made = ClaudeSession()
+    made.user("Go.")
+    said = {"type": "assistant", "message": {"role": "assistant", "content": [text(LONG)]}, "uuid": "x"}
+    made.progress("c1", type="agent_progress", message=said, prompt=OTHER, normalizedMessages=[{"x": LONG}])
+    made.respond("Done.")
+    data = old(made)
+    before, now = entries(data)[1], after(data)[1]
+    assert now["data"]["message"]["message"]["content"] == now["data"]["normalizedMessages"] == []
+    assert now["data"]["prompt"] == ""
+    assert {key: value for key, value in now.items() if key != "data"} == {
+        key: value for key, value in before.items() if key != "data"
+    }
+
+
+RECENT: list[tuple[str, Any, Any]] = [
+    ("what a command printed", {"stdout": LONG * 9}, None),
+    ("a difference", {"structuredPatch": [{"lines": [LONG * 9]}]}, None),
+    ("a new file", {"type": "create", "content": LONG * 9}, None),
+    ("what an agent reported", {"content": [text(LONG * 9)]}, None),
+    ("the file before", {"originalFile": LONG * 9, "newString": LONG}, {"originalFile": None, "newString": LONG}),
+    ("a file that was there before", {"type": "update", "content": LONG * 9}, {"type": "update", "content": ""}),
+    ("a file that was read", {"file": {"content": LONG * 9, "numLines": 7}}, {"file": {"content": "", "numLines": 7}}),
+]
+
+
+@pytest.mark.parametrize(("shown", "left"), [case[1:] for case in RECENT], ids=[case[0] for case in RECENT])
+def test_what_no_screen_shows_again_leaves_the_recent_context(shown: Any, left: Any, tmp_path: Path) -> None:
+    """What one shows stays as it is; so does all that a model reads. It comes back, and a second run writes nothing."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Edit", {"file_path": "a", "old_string": LONG}, LONG, shown)
+    made.respond("Done.")
+    data = made.bytes()
+    path = write(tmp_path, data)
+    (compress_again if left is None else compress)(path, ALL_RECENT)
+    before, now = entries(data), entries(path.read_bytes())
+    now[2]["toolUseResult"], result = before[2]["toolUseResult"], now[2]["toolUseResult"]
+    assert now == before
+    assert result == (shown if left is None else left)
+    compress_again(path, ALL_RECENT)
+    if left is not None:
+        restore(path, ALL_RECENT)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["at work", "done"])
+def test_what_a_subagent_says_stays_until_it_is_done(done: bool) -> None:
+    """A screen may show what it does; its result says that it did it."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond(use("c1", "Task", {"prompt": "Look."}))
+    said = {"type": "assistant", "message": {"role": "assistant", "content": [text(LONG * 9)]}, "uuid": "x"}
+    made.progress("c1", type="agent_progress", message=said, normalizedMessages=[])
+    if done:
+        made.result("c1", "Seen.")
+    line = after(made.bytes(), ALL_RECENT)[2]
+    assert (line["data"]["message"]["message"]["content"] == []) is done
+
+
+ALL_RECENT = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0)
+
+
+def test_an_image_becomes_a_line_of_text() -> None:
+    """In a result and in a prompt."""
+    made = ClaudeSession()
+    made.user([text("Look."), picture("A" * 900)])
+    made.step("Read", {"file_path": "a.png"}, [picture("B" * 900)])
+    lines = after(old(made))
+    for part in (lines[0]["message"]["content"][1], lines[2]["message"]["content"][0]["content"][0]):
+        assert list(part) == ["type", "text"]
+        assert "image/png" in part["text"]
+
+
+def test_the_file_of_a_result_that_was_too_large_is_still_named() -> None:
+    """The model can read it there."""
+    spilled = f"<persisted-output>\nOutput too large (9KB). Full output saved to: {PLACE}\n\nPreview:\n{LONG}"
+    now = found(stepped("Bash", {"command": "x" * 20}, spilled), 2)["message"]["content"][0]["content"]
+    assert f"saved to: {PLACE}" in now
+    assert len(now) < len(spilled) // 2
+
+
+def test_a_list_stands_once() -> None:
+    """The later one stays, and the prompt that waited where it was asked."""
+    made = ClaudeSession()
+    made.note("queue-operation", operation="enqueue", content=OTHER)
+    made.user(OTHER)
+    made.attachment("skill_listing", content=LONG, skillCount=3)
+    made.turn()
+    made.attachment("skill_listing", content=LONG, skillCount=3)
+    queued, asked_, first, *_, last, _, _ = after(old(made))
+    assert "repeated in the text that follows" in queued["content"]
+    assert asked_["message"]["content"] == OTHER
+    assert "same text as a later skill_listing attachment" in first["attachment"]["content"]
+    assert (first["attachment"]["skillCount"], last["attachment"]["content"]) == (3, LONG)
+
+
+def test_dead_history_is_named_only() -> None:
+    """Results, and lists that no model reads again."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.attachment("skill_listing", content=OTHER)
+    made.step("Bash", {"command": "ls"}, LONG)
+    made.respond("Done.")
+    made.compact("It was about this.")
+    lines = after(old(made))
+    assert marked(lines[1]["attachment"]["content"])
+    assert marked(lines[3]["message"]["content"][0]["content"])
+
+
+def test_a_read_that_says_nothing_changed_supersedes_nothing() -> None:
+    """It refers to the earlier one."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Read", {"file_path": "a.py"}, LONG)
+    made.step("Read", {"file_path": "a.py"}, "File unchanged since last read. Refer to the earlier result.")
+    assert "older content" not in after(old(made))[2]["message"]["content"][0]["content"]
+
+
+def test_a_step_in_several_lines_is_protected_whole() -> None:
+    """Its thinking, its text, its calls and their results."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Bash", {"command": "ls"}, LONG * 80, thinking=LONG)
+    made.parallel(
+        [Use("Bash", {"command": "ls"}, LONG * 80), Use("Bash", {"command": "pwd"}, LONG * 80)], thinking=LONG
+    )
+    data = made.bytes()
+    before, now = entries(data), after(data, GREEDY_TOKENS)
+    assert [number for number, (was, is_) in enumerate(zip(before, now, strict=True)) if was != is_] == [1, 3]
+
+
+GREEDY_TOKENS = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0, protect_tokens=0)
+
+
+@pytest.mark.parametrize("name", ["claude-code.jsonl", "claude-compacted.jsonl", "claude-agent.jsonl"])
+@pytest.mark.parametrize("policy", [GREEDY, GREEDY_TOKENS])
+def test_ties_stay_and_all_comes_back(name: str, policy: Any, tmp_path: Path) -> None:
+    """Ids, parents, order, types and pairs; a second run writes nothing; restore gives every byte back."""
+    data = fixture(name)
+    path = write(tmp_path, data)
+    compress(path, policy)
+    now, was = entries(path.read_bytes()), entries(data)
+    assert list(map(_ties, now)) == list(map(_ties, was))
+    assert all(
+        bool(entry.get("toolUseResult")) == bool(other.get("toolUseResult"))
+        for entry, other in zip(now, was, strict=True)
+    )
+    compress_again(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == data
+
+
+def _ties(entry: dict[str, Any]) -> Any:
+    content = entry.get("message", {}).get("content")
+    parts = content if isinstance(content, list) else []
+    known = {key: value for key, value in entry.items() if not isinstance(value, (dict, list)) and key != "content"}
+    known.pop("toolUseResult", None)
+    pairs = [(part.get("id"), part.get("tool_use_id"), part.get("is_error"), part.get("name")) for part in parts]
+    message = {key: value for key, value in entry.get("message", {}).items() if key != "content"}
+    said = [part["text"] for part in parts if part["type"] == "text" and not marker.is_one(part["text"])]
+    said += [content] if isinstance(content, str) else []
+    return list(entry), known, message, [pair for pair in pairs if any(pair)], said
+
+
+# What no change may touch
+
+
+def test_odd_types_are_no_error() -> None:
+    """Whatever stands in a field, the line is read, planned and rewritten, or left."""
+    kinds = [line("user", "x"), line("assistant", [text("x")]), RESULT, line("progress"), attached("file"), BOUNDARY]
+    for entry in kinds:
+        for key in (*entry, "attachment", "data", "toolUseResult", "compactMetadata"):
+            for value in ODD:
+                _runs(entry | {key: value})
+        for value in ODD:
+            _runs(entry | {"message": {"role": "user", "content": value}})
+            _runs(entry | {"message": {"role": "user", "content": [value]}})
+            for kind in ("tool_use", "tool_result", "thinking", "image", "text"):
+                part = {"type": kind, "id": value, "name": value, "input": value, "content": value, "source": value}
+                _runs(entry | {"message": {"id": value, "content": [{**part, "text": value, "tool_use_id": value}]}})
+
+
+BOUNDARY = line("system", subtype="compact_boundary", compactMetadata={"preservedSegment": {"headUuid": "x"}})
+
+
+def _runs(entry: dict[str, Any]) -> None:
+    """Read a line, and rewrite it by a policy that takes all."""
+    raw = json.dumps(entry).encode() + b"\n"
+    form = ClaudeCode()
+    lines = Lines([read_line(raw, form.reader())])
+    form.shape(lines)
+    view = View(Survey(lines, Shape((), frozenset()), len(raw)), GREEDY, form, Ours())
+    for changes in plan(view).values():
+        try:
+            rewrite(raw, json.loads(raw), changes, view, References().refer)
+        except CannotSplice:
+            continue
+
+
+CALL = line("assistant", [thought(LONG), use("c1", "Write", {"file_path": "a", "content": LONG}), text("x")])
+PLAN = line("assistant", [use("c1", "ExitPlanMode", {"plan": LONG})])
+PARTS = line(
+    "user", [answer("c1", [text(LONG), picture()]), text("said")], toolUseResult={"originalFile": LONG, "path": LONG}
+)
+PATCH = RESULT | {"toolUseResult": {"structuredPatch": [1], "content": [1]}}
+QUEUED = {"type": "queue-operation", "content": LONG, "operation": "enqueue"}
+_C = ("message", "content")
+
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("thinking goes", CALL, (*_C, 0), REMOVED),
+    ("a long argument", CALL, (*_C, 1, "input", "content"), "short"),
+    ("a result", RESULT, (*_C, 0, "content"), "short"),
+    ("a part of a result", PARTS, (*_C, 0, "content", 0, "text"), "short"),
+    ("an image", PARTS, (*_C, 0, "content", 1), {"type": "text", "text": "x"}),
+    ("a copy", RESULT, ("toolUseResult", "stdout"), "short"),
+    ("the file before an edit", PARTS, ("toolUseResult", "originalFile"), None),
+    ("a patch", PATCH, ("toolUseResult", "structuredPatch"), []),
+    ("a list of skills", attached("skill_listing", content=LONG), ("attachment", "content"), "short"),
+    ("a prompt that waited", QUEUED, ("content",), "short"),
+]
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("shortened thinking", CALL, (*_C, 0, "thinking"), "short"),
+    ("an empty signature", CALL, (*_C, 0, "signature"), ""),
+    ("a call", CALL, (*_C, 1), REMOVED),
+    ("a call's id", CALL, (*_C, 1, "id"), "c2"),
+    ("a call's file", CALL, (*_C, 1, "input", "file_path"), "b"),
+    ("a call's arguments as a whole", CALL, (*_C, 1, "input"), {}),
+    ("an argument of another type", CALL, (*_C, 1, "input", "content"), None),
+    ("a plan", PLAN, (*_C, 0, "input", "plan"), "short"),
+    ("an answer's text", CALL, (*_C, 2, "text"), "short"),
+    ("an answer's part", CALL, (*_C, 2), REMOVED),
+    ("a user's text", PARTS, (*_C, 1, "text"), "short"),
+    ("a result's part", PARTS, (*_C, 0, "content", 1), REMOVED),
+    ("a result's id", RESULT, (*_C, 0, "tool_use_id"), "c2"),
+    ("a result of another type", RESULT, (*_C, 0, "content"), []),
+    ("no copy", RESULT, ("toolUseResult",), REMOVED),
+    ("a copy that is nothing", RESULT | {"toolUseResult": LONG}, ("toolUseResult",), ""),
+    ("a copy's file", PARTS, ("toolUseResult", "path"), "short"),
+    ("a copy of another type", RESULT, ("toolUseResult", "stdout"), None),
+    ("a list that its screen walks", PATCH, ("toolUseResult", "content"), []),
+    ("an id", RESULT, ("uuid",), "v"),
+    ("a parent", RESULT, ("parentUuid",), "v"),
+    ("a type", RESULT, ("type",), "short"),
+    ("what hangs on an attachment's kind", attached("skill_listing", content=LONG), ("attachment", "type"), REMOVED),
+    ("the user's words", attached("queued_command", prompt=LONG), ("attachment", "prompt"), "short"),
+    ("what a queue does", QUEUED, ("operation",), "short"),
+    ("the last prompt", {"type": "last-prompt", "lastPrompt": LONG}, ("lastPrompt",), "short"),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
+def test_what_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """Named one by one."""
+    assert ClaudeCode().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
+def test_what_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """All else."""
+    assert not ClaudeCode().may_change(entry, path, value)
+
+
+def test_by_which_name_a_session_goes() -> None:
+    """A subagent's by its own; a fork says of which session it is one."""
+    form = ClaudeCode()
+    made = ClaudeSession().turn()
+    head = Head(tuple(entries(made.bytes())))
+    assert form.named(head) == Name(made.session, project="/tmp")
+    assert form.named(Head(tuple(entries(ClaudeSession(agent="a1").turn().bytes())))) == Name("a1", project="/tmp")
+    forked = line("user", "x", forkedFrom={"sessionId": "before", "messageUuid": "m"})
+    assert form.named(Head((forked,))) == Name("s", ("before",))
+    assert form.named(Head(({"type": "summary", "leafUuid": "x"},))) == Name()
+    assert form.named(Head(({"type": "run", "sessionId": "of our journal"},))) == Name()

@@ -1,0 +1,595 @@
+"""Codex's rollouts: what stays, what becomes of calls, outputs, events and checkpoints, and what no change may touch."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.compressors.base import standings
+from sessioncompress.core import marker
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Standing
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats.codex.format import Codex
+from sessioncompress.formats.codex.reader import wrapped
+from sessioncompress.formats.table import head_of
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.pipeline.reading import read_line
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import PRESETS, Policy
+from tests.support import texts
+from tests.support.rollout import Rollout, address, parted, picture
+from tests.support.runs import (
+    EAGER,
+    GREEDY,
+    compress,
+    entries,
+    fixture,
+    paths,
+    rewritten,
+    split,
+    survey_of,
+    view_of,
+    write,
+)
+
+LONG = texts.log_lines(random.Random(1), 60)
+OTHER = texts.log_lines(random.Random(2), 60)
+Change = Callable[[Rollout], object]
+
+
+def old(change: Change, made: Rollout | None = None) -> bytes:
+    """Return a rollout with this in its first turn, and a short last one."""
+    made = made or Rollout()
+    made.user("Go.")
+    change(made)
+    made.end("Done.")
+    made.user("Thanks.")
+    return made.end("You're welcome.").bytes()
+
+
+def after(data: bytes, policy: Policy = EAGER) -> bytes:
+    """Return a rollout as a first run leaves it."""
+    done = rewritten(data, policy)
+    return b"".join(done[number].raw if number in done else raw for number, raw in enumerate(split(data)))
+
+
+def payloads(data: bytes, *kinds: str) -> list[Any]:
+    """Return the payloads of these types."""
+    return [entry["payload"] for entry in entries(data) if entry["payload"].get("type") in kinds]
+
+
+def only(data: bytes, kind: str, policy: Policy = EAGER) -> Any:
+    """Return the one payload of that type in the rewritten rollout."""
+    (found,) = payloads(after(data, policy), kind)
+    return found
+
+
+LEFT_ALONE: list[tuple[str, Change]] = [
+    ("what was asked", lambda made: made.user(LONG)),
+    ("what the model says, twice", lambda made: made.say(LONG)),
+    ("reasoning", lambda made: made.think()),
+    ("a response with a call", lambda made: made.run("ls", "a\nb\n")),
+    ("a header in the middle, as forks have it", lambda made: made.line("session_meta", id="x", cwd="/", more=LONG)),
+    ("the context of a turn", lambda made: made.line("turn_context", cwd="/tmp", user_instructions=LONG)),
+    ("the state of the world", lambda made: made.line("world_state", state={"skills": LONG}, full=True)),
+    ("a type of tomorrow", lambda made: made.line("tomorrow", output=LONG)),
+    ("an item of tomorrow", lambda made: made.item("tomorrow", output=LONG, arguments=LONG)),
+    ("an event of tomorrow", lambda made: made.event("tomorrow", stdout=LONG)),
+    ("what a turn came to", lambda made: made.event("task_complete", last_agent_message=LONG)),
+    ("what was used", lambda made: made.event("token_count", info={"x": LONG})),
+    ("the tools that a search loaded", lambda made: made.item("tool_search_output", call_id="c", tools=[{"d": LONG}])),
+    ("what developers and users said", lambda made: made.item("message", role="developer", content=[part(LONG)])),
+    ("what another agent said", lambda made: made.item("agent_message", author="/root", content=[part(LONG)])),
+    ("a short output", lambda made: made.run("ls", "a\n" * 100)),
+    ("an output that is an object", lambda made: made.function("Read", {"path": "a"}, {"text": LONG})),
+    ("an output that is null", lambda made: made.function("Read", {"path": "a"}, None)),
+    ("parts of tomorrow in an output", lambda made: made.function("f", {}, [{"type": "new", "text": LONG}])),
+    ("arguments that are an object", lambda made: made.item("function_call", name="f", arguments={"x": LONG})),
+    ("input that is a list", lambda made: made.item("custom_tool_call", name="f", input=[LONG])),
+    ("a long path in arguments", lambda made: made.function("view_image", {"path": "x" * 4000})),
+    ("arguments with a key twice", lambda made: made.function("f", f'{{"a":"{"x" * 900}","a":"{"x" * 900}"}}')),
+    (
+        "arguments that are nested deep",
+        lambda made: made.function("f", '{"a":' * 400 + '"' + "x" * 900 + '"' + "}" * 400),
+    ),
+    ("an image that is an address", lambda made: made.function("f", {}, [picture("https://example.org/" + "x" * 900)])),
+    ("a skill that was read", lambda made: made.run("cat .codex/skills/x/SKILL.md", LONG)),
+    ("a part of a skill", lambda made: made.run("ls && sed -n '1,240p' '/a b/SKILL.md'", LONG)),
+    ("a skill in a script", lambda made: made.custom("exec", 'tools.exec_command({"cmd":"cat x/SKILL.md"})', LONG)),
+    ("a checkpoint that is the context", lambda made: made.message("user", [part(LONG)]).compact()),
+]
+
+
+def part(text: str) -> dict[str, str]:
+    """Return a text part."""
+    return {"type": "input_text", "text": text}
+
+
+@pytest.mark.parametrize("change", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
+@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
+def test_left_alone(change: Change, policy: Policy) -> None:
+    """The rollout comes out as it went in, byte for byte."""
+    data = old(change)
+    few = replace(policy, tool_result_max_bytes=1000, strip_thinking=False)
+    assert after(data, few) == data
+
+
+def test_the_last_turn_stays_from_its_prompt_on() -> None:
+    """The prompt's item stands before the event that counts the turn: its image stays as well."""
+    made = Rollout()
+    made.user("Before.").end("Yes.")
+    made.user("Look.", [address(40)])
+    made.run("ls", LONG)
+    made.end("Done.")
+    assert after(made.bytes(), replace(EAGER, strip_thinking=False)) == made.bytes()
+
+
+# Calls
+
+
+def test_arguments_stay_a_string_that_holds_json() -> None:
+    """The texts inside become shorter; keys, their order, numbers and spaces stay as they were."""
+    written = '{ "n":1.50, "cmd" : ' + json.dumps(f"cat > a <<'EOF'\n{LONG}\nEOF") + ', "workdir":"/tmp","big":1E400}'
+    call = only(old(lambda made: made.function("exec_command", written.replace("1E400", "1E40"))), "function_call")
+    assert isinstance(call["arguments"], str)
+    assert call["arguments"].startswith('{ "n":1.50, "cmd" : "cat > a')
+    assert call["arguments"].endswith(', "workdir":"/tmp","big":1E40}')
+    inside = json.loads(call["arguments"])
+    assert list(inside) == ["n", "cmd", "workdir", "big"]
+    assert inside["cmd"].startswith("cat > a <<'EOF'\n")
+    assert inside["cmd"].endswith("\nEOF")
+    assert marker.ARGUMENT_END in inside["cmd"]
+
+
+def test_texts_at_any_depth_in_arguments_are_shortened() -> None:
+    """Also in a list, as the shell's command is one."""
+    data = old(lambda made: made.function("shell", {"command": ["bash", "-lc", LONG], "workdir": "/tmp"}))
+    inside = json.loads(only(data, "function_call")["arguments"])
+    assert inside["command"][:2] == ["bash", "-lc"]
+    assert marker.occurs_in(inside["command"][2])
+    assert inside["workdir"] == "/tmp"
+
+
+def test_arguments_that_are_no_json_are_a_text() -> None:
+    """A call that broke off is shortened like any text."""
+    new = only(old(lambda made: made.function("f", '{"cmd":"' + "x" * 3000)), "function_call")["arguments"]
+    assert new.startswith('{"cmd":"xxx')
+    assert len(new) <= EAGER.leaf_limit
+
+
+def test_input_of_a_custom_tool_is_a_text() -> None:
+    """A patch keeps its ends and the names of its files."""
+    data = old(lambda made: made.patch("src/a.py", None, LONG))
+    new = only(data, "custom_tool_call")["input"]
+    assert new.startswith("*** Begin Patch\n*** Add File: src/a.py\n")
+    assert new.endswith("*** End Patch")
+    assert marker.ARGUMENT_END in new
+
+
+def test_the_command_of_a_local_shell_call_is_shortened() -> None:
+    """Its other words, and all else of the action, stay."""
+    data = old(lambda made: made.local(LONG, "ok"))
+    action = only(data, "local_shell_call")["action"]
+    assert action["command"][:2] == ["bash", "-lc"]
+    assert marker.occurs_in(action["command"][2])
+    assert action["timeout_ms"] == 10000
+
+
+# Outputs
+
+
+def test_an_output_keeps_what_stands_above_it() -> None:
+    """That does not count as a part of the preview."""
+    data = old(lambda made: made.run("tail x", LONG))
+    before, new = (payloads(each, "function_call_output")[0]["output"] for each in (data, after(data, EAGER)))
+    assert new.startswith(before[: before.index("Output:\n") + 8] + LONG.split("\n")[0])
+    assert marker.occurs_in(new)
+    assert new.endswith(LONG.split("\n")[-1])
+
+
+def test_an_output_in_an_object_stays_in_it() -> None:
+    """The string holds valid JSON, with the metadata as they were."""
+    data = old(lambda made: made.shell("tail x", LONG, 1))
+    before, new = (payloads(each, "function_call_output")[0]["output"] for each in (data, after(data, EAGER)))
+    assert json.loads(new)["metadata"] == {"exit_code": 1, "duration_seconds": 0.1}
+    assert new.endswith(before[before.index(',"metadata"') :])
+    assert marker.occurs_in(json.loads(new)["output"])
+
+
+@pytest.mark.parametrize(
+    "output", ['{"output":"x"}', '{"output":5,"metadata":{}}', '["metadata"]', '{"metadata":{}}', "x"]
+)
+def test_other_json_is_no_wrapped_output(output: str) -> None:
+    """It is a text like any other."""
+    assert wrapped(output) is None
+
+
+def test_parts_of_an_output_change_one_by_one() -> None:
+    """Texts are shortened, images become a text that says what they were."""
+    parts = [part("Script completed\n"), part(LONG), picture(address(40))]
+    new = only(old(lambda made: made.custom("exec", "x", parts)), "custom_tool_call_output")["output"]
+    assert [each["type"] for each in new] == ["input_text"] * 3
+    assert new[0] == parts[0]
+    assert marker.occurs_in(new[1]["text"])
+    assert marker.is_one(new[2]["text"])
+    assert "image/png" in new[2]["text"]
+
+
+def test_the_image_of_an_old_prompt_becomes_a_text() -> None:
+    """And its copy in the event goes; what was asked stays in both."""
+    made = Rollout()
+    made.user("Look.", [address(40)]).end("Yes.")
+    made.user("Thanks.").end("You're welcome.")
+    new = after(made.bytes(), EAGER)
+    first = payloads(new, "user_message")[0]
+    assert (first["message"], first["images"]) == ("Look.", [])
+    asked = next(each for each in payloads(new, "message") if each["content"][0]["text"] == "Look.")
+    assert marker.is_one(asked["content"][1]["text"])
+
+
+def test_what_failed_shows_how() -> None:
+    """The status stands above the output; lines that report a failure are kept in their place."""
+    run = f"{LONG}\nE   AssertionError: 5 != 4\n{OTHER}"
+    data = old(lambda made: made.run("pytest", run, 1))
+    assert "AssertionError: 5 != 4" in payloads(after(data, EAGER), "function_call_output")[0]["output"]
+    passed = old(lambda made: made.run("pytest", run, 0))
+    assert "AssertionError: 5 != 4" not in payloads(after(passed, EAGER), "function_call_output")[0]["output"]
+
+
+def test_equal_outputs_are_compared_without_their_times() -> None:
+    """The older one names the later one; one that failed where the other did not is another."""
+
+    def twice(code: int) -> bytes:
+        made = Rollout()
+        made.user("Go.")
+        made.run("make", LONG, code)
+        made.run("make", LONG)
+        made.end("Done.")
+        return made.user("Thanks.").end("You're welcome.").bytes()
+
+    first, _ = payloads(after(twice(0), EAGER), "function_call_output")
+    assert "same text as a later exec_command result" in first["output"]
+    first, _ = payloads(after(twice(1), EAGER), "function_call_output")
+    assert "same text" not in first["output"]
+
+
+# Events
+
+
+def test_the_events_of_tools_are_emptied() -> None:
+    """Texts become empty texts, lists and objects empty ones; what says how it went stays."""
+    data = old(
+        lambda made: (
+            made.shell("ls", LONG),
+            made.patch("a.py", OTHER, LONG),
+            made.patch("b.py", None, LONG),
+            made.mcp("docs", "read", {"q": "x" * 700}, LONG, {"rows": [LONG]}),
+        )
+    )
+    before, new = (
+        payloads(each, "exec_command_end", "patch_apply_end", "mcp_tool_call_end")
+        for each in (data, after(data, replace(EAGER, eliminate_redundancy=False)))
+    )
+    assert [new[0][key] for key in ("stdout", "stderr", "aggregated_output", "formatted_output")] == [""] * 4
+    assert {**new[0], **dict.fromkeys(("stdout", "aggregated_output", "formatted_output"), LONG)} == before[0]
+    assert new[1]["changes"] == {"/tmp/a.py": {"type": "update", "unified_diff": "", "move_path": None}}
+    assert new[2]["changes"] == {"/tmp/b.py": {"type": "add", "content": ""}}
+    assert (new[1]["success"], new[1]["stdout"]) == (True, before[1]["stdout"])
+    assert new[3]["invocation"] == {"server": "docs", "tool": "read", "arguments": {}}
+    assert new[3]["result"] == {"Ok": {"content": [], "structuredContent": {}, "isError": False}}
+
+
+# The live path
+
+
+def test_what_a_checkpoint_replaced_is_dead() -> None:
+    """Outputs and arguments before it become the reference alone, and so do long texts of the checkpoint before it."""
+    made = Rollout()
+    made.user("Go.")
+    made.run("tail x", LONG)
+    made.message("user", [part(OTHER)])
+    made.end("Done.").compact()
+    made.user("On.").end("Yes.").compact()
+    made.user("Thanks.").end("You're welcome.")
+    new = after(made.bytes(), EAGER)
+    assert marker.is_one(payloads(new, "function_call_output")[0]["output"])
+    first, second = (entry["payload"]["replacement_history"] for entry in entries(new) if entry["type"] == "compacted")
+    assert any(marker.is_one(item["content"][0]["text"]) for item in first[:-1])
+    assert OTHER in [item["content"][0]["text"] for item in second[:-1]]
+    assert [item["type"] for item in first] == ["message"] * (len(first) - 1) + ["compaction"]
+    assert any(item.get("content") == [part(OTHER)] for item in payloads(new, "message"))
+
+
+def test_a_checkpoint_without_a_history_ends_nothing() -> None:
+    """Codex then builds the context of what was asked before it."""
+    data = old(lambda made: made.run("tail x", LONG) and made.line("compacted", message="It was done."))
+    assert survey_of(data).shape.dead == frozenset()
+
+
+def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
+    """A checkpoint in them is none of the live path."""
+    made = Rollout()
+    made.user("One.").end("1")
+    made.user("Two.")
+    made.run("tail x", LONG)
+    made.end("2").compact()
+    made.back(1)
+    made.user("Three.").end("3")
+    found = survey_of(made.bytes())
+    view = view_of(made.bytes(), replace(EAGER, turn_threshold_before_compress=1))
+    assert found.shape.dead == frozenset()
+    number = next(number for number, role in enumerate(found.lines.roles) if role is Role.RESULT)
+    assert number not in found.shape.live
+    assert view.standing[number] is Standing.OLD
+
+
+@pytest.mark.parametrize(("back", "turns"), [(0, 3), (1, 2), (2, 1), (3, 0), (9, 0), (-1, 3)])
+def test_as_many_turns_as_it_says_are_taken_back(back: int, turns: int) -> None:
+    """All of them where there are no more."""
+    made = Rollout()
+    for number in range(3):
+        made.user(str(number)).end("Yes.")
+    made.back(back)
+    found = survey_of(made.bytes())
+    assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == turns
+
+
+def test_a_turn_is_taken_back_with_all_that_was_said_in_it() -> None:
+    """Of its user messages only the first began it; a checkpoint behind that one is gone too."""
+    made = Rollout()
+    made.user("One.").end("1")
+    made.user("Two.").compact()
+    made.event("user_message", message="And three.", images=[])
+    made.end("3").back(1)
+    found = survey_of(made.bytes())
+    assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == 1
+    assert found.shape.dead == frozenset()
+
+
+def test_without_events_prompts_begin_the_turns() -> None:
+    """Several user messages behind each other are one prompt: the first of a rollout are Codex's own."""
+    made = Rollout()
+    for number in range(3):
+        made.item("message", role="user", content=[part("<environment_context>")])
+        made.item("message", role="user", content=[part(str(number))])
+        made.function("f", {}, LONG)
+        made.item("message", role="assistant", content=[part("Yes.")])
+    found = survey_of(made.bytes())
+    standing = standings(found.lines, found.shape, replace(EAGER, turn_threshold_before_compress=2))
+    assert [standing[number] for number, role in enumerate(found.lines.roles) if role is Role.RESULT] == [
+        Standing.OLD,
+        Standing.PROTECTED,
+        Standing.PROTECTED,
+    ]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("ordinals", [False, True], ids=["plain", "ordinals"])
+def test_every_line_stays_what_it_was(preset: str, ordinals: bool) -> None:
+    """Times, ordinals, types, ids and pairs, for each line in its place."""
+    made = Rollout(ordinals=ordinals)
+    for number in range(6):
+        made.user(f"Turn {number}.")
+        made.run("ls", LONG + str(number))
+        made.patch(f"a{number}.py", None, OTHER)
+        made.end("Done.")
+    data = made.bytes()
+    new = after(data, replace(PRESETS[preset], size_threshold_kb=0, min_saved_kb=0))
+    assert len(new) < len(data) * 0.8
+    for before, now in zip(entries(data), entries(new), strict=True):
+        assert list(before) == list(now)
+        assert {**before, "payload": 0} == {**now, "payload": 0}
+        if now["payload"].get("type") == "other":
+            continue
+        assert [key for key in before["payload"] if key != "id"] == [key for key in now["payload"] if key != "id"]
+        for key in ("type", "call_id", "name", "role", "status"):
+            assert before["payload"].get(key) == now["payload"].get(key)
+    assert parted(entries(data), entries(new)) == []
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "codex-older.jsonl"])
+def test_markers_alone_bring_back_all_but_the_copies(tmp_path: Path, name: str) -> None:
+    """Also inside the strings of JSON, where the lines around have changed."""
+    path = write(tmp_path, fixture(name))
+    compress(path, replace(EAGER, strip_thinking=False))
+    path.write_bytes(path.read_bytes().replace(b'"timestamp":"2026', b'"timestamp":"2027'))
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    as_it_was = split(fixture(name).replace(b'"timestamp":"2026', b'"timestamp":"2027'))
+    differing = [old for old, new in zip(as_it_was, split(path.read_bytes()), strict=True) if old != new]
+    assert differing
+    assert all(b'"type":"event_msg"' in old for old in differing)
+
+
+# Reading
+
+
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "name": "exec_command",
+    "call_id": "c",
+    "arguments": json.dumps({"cmd": LONG}),
+}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": [part(LONG), picture(address())]}
+
+
+def line(kind: str, payload: Any) -> dict[str, Any]:
+    """Return a line's entry."""
+    return {"timestamp": "2026-03-02T09:00:00.000Z", "type": kind, "payload": payload}
+
+
+def read(entry: Any) -> Line:
+    """Read one line."""
+    return read_line(json.dumps(entry).encode() + b"\n", Codex().reader())
+
+
+def test_the_blocks_of_a_call_and_its_output() -> None:
+    """An output names no tool: it is that of its call, where the reader has read that."""
+    reader = Codex().reader()
+    lines = [json.dumps(line("response_item", item)).encode() + b"\n" for item in (CALL, OUTPUT)]
+    call, output = (read_line(raw, reader) for raw in lines)
+    assert [(block.kind, block.path, block.tool, block.call) for block in (*call.blocks, *output.blocks)] == [
+        (Kind.ARGUMENT, ("payload", "arguments"), "exec_command", "c"),
+        (Kind.RESULT, ("payload", "output", 0, "text"), "exec_command", "c"),
+        (Kind.IMAGE, ("payload", "output", 1), "exec_command", "c"),
+    ]
+    assert (call.role, call.calls[0].id, call.calls[0].purpose) == (Role.ASSISTANT, "c", Purpose.COMMAND)
+    assert (output.role, output.answers, output.io) == (Role.RESULT, "c", len(LONG))
+    assert [block.tool for block in read(line("response_item", OUTPUT)).blocks] == ["", ""]
+
+
+ROLES: list[tuple[str, dict[str, Any], Role]] = [
+    ("a header", line("session_meta", {"id": "x", "cwd": LONG}), Role.HEADER),
+    ("a prompt's event", line("event_msg", {"type": "user_message", "message": LONG}), Role.USER),
+    (
+        "a prompt's item",
+        line("response_item", {"type": "message", "role": "user", "content": [part(LONG)]}),
+        Role.OTHER,
+    ),
+    (
+        "an answer",
+        line("response_item", {"type": "message", "role": "assistant", "content": [part(LONG)]}),
+        Role.ASSISTANT,
+    ),
+    ("reasoning", line("response_item", {"type": "reasoning", "summary": [part(LONG)]}), Role.ASSISTANT),
+    ("reasoning without its seal", line("response_item", {"type": "other", "summary": []}), Role.ASSISTANT),
+    ("a checkpoint", line("compacted", {"message": LONG, "replacement_history": []}), Role.CHECKPOINT),
+    ("a checkpoint without a history", line("compacted", {"message": LONG, "replacement_history": None}), Role.OTHER),
+    ("a checkpoint without a summary", line("compacted", {"replacement_history": []}), Role.OTHER),
+    ("a checkpoint of no items", line("compacted", {"message": "", "replacement_history": [1]}), Role.OTHER),
+    ("turns taken back", line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}), Role.OTHER),
+    ("no payload", {"type": "response_item"}, Role.OTHER),
+    ("a payload that is a text", line("response_item", LONG), Role.OTHER),
+    ("no type", {"payload": OUTPUT}, Role.OTHER),
+]
+
+
+@pytest.mark.parametrize(("entry", "role"), [case[1:] for case in ROLES], ids=[case[0] for case in ROLES])
+def test_other_lines_have_a_role_and_no_blocks(entry: dict[str, Any], role: Role) -> None:
+    """Text that people and models wrote is never replaced."""
+    found = read(entry)
+    assert (found.role, found.blocks) == (role, ())
+
+
+ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], ["x"], [[LONG]], {}, {"a": 1}, {"text": LONG}, {"type": 7}]
+SAMPLES: list[dict[str, Any]] = [
+    line("response_item", CALL),
+    line("response_item", OUTPUT),
+    line("response_item", {"type": "local_shell_call", "call_id": "c", "action": {"command": [LONG]}}),
+    line("response_item", {"type": "message", "role": "user", "content": [picture(address())]}),
+    line("compacted", {"replacement_history": [{"type": "message", "role": "user", "content": [part(LONG)]}]}),
+    line("event_msg", {"type": "patch_apply_end", "stdout": LONG, "changes": {"a": {"type": "add", "content": LONG}}}),
+    line(
+        "event_msg",
+        {"type": "mcp_tool_call_end", "invocation": {"arguments": {}}, "result": {"Ok": {"content": [LONG]}}},
+    ),
+    line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])
+@pytest.mark.parametrize("entry", SAMPLES, ids=lambda entry: str(entry["payload"].get("type", "compacted")))
+def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
+    """Without an error: what is not as it should be is only not replaced; sizes are those of the JSON."""
+    for path in paths(entry)[1:]:
+        changed = json.loads(json.dumps(entry))
+        holder = changed
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = odd
+        for block in read(changed).blocks:
+            value: Any = changed
+            for step in block.path:
+                value = value[step]
+            assert block.size == len(orjson.dumps(value))
+
+
+EVENT = line(
+    "event_msg", {"type": "patch_apply_end", "call_id": "c", "stdout": LONG, "changes": {"a": {"content": LONG}}}
+)
+ASKED = line("response_item", {"type": "message", "id": "msg_1", "role": "user", "content": [part(LONG), picture("x")]})
+WRAPPED = line("response_item", {**OUTPUT, "output": json.dumps({"output": LONG, "metadata": {"exit_code": 0}})})
+PLAIN_OUTPUT = line("response_item", {**OUTPUT, "output": LONG})
+CUSTOM = line("response_item", {"type": "custom_tool_call", "name": "apply_patch", "input": LONG})
+LOCAL = line("response_item", {"type": "local_shell_call", "action": {"type": "exec", "command": ["bash", LONG]}})
+KEPT = line("compacted", {"replacement_history": [{"type": "message", "content": [part(LONG)]}]})
+
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("a text in arguments", line("response_item", CALL), ("payload", "arguments", "cmd"), "x"),
+    ("arguments that are no JSON", line("response_item", {**CALL, "arguments": LONG}), ("payload", "arguments"), "x"),
+    ("the input of a custom tool", CUSTOM, ("payload", "input"), "x"),
+    ("a word of a command", LOCAL, ("payload", "action", "command", 1), "x"),
+    ("an output", PLAIN_OUTPUT, ("payload", "output"), "x"),
+    ("a text of an output", line("response_item", OUTPUT), ("payload", "output", 0, "text"), "x"),
+    ("an image of an output", line("response_item", OUTPUT), ("payload", "output", 1), part("x")),
+    ("an output in an object", WRAPPED, ("payload", "output", "output"), "x"),
+    ("the image of a prompt", ASKED, ("payload", "content", 1), part("x")),
+    ("an event's text, emptied", EVENT, ("payload", "stdout"), ""),
+    ("an event's change, emptied", EVENT, ("payload", "changes", "a", "content"), ""),
+    ("a text of a checkpoint", KEPT, ("payload", "replacement_history", 0, "content", 0, "text"), "x"),
+]
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("a time", PLAIN_OUTPUT, ("timestamp",), "x"),
+    ("a line's type", PLAIN_OUTPUT, ("type",), "x"),
+    ("an item's type", PLAIN_OUTPUT, ("payload", "type"), "x"),
+    ("a whole payload", PLAIN_OUTPUT, ("payload",), {}),
+    ("a payload gone", PLAIN_OUTPUT, ("payload",), REMOVED),
+    ("another field of that name", PLAIN_OUTPUT, ("other", "output"), "x"),
+    ("a call's id", PLAIN_OUTPUT, ("payload", "call_id"), "x"),
+    ("an item's id by another", line("response_item", CALL), ("payload", "id"), "x"),
+    ("a tool's name", line("response_item", CALL), ("payload", "name"), "x"),
+    ("arguments as an object", line("response_item", CALL), ("payload", "arguments"), {}),
+    ("arguments as a text that is no JSON", line("response_item", CALL), ("payload", "arguments"), "x"),
+    ("an argument gone", line("response_item", CALL), ("payload", "arguments", "cmd"), REMOVED),
+    ("an argument of another type", line("response_item", CALL), ("payload", "arguments", "cmd"), 7),
+    ("a folder in arguments", line("response_item", CALL), ("payload", "arguments", "workdir"), "x"),
+    ("a whole command", LOCAL, ("payload", "action", "command"), "x"),
+    ("the type of an action", LOCAL, ("payload", "action", "type"), "x"),
+    ("an output as an object", PLAIN_OUTPUT, ("payload", "output"), {}),
+    ("an output gone", PLAIN_OUTPUT, ("payload", "output"), REMOVED),
+    ("an output in an object, without the object", WRAPPED, ("payload", "output"), "x"),
+    ("the metadata of an output", WRAPPED, ("payload", "output", "metadata"), "x"),
+    ("a list of parts as a text", line("response_item", OUTPUT), ("payload", "output"), "x"),
+    ("a part gone", line("response_item", OUTPUT), ("payload", "output", 1), REMOVED),
+    ("a text part by another", line("response_item", OUTPUT), ("payload", "output", 0), part("x")),
+    ("what was asked", ASKED, ("payload", "content", 0, "text"), "x"),
+    ("what was asked, as a part", ASKED, ("payload", "content", 0), part("x")),
+    ("an event's text, shortened", EVENT, ("payload", "stdout"), "x"),
+    ("an event's text gone", EVENT, ("payload", "stdout"), REMOVED),
+    ("an event's text as a list", EVENT, ("payload", "stdout"), []),
+    ("an event's changes", EVENT, ("payload", "changes"), {}),
+    ("an event's call", EVENT, ("payload", "call_id"), ""),
+    ("a checkpoint's history", KEPT, ("payload", "replacement_history"), []),
+    ("an item of a checkpoint", KEPT, ("payload", "replacement_history", 0), {}),
+    ("a header", line("session_meta", {"base_instructions": {"text": LONG}}), ("payload", "base_instructions"), {}),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
+def test_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """What compressors propose."""
+    assert Codex().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
+def test_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """All that keeps a rollout resumable."""
+    assert not Codex().may_change(entry, path, value)
+
+
+def test_whose_a_rollout_is() -> None:
+    """By the thread's id; a fork names the thread that it came from."""
+    made = Rollout().lines()
+    head = entries(made[0])[0]["payload"]
+    form = Codex()
+    assert form.named(head_of(made)).id == head["id"]
+    fork = json.dumps(line("session_meta", {**head, "forked_from_id": "other"})).encode() + b"\n"
+    assert form.named(head_of([fork])).parents == ("other",)
+    assert form.named(head_of(made[1:])).id == ""

@@ -1,0 +1,177 @@
+"""Codex's reasoning: it goes with the ids of all that came in one response with it, or all of that stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress import verify_session
+from sessioncompress.core.model import JsonPath
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats.codex.format import Codex
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.policy.model import PRESETS
+from tests.support.rollout import Rollout, parted
+from tests.support.runs import EAGER, compress, entries, fixture, survey_of, write
+from tests.unit.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
+
+IDS = ("message", "function_call", "custom_tool_call")
+
+
+def thought(made: Rollout, **fields: Any) -> Rollout:
+    """Add reasoning of these fields."""
+    return made.item("reasoning", **{"id": "rs_of_the_test", "summary": [], **fields})
+
+
+def searched(made: Rollout) -> Rollout:
+    """Search the web: the API does not take such an item without its id."""
+    made.think().item("web_search_call", id="ws_1", status="completed", action={"type": "search", "query": "tides"})
+    return made.say("I searched.")
+
+
+def several(made: Rollout) -> None:
+    """Make two calls in one response, whose outputs come behind both; so many lines change for much reasoning only."""
+    thought(made, encrypted_content=LONG).say("Both.")
+    for name in ("a", "b"):
+        made.item("function_call", id=f"fc_{name}", name="f", arguments="{}", call_id=name)
+    for name in ("a", "b"):
+        made.item("function_call_output", call_id=name, output=LONG)
+
+
+STAYS: list[tuple[str, Change]] = [
+    ("with nothing behind it", lambda made: made.think().message("user", [part("And?")])),
+    ("without a seal", lambda made: thought(made).say("Yes.")),
+    ("with a short seal", lambda made: thought(made, encrypted_content="gAAAA").say("Yes.")),
+    ("with a seal that is no text", lambda made: thought(made, encrypted_content={"x": LONG}).say("Yes.")),
+    ("where a part of the response has no seal", lambda made: thought(made.think()).say("Yes.")),
+    ("where the response holds a search", searched),
+    ("where the response holds an item of tomorrow", lambda made: made.think().item("tomorrow", id="tm_1").say("Yes.")),
+]
+
+
+@pytest.mark.parametrize("change", [case[1] for case in STAYS], ids=[case[0] for case in STAYS])
+def test_stays(change: Change) -> None:
+    """With all its ids; the answer behind this response is another one, whose reasoning goes."""
+    made = Rollout()
+    made.user("Go.")
+    change(made)
+    size = len(made.lines())
+    made.user("And?").end("Done.")
+    made.user("Thanks.").end("You're welcome.")
+    data = made.bytes()
+    done = entries(after(data))
+    assert done[:size] == entries(data)[:size]
+    assert any(each["payload"].get("type") == "other" for each in done[size:])
+
+
+GOES: list[tuple[str, Change]] = [
+    ("with an answer", lambda made: made.think().say("Yes.")),
+    ("with a call", lambda made: made.run("ls", "a\n")),
+    ("with a call of a custom tool", lambda made: made.custom("exec", "text(1)", "1")),
+    ("with several calls at once", several),
+    ("with reasoning behind reasoning", lambda made: made.think().think().say("Yes.")),
+    ("where there are no ids", lambda made: made.think().item("message", role="assistant", content=[part("Yes.")])),
+]
+
+
+@pytest.mark.parametrize("change", [case[1] for case in GOES], ids=[case[0] for case in GOES])
+def test_goes_with_the_ids(change: Change) -> None:
+    """The line stays in its place, under a type that Codex leaves out, with all but its seal."""
+    data = old(change)
+    new = after(data)
+    assert parted(entries(data), entries(new)) == []
+    before, now = payloads(data, "reasoning"), payloads(new, "other")
+    assert len(now) == len(before) - 1
+    for was, found in zip(before, now, strict=False):
+        assert found == {key: value for key, value in was.items() if key != "encrypted_content"} | {"type": "other"}
+    assert payloads(new, "reasoning") == before[-1:]
+    kept = [each["id"] for each in payloads(new, *IDS) if each.get("role") in (None, "assistant") and "id" in each]
+    assert kept == [payloads(data, "message")[-1]["id"]]
+
+
+def test_it_comes_back(tmp_path: Path) -> None:
+    """To the byte, and the journal's record of the seal agrees; alone it would not pay, since seals cannot be packed."""
+    data = old(lambda made: made.run("ls", OTHER + LONG * 4))
+    path = write(tmp_path, data)
+    assert compress(path).thinking_blocks_removed == 2
+    assert verify_session(path).originals
+    restore_session(path)
+    assert path.read_bytes() == data
+
+
+def test_the_latest_stays() -> None:
+    """As everywhere: the newest reasoning, with all of its response."""
+    made = Rollout()
+    made.user("Go.").end("Done.")
+    made.user("Thanks.")
+    made.item("message", role="assistant", content=[part("You're welcome.")])
+    assert after(made.bytes()) == made.bytes()
+
+
+def test_a_response_that_is_protected_in_part_stays() -> None:
+    """What is recent is not touched, so nothing of its response is."""
+    made = Rollout()
+    made.user("Go.").think().say("First.")
+    made.user("Next.").end("Done.")
+    lines = survey_of(made.bytes()).lines
+    responses = [name for name in lines.responses if name]
+    assert len(set(responses)) == 2
+    assert after(made.bytes(), replace(EAGER, turn_threshold_before_compress=2)) == made.bytes()
+
+
+def test_thinking_may_be_kept() -> None:
+    """By the policy."""
+    data = old(lambda made: made.run("ls", "a\n"))
+    assert after(data, replace(EAGER, strip_thinking=False)) == data
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_response_of_a_fixture_is_parted(preset: str) -> None:
+    """Whatever else becomes of its lines."""
+    data = fixture("codex.jsonl")
+    assert parted(entries(data), entries(after(data, PRESETS[preset]))) == []
+
+
+def test_the_check_sees_a_response_that_is_parted() -> None:
+    """Reasoning that is gone, with an id that stayed."""
+    data = old(lambda made: made.run("ls", "a\n"))
+    broken = json.loads(json.dumps(entries(data)))
+    thought = next(each["payload"] for each in broken if each["payload"].get("type") == "reasoning")
+    thought["type"] = "other"
+    assert len(parted(entries(data), broken)) == 1
+
+
+SEALED = line("response_item", {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": OTHER})
+ANSWER = line("response_item", {"type": "message", "role": "assistant", "id": "msg_1", "content": []})
+ASKED = line("response_item", {"type": "message", "role": "user", "id": "msg_2", "content": []})
+SEARCH = line("response_item", {"type": "web_search_call", "id": "ws_1"})
+CALL = line("response_item", {"type": "function_call", "id": "fc_1", "arguments": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "value", "may"),
+    [
+        (SEALED, ("payload", "encrypted_content"), REMOVED, True),
+        (SEALED, ("payload", "encrypted_content"), "", False),
+        (SEALED, ("payload", "type"), "other", True),
+        (SEALED, ("payload", "type"), "message", False),
+        (SEALED, ("payload", "type"), REMOVED, False),
+        (SEALED, ("payload", "id"), REMOVED, False),
+        (SEALED, ("payload", "summary"), REMOVED, False),
+        (SEALED, ("payload",), REMOVED, False),
+        (ANSWER, ("payload", "id"), REMOVED, True),
+        (ANSWER, ("payload", "id"), "x", False),
+        (ANSWER, ("payload", "type"), "other", False),
+        (CALL, ("payload", "id"), REMOVED, True),
+        (ASKED, ("payload", "id"), REMOVED, False),
+        (SEARCH, ("payload", "id"), REMOVED, False),
+        (line("event_msg", {"type": "reasoning", "id": "x"}), ("payload", "encrypted_content"), REMOVED, False),
+    ],
+)
+def test_what_may_change(entry: Any, path: JsonPath, value: Any, may: bool) -> None:
+    """Only what reasoning needs to go."""
+    assert Codex().may_change(entry, path, value) is may

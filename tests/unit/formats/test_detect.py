@@ -1,0 +1,320 @@
+"""Whose session a file is: by what it holds, never by its name, and nobody's where that is not plain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from sessioncompress.core.jsonl import document_of
+from sessioncompress.errors import UsageError
+from sessioncompress.formats.base import HEAD_LINES, Head
+from sessioncompress.formats.locations import FIRST_BYTES, may_be_session
+from sessioncompress.formats.others import Sample, seen
+from sessioncompress.formats.pi import FamilyFormat
+from sessioncompress.formats.table import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
+from tests.support.build import (
+    ClaudeSession,
+    OmpAnthropicSession,
+    OmpGeminiSession,
+    OmpSession,
+    OpenClawSession,
+    PiSession,
+)
+from tests.support.chats import GenCodeSession
+from tests.support.records import GeminiRecords
+from tests.support.rollout import Rollout
+from tests.support.runs import FIXTURES, units
+
+CODEX = {"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}}
+HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
+
+GEMINI = {"sessionId": "x", "projectHash": "y", "startTime": "2026", "lastUpdated": "2026", "kind": "main"}
+PROMPT = {"id": "1", "timestamp": "2026", "type": "user", "content": [{"text": "hello"}]}
+ASKED = {"role": "user", "content": "hello"}
+SAID = {"role": "assistant", "content": "Good morning."}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+
+TREE = {"parentUuid": None, "isSidechain": False, "uuid": "x", "sessionId": "y"}
+
+FIXTURE_FORMATS = {
+    "omp": "oh-my-pi",
+    "openclaw": "openclaw",
+    "claude": "claude-code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "gencode": "gencode",
+    "chat": "openai-chat",
+    "gitclaw/GITCLAW-layout/state/issues": None,
+    "look-alike": None,
+}
+ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*"))
+
+
+def lines(*entries: Any) -> list[bytes]:
+    """Return entries as lines."""
+    return [json.dumps(entry).encode() + b"\n" for entry in entries]
+
+
+def without(key: str, **more: Any) -> dict[str, Any]:
+    """Return a header without a key."""
+    return {name: value for name, value in HEADER.items() if name != key} | more
+
+
+NOBODY: list[tuple[str, list[bytes]]] = [
+    ("nothing", []),
+    ("no JSON", [b"hello\n", b"world\n"]),
+    ("a list", lines([HEADER])),
+    ("an empty object", lines({})),
+    ("no id", lines(without("id"))),
+    ("no time", lines(without("timestamp"))),
+    ("no folder", lines(without("cwd"))),
+    ("an id that is a number", lines({**HEADER, "id": 7})),
+    ("a time that is null", lines({**HEADER, "timestamp": None})),
+    ("a header behind other entries", lines({"type": "message"}, HEADER)),
+    ("a header behind two titles", lines({"type": "title"}, {"type": "title"}, HEADER)),
+    ("a harness that dates its header otherwise", lines({**HEADER, "createdAt": "2026"})),
+    ("a harness that numbers its lines", lines(HEADER, {"type": "user/message", "seq": 1})),
+    ("a line that hangs on none and names no session", lines({"type": "user", "uuid": "x", "parentUuid": None})),
+    ("a session id alone", lines({"type": "user", "sessionId": "y"})),
+    ("a note without its session", lines({"type": "summary", "summary": "x"})),
+    ("notes beside no tree", lines({"type": "progress", "sessionId": "y", "data": {"log": "x"}})),
+    ("a summary of no tree", lines({"type": "summary", "leafUuid": "x"})),
+    ("a type of tomorrow beside a session id", lines({"type": "new", "sessionId": "y"})),
+    ("a list of prompts", lines([{"sessionId": "x", "messageId": 0, "type": "user", "message": "hello"}])),
+    (
+        "a harness that hangs its lines together as Claude Code does",
+        lines({**TREE, "type": "user", "message": {"role": "user", "parts": [{"text": "hello"}]}}),
+    ),
+    ("lines of Claude Code behind another's header", lines({"type": "session_meta"}, {**TREE, "type": "user"})),
+    ("Codex without an id", lines({**CODEX, "payload": {"cwd": "/tmp"}})),
+    ("Codex without a folder", lines({**CODEX, "payload": {"id": "x"}})),
+    ("Codex without a time", lines({key: value for key, value in CODEX.items() if key != "timestamp"})),
+    ("a payload that is a list", lines({**CODEX, "payload": ["id", "cwd"]})),
+    ("Codex's header behind other lines", lines({"timestamp": "2026", "type": "event_msg", "payload": {}}, CODEX)),
+    ("Codex's items without their header", lines({"type": "message", "role": "user", "content": []})),
+    ("Codex of mid-2025", lines({"id": "x", "timestamp": "2025", "instructions": None}, {"record_type": "state"})),
+    ("Gemini CLI without a project", lines({**GEMINI, "projectHash": None})),
+    ("Gemini CLI, a header that holds the messages", lines({**GEMINI, "messages": []}, PROMPT)),
+    ("Gemini CLI's header behind its messages", lines(PROMPT, GEMINI)),
+    ("Gemini CLI's header before lines of another", lines(GEMINI, {"type": "user", "uuid": "x"})),
+    ("Gemini CLI's header before messages of unknown types", lines(GEMINI, {**PROMPT, "type": ["user"]})),
+    ("an update with something beside it", lines(GEMINI, {"$set": {}, "id": "x"})),
+    ("a conversation a line", lines({"messages": [ASKED, SAID]}, {"messages": [ASKED, SAID]})),
+    ("prompts alone", lines(ASKED, ASKED)),
+    ("a chat behind a header", lines({"working_dir": "/tmp"}, ASKED, SAID)),
+    ("a chat with another line in it", lines(ASKED, SAID, {"event": "x"})),
+    ("a chat with a role of its own", lines(ASKED, SAID, {"role": "model", "content": "x"})),
+    ("a chat with a role that is none", lines(ASKED, SAID, {"role": ["user"], "content": "x"})),
+    ("a chat with keys of its own", lines(ASKED, {**SAID, "parts": []})),
+    (
+        "a chat with Anthropic's calls",
+        lines(ASKED, {**SAID, "content": [{"type": "tool_use", "id": "x", "input": {}}]}),
+    ),
+    ("a chat whose content is an object", lines(ASKED, {**SAID, "content": {}})),
+    ("a chat whose arguments are objects", lines(ASKED, {**SAID, "tool_calls": [{"function": {"arguments": {}}}]})),
+    ("a chat whose user calls tools", lines({**ASKED, "tool_calls": [CALL]}, SAID)),
+    ("a chat whose results name no call", lines(ASKED, {"role": "tool", "content": "x"})),
+]
+
+LOOK_ALIKES: list[tuple[str, bytes]] = [
+    ("Gemini CLI's list of prompts", b'[{"sessionId":"x","messageId":0,"type":"user","message":"hello"}]'),
+    ("Gemini CLI's saved chat", b'{"history":[{"role":"user","parts":[{"text":"hello"}]}]}'),
+    (
+        "Gemini CLI's snapshot of files",
+        b'{"history":[],"clientHistory":[],"toolCall":{"name":"replace"},"commitHash":"x"}',
+    ),
+    ("a list of conversations", json.dumps([{"messages": [ASKED, SAID]}]).encode()),
+    ("gencode without metadata", json.dumps({"messages": [{**SAID, "content": [{"type": "tool_use"}]}]}).encode()),
+    ("gencode of a model unnamed", json.dumps({"metadata": {"id": "x"}, "messages": [ASKED]}).encode()),
+    ("a document of prompts", json.dumps({"messages": [ASKED]}).encode()),
+    ("a document without messages in it", b'{"messages":[]}'),
+    ("an empty list", b"[]"),
+]
+"""Files of agents that are no sessions of theirs, and documents that are nobody's."""
+
+SOMEBODY: list[tuple[str, list[bytes], str]] = [
+    ("pi", PiSession().opening().lines(), "pi"),
+    ("pi without a version", PiSession(1).lines(), "pi"),
+    ("pi, an unknown version", lines({**HEADER, "version": 99}), "pi"),
+    ("pi with a byte order mark", [b"\xef\xbb\xbf" + PiSession().lines()[0]], "pi"),
+    ("pi with entries of odd types", lines(HEADER, {"type": []}, {"type": {}}, {"type": None, "customType": []}), "pi"),
+    ("pi with CRLF", [line[:-1] + b"\r\n" for line in PiSession().lines()], "pi"),
+    ("pi behind a line that is no JSON", [b"{torn\n", *PiSession().lines()], "pi"),
+    ("pi behind a blank line", [b"\n", *PiSession().lines()], "pi"),
+    ("oh-my-pi", OmpSession().lines(), "oh-my-pi"),
+    ("oh-my-pi, other APIs", OmpGeminiSession().lines(), "oh-my-pi"),
+    ("oh-my-pi without a title slot", OmpAnthropicSession().opening().lines()[1:], "oh-my-pi"),
+    ("OpenClaw", OpenClawSession().opening().lines(), "openclaw"),
+    ("Claude Code", ClaudeSession().turn().lines(), "claude-code"),
+    ("Claude Code by a line of its tree", lines({**TREE, "type": "user"}), "claude-code"),
+    (
+        "Claude Code behind a note",
+        lines({"type": "queue-operation", "sessionId": "y"}, {**TREE, "type": "user"}),
+        "claude-code",
+    ),
+    ("Claude Code behind lines of unknown types", lines({"type": []}, {}, {**TREE, "type": "system"}), "claude-code"),
+    ("a subagent of Claude Code", ClaudeSession(agent="a1").turn().lines(), "claude-code"),
+    ("Codex", Rollout().lines(), "codex"),
+    ("Codex with ordinals", Rollout(ordinals=True).lines(), "codex"),
+    ("Codex, a header of a few keys", lines(CODEX), "codex"),
+    ("Gemini CLI", GeminiRecords().user("hello").lines(), "gemini"),
+    ("Gemini CLI with nothing said yet", GeminiRecords().lines(), "gemini"),
+    ("Gemini CLI, resumed and gone back", GeminiRecords().user("hello").resume().back(0).lines(), "gemini"),
+    ("a chat", lines(ASKED, SAID), "openai-chat"),
+    ("a chat with calls", lines(ASKED, {**SAID, "content": None, "tool_calls": [CALL]}), "openai-chat"),
+    ("a chat without a prompt", lines({"role": "tool", "tool_call_id": "x", "content": "x"}), "openai-chat"),
+    ("a chat in parts", lines(ASKED, {**SAID, "content": [{"type": "text", "text": "x"}]}), "openai-chat"),
+    ("OpenClaw by a later entry", lines(HEADER, {"type": "custom", "customType": "openclaw.cache-ttl"}), "openclaw"),
+]
+
+
+@pytest.mark.parametrize("raw", [case[1] for case in NOBODY], ids=[case[0] for case in NOBODY])
+def test_nobodys(raw: list[bytes]) -> None:
+    """Such a file is refused."""
+    assert detect(head_of(raw)) is None
+
+
+@pytest.mark.parametrize(("raw", "name"), [case[1:] for case in SOMEBODY], ids=[case[0] for case in SOMEBODY])
+def test_somebodys(raw: list[bytes], name: str) -> None:
+    """By the header and by entries that only one agent writes."""
+    form = detect(head_of(raw))
+    assert form is not None
+    assert form.name == name
+
+
+def of_file(data: bytes) -> str | None:
+    """Return whose session a file is."""
+    form = detect(head_of_file(data))
+    return form.name if form else None
+
+
+def head_of_file(data: bytes) -> Head:
+    """Return what of a file tells whose it is."""
+    document = document_of(lambda: BytesIO(data), len(data))
+    return head_of(units(data), None if document is None else document.outer)
+
+
+@pytest.mark.parametrize("data", [case[1] for case in LOOK_ALIKES], ids=[case[0] for case in LOOK_ALIKES])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_look_alikes(data: bytes, end: bytes) -> None:
+    """They are refused, in one line or in many."""
+    assert of_file(data + end) is None
+    assert of_file(json.dumps(json.loads(data), indent=2).encode() + end) is None
+
+
+def test_documents() -> None:
+    """A chat may be a list, or stand in an object."""
+    chat = {"model": "x", "messages": [ASKED, SAID]}
+    for each in (chat, chat["messages"], {"messages": chat["messages"]}):
+        assert of_file(json.dumps(each).encode()) == "openai-chat"
+        assert of_file(json.dumps(each, indent=1).encode()) == "openai-chat"
+    assert of_file(GenCodeSession().message("user", "hello").bytes()) == "gencode"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_fixtures(name: str) -> None:
+    """Every one is whose it is."""
+    expected = next((value for prefix, value in FIXTURE_FORMATS.items() if name.startswith(prefix)), "pi")
+    assert of_file((FIXTURES / name).read_bytes()) == expected
+
+
+def test_only_the_first_lines_are_looked_at() -> None:
+    """A session of 10 GB is told as fast as a small one."""
+    read = 0
+
+    def endless() -> Any:
+        nonlocal read
+        while True:
+            read += 1
+            yield PiSession().lines()[0]
+
+    assert detect(head_of(endless())) is not None
+    assert read <= HEAD_LINES + 1
+
+
+def test_what_was_seen_is_short() -> None:
+    """A line of a thousand keys is not repeated in an error."""
+    many = {f"key{number}": 1 for number in range(99)}
+    assert seen(Sample(b"{", (many,))) == (
+        "its first object has the keys " + ", ".join(f"key{number}" for number in range(8))
+    )
+
+
+def test_a_format_has_a_name() -> None:
+    """Who gives one that is none learns which there are."""
+    assert {format_named(name).name for name in NAMES} == {form.name for form in every()}
+    with pytest.raises(UsageError, match="'nobody' is no format") as error:
+        format_named("nobody")
+    assert all(name in str(error.value) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name.endswith(".json") and "/" not in name])
+def test_documents_are_met_in_folders(name: str) -> None:
+    """A walk looks at their beginnings only: what tells them stands there, also where a message is long.
+
+    Of a chat nothing tells whose it is: it must be named.
+    """
+    data = (FIXTURES / name).read_bytes()
+    assert may_be_session(data[:FIRST_BYTES]) is (of_file(data) not in NAMELESS)
+
+
+@pytest.mark.parametrize(
+    "first", [b"", b"{}", b'{"name": "x", "info": {}}', b'{"sessionId": "x"}', b'{"projectID": 1, "directory": 2}']
+)
+def test_other_documents_are_not(first: bytes) -> None:
+    """One key of a session is found in many files."""
+    assert not may_be_session(first)
+
+
+def test_each_format_has_its_name_and_tools() -> None:
+    """In lower case, since tools are compared so."""
+    names = [
+        *("oh-my-pi", "openclaw", "pi", "claude-code", "codex"),
+        *("gemini", "opencode", "gencode", "openai-chat"),
+    ]
+    assert [form.name for form in every()] == names
+    assert all(tool == tool.lower() for form in every() for tool in form.tools)
+
+
+@pytest.mark.parametrize("name", [row.name for row in _TABLE])
+def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
+    """Else it would not be asked."""
+    row, form = next(row for row in _TABLE if row.name == name), format_named(name)
+    heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
+    for header in (CODEX, HEADER, GEMINI, TREE, ASKED, SAID):
+        for behind in ((), (PROMPT,), (ASKED, SAID), (TREE,), (HEADER,)):
+            heads.append(Head((header, *behind)))
+            heads.append(Head(behind, {"messages": [], "info": header, "metadata": header, **header}))
+    recognized = [head for head in heads if form.recognizes(head)]
+    assert recognized
+    assert all(map(row.shows, recognized))
+    assert not row.shows(Head(()))
+
+
+def test_the_table_says_what_the_formats_say() -> None:
+    """Names are asked for before any format is imported."""
+    assert [row.name for row in _TABLE] == [form.name for form in every()]
+    assert {row.name for row in _TABLE if row.is_relative} == {
+        form.name for form in every() if isinstance(form, FamilyFormat)
+    }
+    assert frozenset(NAMES) >= NAMELESS | REVISED
+
+
+def test_only_the_format_of_a_session_is_imported() -> None:
+    """To import all takes longer than a small session."""
+    program = (
+        "import sys\nfrom sessioncompress.formats.table import detect, head_of\n"
+        "assert detect(head_of(open(sys.argv[1], 'rb'))).name == 'codex'\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('sessioncompress.formats.')))"
+    )
+    command = [sys.executable, "-c", program, str(FIXTURES / "codex.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = {name.rpartition(".")[2] for name in done.stdout.split()}
+    assert "codex" in modules
+    assert modules.isdisjoint({"claude", "family", "gemini", "opencode", "gencode", "chat"})

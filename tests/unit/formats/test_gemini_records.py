@@ -1,0 +1,385 @@
+"""Gemini CLI's records: which of them a resume reads, what of them may change, and that it reads the same afterwards."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Role, Standing
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats.gemini import Gemini, GeminiReader
+from sessioncompress.pipeline.reading import read_line
+from tests.support import texts
+from tests.support.records import GeminiRecords
+from tests.support.runs import compress, compress_again, fixture, restore, split, survey_of, units, view_of
+
+LONG = "a line of output\n" * 60
+ODD: list[Any] = [None, True, 7, "", LONG, [], [1], [None], [[LONG]], {}, {"a": LONG}, {"text": 7}, [{"text": LONG}]]
+
+
+def resumed(data: bytes) -> list[dict[str, Any]]:
+    """Return the messages that the agent has after it loaded these records, in its order."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in split(data):
+        record = json.loads(line)
+        if "$rewindTo" in record:
+            names = list(found)
+            for name in names[names.index(record["$rewindTo"]) if record["$rewindTo"] in found else 0 :]:
+                del found[name]
+        elif "id" in record:
+            found[record["id"]] = record
+        elif "messages" in record.get("$set", {}):
+            found = {message["id"]: message for message in record["$set"]["messages"]}
+    return list(found.values())
+
+
+def live(made: GeminiRecords) -> list[dict[str, Any]]:
+    """Return the messages on the live path."""
+    return [json.loads(units(made.bytes())[number]) for number in survey_of(made.bytes()).shape.live]
+
+
+def asked() -> GeminiRecords:
+    """Return a session with two turns, the first with a call."""
+    made = GeminiRecords().user("Look.")
+    made.steps("I look.", made.used("run_shell_command", {"command": "cat a.log"}, LONG, LONG), thought="Hm. " * 90)
+    return made.answer("Silent.").user("And now?").answer("Still.")
+
+
+PATHS: dict[str, GeminiRecords] = {
+    "nothing said": GeminiRecords(),
+    "messages that are written again": asked(),
+    "back to a message": asked().back(4).user("Once more.").answer("Yes."),
+    "back to what is not there": asked().record({"$rewindTo": "x"}).user("Once more."),
+    "resumed": asked().resume().user("Once more."),
+    "resumed, with more set behind the messages": asked().resume(summary="x").user("Once more."),
+    "resumed twice": asked().resume().user("Once more.").resume(),
+    "resumed and gone back into what was set": asked().resume().back(2).user("Once more."),
+    "resumed, and a message of it written again": asked().resume().again(content="New.").user("More."),
+    "set to nothing": asked().record({"$set": {"messages": []}}).user("Once more."),
+    "a header that comes again": asked().record({**asked().outer, "lastUpdated": "2027"}).user("Once more."),
+}
+
+
+@pytest.mark.parametrize("made", PATHS.values(), ids=PATHS)
+def test_the_live_path_is_what_a_resume_reads(made: GeminiRecords) -> None:
+    """In its order; every other message is dead."""
+    shape = survey_of(made.bytes()).shape
+    whole = [message for message in live(made) if "$set" not in message]
+    assert whole == resumed(made.bytes())
+    messages = {number for number, raw in enumerate(units(made.bytes())) if "id" in json.loads(raw)}
+    assert shape.dead == messages - set(shape.live)
+
+
+NOT_CUT: dict[str, bytes] = {
+    "spaces": b'{"$set": {"messages": [{"id":"1","timestamp":"","type":"user","content":"x"}]}}\n',
+    "messages twice": b'{"$set":{"messages":[{"id":"1"}],"messages":[{"id":"2"}]}}\n',
+    "no end": b'{"$set":{"messages":[{"id":"1","timestamp":"","type":"user","content":"x"}]}}',
+    "a message that is none": b'{"$set":{"messages":[{"id":"1"},7]}}\n',
+    "nothing": b'{"$set":{"messages":[]}}\n',
+}
+
+
+@pytest.mark.parametrize("last", NOT_CUT.values(), ids=NOT_CUT)
+def test_a_line_that_is_not_cut_stays_whole(last: bytes) -> None:
+    """It takes the place of all before it all the same, and nothing in it changes."""
+    data = asked().bytes() + last
+    found = survey_of(data)
+    assert list(found.shape.live) == [len(found.lines) - 1]
+    assert not found.lines[-1].blocks
+
+
+def test_turns_are_counted_in_what_was_set() -> None:
+    """And so what is recent there stays, and what is old does not."""
+    made = asked().resume()
+    view = view_of(made.bytes())
+    standing = {
+        json.loads(units(made.bytes())[number])["id"]: view.standing[number] for number in view.survey.shape.live
+    }
+    assert list(standing.values()) == [Standing.OLD] * 4 + [Standing.PROTECTED] * 2
+
+
+def test_a_last_line_without_lf_behind_what_was_set_never_changes() -> None:
+    """It may still be being written, other than a message in a line that has its end."""
+    made = asked().resume()
+    made.steps("", made.used("glob", {}, LONG))
+    found = survey_of(b"".join(made.lines()[:-1])[:-1])
+    assert found.lines[-1].facts.sealed
+    assert not any(line.facts.sealed for line in found.lines[:-1])
+
+
+def read(message: Any, reader: GeminiReader | None = None) -> Line:
+    """Read one record."""
+    return read_line(json.dumps(message).encode(), reader or GeminiReader(), ended=False)
+
+
+def message(kind: str, content: Any, **fields: Any) -> dict[str, Any]:
+    """Return a message."""
+    return {"id": f"{kind}-1", "timestamp": "2026", "type": kind, "content": content, **fields}
+
+
+def call(**more: Any) -> dict[str, Any]:
+    """Return a part that calls a tool."""
+    return {
+        "functionCall": {"id": "write-7", "name": "write_file", "args": {"file_path": "a", "content": LONG}},
+        **more,
+    }
+
+
+def result(name: str = "write-7", **response: Any) -> dict[str, Any]:
+    """Return a part with what came back."""
+    return {"functionResponse": {"id": name, "name": "glob", "response": response}}
+
+
+MADE = {"id": "write-7", "name": "write_file", "args": {"file_path": "a", "content": LONG}}
+THOUGHT = {"text": LONG, "thought": True}
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo" * 50}}
+UNNAMED = {"functionCall": {"name": "write_file", "args": {"content": LONG}}}
+
+BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
+    "text parts": (message("gemini", [{"text": LONG}]), []),
+    "a prompt in parts": (message("user", [{"text": LONG}]), []),
+    "what the user typed": (message("user", [{"text": "x"}], displayContent=[{"text": LONG}]), []),
+    "a call that is signed": (message("gemini", [call(thoughtSignature="x")]), []),
+    "a call without an id, and its copy": (message("gemini", [UNNAMED], toolCalls=[MADE]), []),
+    "only a thought": (message("gemini", [THOUGHT]), []),
+    "a thought that is signed": (message("gemini", [{**THOUGHT, "thoughtSignature": "x"}, {"text": "Now."}]), []),
+    "a thought by which the parts are known": (message("gemini", [THOUGHT], toolCalls=[{**MADE, "args": {}}]), []),
+    "a picture that is signed": (message("user", [{**PICTURE, "thoughtSignature": "x"}]), []),
+    "a way back": ({"$rewindTo": LONG}, []),
+    "an update": ({"$set": {"summary": LONG}}, []),
+    "a thought before a text": (message("gemini", [THOUGHT, {"text": "Now."}]), [(Kind.THINKING, ("content", 0))]),
+    "a thought before a call": (
+        message("gemini", [THOUGHT, call()]),
+        [(Kind.ARGUMENT, ("content", 1, "functionCall", "args")), (Kind.THINKING, ("content", 0))],
+    ),
+    "a call, and its copy": (
+        message("gemini", [call()], toolCalls=[MADE]),
+        [(Kind.ARGUMENT, ("toolCalls", 0, "args")), (Kind.ARGUMENT, ("content", 0, "functionCall", "args"))],
+    ),
+    "a result": (
+        message("user", [result(output=LONG)]),
+        [(Kind.RESULT, ("content", 0, "functionResponse", "response", "output"))],
+    ),
+    "an error, and a picture": (
+        message("user", [result(error=LONG), PICTURE]),
+        [(Kind.RESULT, ("content", 0, "functionResponse", "response", "error")), (Kind.IMAGE, ("content", 1))],
+    ),
+    "a result that is a text": (
+        message("gemini", "", toolCalls=[{**MADE, "args": {}, "result": LONG}]),
+        [(Kind.RESULT, ("toolCalls", 0, "result"))],
+    ),
+    "a picture beside a result": (
+        message("gemini", "", toolCalls=[{**MADE, "args": {}, "result": [result(output="ok"), PICTURE]}]),
+        [(Kind.IMAGE, ("toolCalls", 0, "result", 1))],
+    ),
+    "a picture that a tool made": (message("info", [PICTURE]), [(Kind.IMAGE, ("content", 0))]),
+    "a picture in a prompt": (message("user", [{"text": "x"}, PICTURE]), [(Kind.IMAGE, ("content", 1))]),
+}
+
+
+@pytest.mark.parametrize(("entry", "blocks"), BLOCKS.values(), ids=BLOCKS)
+def test_blocks(entry: Any, blocks: Any) -> None:
+    """What is left alone comes first."""
+    assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
+
+
+ROLES = {
+    "the header": ({"sessionId": "x", "projectHash": "y", "startTime": "z"}, Role.HEADER),
+    "an update": ({"$set": {"lastUpdated": "x"}}, Role.OTHER),
+    "all messages": ({"$set": {"messages": []}}, Role.CHECKPOINT),
+    "a way back": ({"$rewindTo": "x"}, Role.OTHER),
+    "what the model gets": (message("user", [result(output="x")]), Role.RESULT),
+    "a prompt in plain texts": (message("user", ["Do ", "it."]), Role.USER),
+    "nothing in parts": (message("user", [{}, None]), Role.OTHER),
+    "a command behind a space": (message("user", [{"text": " /stats"}]), Role.OTHER),
+    "a picture alone": (message("user", [PICTURE]), Role.USER),
+    "an answer": (message("gemini", []), Role.ASSISTANT),
+}
+
+
+@pytest.mark.parametrize(("entry", "role"), ROLES.values(), ids=ROLES)
+def test_roles(entry: Any, role: Role) -> None:
+    """What the model gets as results is no turn of the user."""
+    assert read(entry).role is role
+
+
+def test_a_result_knows_its_call() -> None:
+    """By the call's id; what stands with the call already is not counted once more."""
+    reader = GeminiReader()
+    skill = {"id": "r-1", "name": "read_file", "args": {"file_path": "a/SKILL.md"}}
+    read(message("gemini", [], toolCalls=[{**MADE, "result": [result(output=LONG)]}, skill]), reader)
+    again = read(message("user", [result(output=LONG)]), reader)
+    assert (again.answers, again.io, again.blocks[0].tool) == ("write-7", 0, "write_file")
+    assert read(message("user", [result("r-1", output=LONG)]), reader).blocks == ()
+    both = read(message("user", [result(output=LONG), result("r-1", output=LONG)]), reader)
+    assert (both.answers, both.facts.several, len(both.blocks)) == ("", ("write-7", "r-1"), 1)
+
+
+def test_a_resume_copies_results_under_another_id() -> None:
+    """And of several calls of one message it gives all results to each: a text is that of the call that it names."""
+    parts = [{"functionResponse": {"id": name, "name": name, "response": {"output": LONG}}} for name in ("c1", "c2")]
+    calls: list[dict[str, Any]] = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
+    answer = read({"id": "m", "timestamp": "t", "type": "gemini", "content": "", "toolCalls": calls})
+    assert [block.call for block in answer.blocks] == ["c1", "c2", "c1", "c2"]
+    copy = read({"id": "m_response", "timestamp": "t", "type": "user", "content": parts})
+    assert (copy.facts.copy_of, [block.call for block in copy.blocks]) == ("m", ["c1", "c2"])
+    assert read({"id": "m", "timestamp": "t", "type": "user", "content": parts}).facts.copy_of == ""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_types_in_every_field(odd: Any) -> None:
+    """They are read, whatever they are."""
+    parts = [call(), THOUGHT, PICTURE, result(output=LONG)]
+    for key in ("content", "toolCalls", "thoughts", "id", "type"):
+        for kind in ("user", "gemini"):
+            read({**message(kind, parts, toolCalls=[MADE]), key: odd})
+    for kind in ("user", "gemini"):
+        for part in parts:
+            for key, value in part.items():
+                read(message(kind, [{**part, key: odd}, odd]))
+                for inner in value if isinstance(value, dict) else ():
+                    read(message(kind, [{**part, key: {**value, inner: odd}}]))
+    read({"$set": odd})
+    read({"$rewindTo": odd})
+
+
+ANSWER = message("gemini", [THOUGHT, call(), {**THOUGHT, "thoughtSignature": "x"}, call(thoughtSignature="x")])
+GIVEN = message("user", [result(output=LONG), {"text": "x"}, PICTURE])
+RESULT = ("functionResponse", "response", "output")
+MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (ANSWER, ("content", 0), REMOVED),
+    (ANSWER, ("content", 1, "functionCall", "args", "content"), "x"),
+    (GIVEN, ("content", 0, *RESULT), "x"),
+    (GIVEN, ("content", 2), {"text": "x"}),
+    (message("gemini", "", toolCalls=[{"result": "x"}]), ("toolCalls", 0, "result"), "y"),
+]
+MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (ANSWER, ("content", 0, "text"), "x"),
+    (ANSWER, ("content", 1), REMOVED),
+    (ANSWER, ("content", 1, "functionCall", "args"), {}),
+    (ANSWER, ("content", 1, "functionCall", "args", "file_path"), "x"),
+    (ANSWER, ("content", 1, "functionCall", "id"), "x"),
+    (ANSWER, ("content", 2), REMOVED),
+    (ANSWER, ("content", 3, "functionCall", "args", "content"), "x"),
+    (ANSWER, ("content",), []),
+    (GIVEN, ("content", 0), REMOVED),
+    (GIVEN, ("content", 0, *RESULT), {}),
+    (GIVEN, ("content", 1), {"text": "x"}),
+    (GIVEN, ("content", 1, "text"), "x"),
+    (GIVEN, ("content", 2), REMOVED),
+    (message("gemini", "", toolCalls=[{"result": [{}]}]), ("toolCalls", 0, "result"), "y"),
+    (message("gemini", "", toolCalls=[{"result": None}]), ("toolCalls", 0, "result"), "y"),
+    ({"$rewindTo": "x"}, ("$rewindTo",), "y"),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY, ids=[str(case[1]) for case in MAY])
+def test_may_change(entry: Any, path: Any, value: Any) -> None:
+    """What compressors propose."""
+    assert Gemini().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY_NOT, ids=[f"{case[1]} {case[2]}" for case in MAY_NOT])
+def test_may_not_change(entry: Any, path: Any, value: Any) -> None:
+    """What is signed, names something, or pairs a call with its result."""
+    assert not Gemini().may_change(entry, path, value)
+
+
+def pairs(messages: list[dict[str, Any]]) -> list[Any]:
+    """Return what of messages must be the same: order, ids, texts, and the names and ids of calls and results."""
+    found: list[Any] = []
+    for each in messages:
+        found.append((each["id"], each["type"], each["timestamp"]))
+        parts = each["content"] if isinstance(each["content"], list) else [{"text": each["content"]}]
+        for part in parts:
+            named = [(key, part[key]) for key in ("functionCall", "functionResponse") if key in part]
+            found += [(key, inner["id"], inner["name"], sorted(inner)) for key, inner in named]
+            found += [part["text"]] if "text" in part and not part.get("thought") else []
+        made = each.get("toolCalls", ())
+        found += [(one["id"], one["name"], sorted(one["args"]), bool(one["result"]), one["status"]) for one in made]
+    return found
+
+
+def test_a_resume_reads_the_same(tmp_path: Path) -> None:
+    """The fixture's messages, pairs and texts; every line stands where it stood, and none is gone."""
+    data = fixture("gemini.jsonl")
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    compress(path)
+    new = path.read_bytes()
+    assert len(split(new)) == len(split(data))
+    assert pairs(resumed(new)) == pairs(resumed(data))
+    assert resumed(new) != resumed(data)
+    for was, now in zip(split(data), split(new), strict=True):
+        old, entry = json.loads(was), json.loads(now)
+        assert entry.keys() <= old.keys()
+        assert {key: entry.get(key) for key in ("id", "type", "$rewindTo")} == {
+            key: old.get(key) for key in ("id", "type", "$rewindTo")
+        }
+    compress_again(path)
+    restore(path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after another run"])
+def test_what_a_resume_reads_comes_back_too(tmp_path: Path, again: bool) -> None:
+    """The agent set all messages anew, as they were rewritten: a copy of each, without the LF of its line."""
+    path = tmp_path / "session.jsonl"
+    made = asked().user("More.").answer("Yes.").user("Once more.").answer("Yes.")
+    data, was = made.bytes(), resumed(made.bytes())
+    path.write_bytes(data)
+    compress(path)
+    made.records, made.messages = split(path.read_bytes()), resumed(path.read_bytes())
+    assert made.messages != was
+    made.record({"$set": {"messages": made.messages}}).user("And now?")
+    made.steps("", made.used("run_shell_command", {"command": "cat b.log"}, LONG * 9, LONG * 9))
+    path.write_bytes(made.answer("Done.").user("Good.").answer("Yes.").user("So long.").bytes())
+    if again:
+        compress(path)
+    restore(path)
+    assert path.read_bytes().startswith(data)
+    assert resumed(path.read_bytes())[: len(was)] == was
+
+
+def test_what_is_dead_is_named_only(tmp_path: Path) -> None:
+    """Records that others took the place of, and those before all messages were set."""
+    made = asked()
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(made.resume().user("More.").answer("Yes.").bytes())
+    compress(path)
+    dead = [json.loads(line) for line in split(path.read_bytes())[:12]]
+    outputs = [
+        part["functionResponse"]["response"]["output"]
+        for each in dead
+        for made_call in each.get("toolCalls", ())
+        for part in made_call["result"] or ()
+    ]
+    assert outputs
+    assert all(marker.is_one(text) for text in outputs)
+
+
+def test_a_session_that_is_resumed_after_each_run_stays_small(tmp_path: Path) -> None:
+    """Each resume writes all messages again: those that were old before keep their previews, and the others get one."""
+    path = tmp_path / "session.jsonl"
+    made = GeminiRecords()
+    for number in range(5):
+        output = texts.log_lines(random.Random(number), 120)
+        made.user(f"Part {number}.")
+        made.steps("", made.used("run_shell_command", {"command": f"cat {number}.log"}, output, output))
+        made.answer("Done.")
+        before = path.read_bytes() if path.exists() else b""
+        path.write_bytes(before + b"".join(made.lines()[len(split(before)) :]))
+        if number:
+            compress(path)
+        # The agent goes on with what it read.
+        made.messages = resumed(path.read_bytes())
+        made.records = split(path.read_bytes())
+        made.resume()
+    last = json.loads(made.lines()[-1])["$set"]["messages"]
+    sizes = [len(json.dumps(each)) for each in last if each.get("toolCalls")]
+    assert max(sizes[:-1]) < 3_000 < sizes[-1]

@@ -1,0 +1,193 @@
+"""oh-my-pi: title slot, starts of calls, payloads that are sent again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.core.model import Kind, Role
+from sessioncompress.core.splice import REMOVED, Added
+from sessioncompress.formats.ohmypi import OhMyPi
+from sessioncompress.pipeline.reading import read_line
+from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
+from tests.support.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
+
+LONG = "a line of output\n" * 90
+START: dict[str, Any] = {
+    "type": "custom",
+    "customType": "tool_execution_start",
+    "data": {"toolName": "bash", "args": {"command": LONG}},
+}
+
+
+def session(made: OmpSession | None = None) -> OmpSession:
+    """Return an old session with two steps."""
+    made = made or OmpSession()
+    made.opening()
+    made.user("Go.")
+    for number in range(2):
+        made.step("write", {"path": "a", "content": LONG}, LONG + str(number), thinking=LONG)
+    made.user("And?")
+    made.assistant(made.think(LONG), "The latest.")
+    turn(made)
+    return made
+
+
+def test_the_title_slot_stays_to_the_byte(tmp_path: Path) -> None:
+    """It is overwritten in place, so its 256 bytes must stay where they are."""
+    path = write(tmp_path, session())
+    first = split(path.read_bytes())[0]
+    compress(path)
+    assert split(path.read_bytes())[0] == first
+    assert len(first) == 256
+
+
+def test_the_roles_of_the_first_lines() -> None:
+    """The slot is no header."""
+    found = survey_of(session())
+    assert [line.role for line in found.lines[:3]] == [Role.OTHER, Role.HEADER, Role.OTHER]
+    assert 0 not in found.shape.live
+
+
+def test_a_message_with_a_payload_is_bound() -> None:
+    """Its payload is a block and a tie; a payload of another kind seals the line."""
+    made = OmpSession()
+    made.assistant(made.think(LONG), "Done.")
+    made.assistant(made.think(LONG), "Done.", providerPayload={"type": "new", "x": LONG})
+    made.assistant(made.think(LONG), "Done.", providerPayload=LONG)
+    facts = [line.facts for line in survey_of(made).lines[2:]]
+    assert [(each.bound, each.sealed) for each in facts] == [(True, False), (True, True), (True, True)]
+    assert ("message", "providerPayload") in [tie.path for tie in facts[0].ties]
+    assert [tie.path for tie in facts[1].ties if tie.path == ("message", "providerPayload")] == []
+
+
+@pytest.mark.parametrize("make", [OmpSession, OmpGeminiSession, OmpAnthropicSession])
+def test_a_start_is_a_mirror(make: type[OmpAnthropicSession]) -> None:
+    """Whatever the API."""
+    made = make().opening()
+    made.step("bash", {"command": LONG}, "ok", thinking="Hm.")
+    blocks = [block for line in survey_of(made).lines for block in line.blocks if block.path == ("data", "args")]
+    assert [(block.kind, block.tool) for block in blocks] == [(Kind.MIRROR, "bash")]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "may"),
+    [
+        (("data", "args"), {}, True),
+        (("data", "args"), REMOVED, False),
+        (("data", "args"), {"command": "x"}, False),
+        (("data",), {}, False),
+        (("data", "toolName"), "x", False),
+        (("customType",), REMOVED, False),
+    ],
+    ids=str,
+)
+def test_of_a_start_only_the_arguments_may_be_emptied(path: tuple[str, ...], value: Any, may: bool) -> None:
+    """Nothing else of it."""
+    assert OhMyPi().may_change(START, path, value) == may
+
+
+@pytest.mark.parametrize(
+    ("message", "value", "may"),
+    [
+        ({"role": "toolResult"}, Added(1), True),
+        ({"role": "toolResult"}, 1, False),
+        ({"role": "toolResult", "prunedAt": 1}, Added(1), False),
+        ({"role": "assistant"}, Added(1), False),
+        (None, Added(1), False),
+    ],
+    ids=str,
+)
+def test_of_a_result_it_may_be_noted_when_it_was_pruned(message: Any, value: Any, may: bool) -> None:
+    """Once."""
+    assert OhMyPi().may_change({"type": "message", "message": message}, ("message", "prunedAt"), value) == may
+
+
+@pytest.mark.parametrize(
+    ("deep", "blocks"),
+    [(b"7", 1), (b"[" * 90 + b"]" * 90, 1), (b"[" * 600 + b"]" * 600, 0), (b"[" * 1015 + b"]" * 1015, 0)],
+    ids=["flat", "nested", "deep", "deeper"],
+)
+def test_a_start_may_hold_anything(deep: bytes, blocks: int) -> None:
+    """Names that are none, and values that are nested deep."""
+    entry = {**START, "data": {**START["data"], "toolName": "@@", "toolCallId": "@@"}}
+    raw = json.dumps(entry).encode().replace(b'"@@"', deep) + b"\n"
+    assert [(block.tool, block.call) for block in read_line(raw, OhMyPi().reader()).blocks] == [("", "")] * blocks
+    raw = raw.replace(json.dumps(LONG).encode(), deep)
+    assert read_line(raw, OhMyPi().reader()).blocks == ()
+
+
+def test_a_payload_too_deep_to_be_looked_through_stays() -> None:
+    """It may name a blob."""
+    made = OmpSession()
+    made.assistant(made.think(LONG), "Done.", providerPayload={"type": "openaiResponsesHistory", "x": "@@"})
+    raw = made.take_last().replace(b'"@@"', b"[" * 300 + b'"' + blob("a").encode() + b'"' + b"]" * 300)
+    assert read_line(raw, OhMyPi().reader()).facts.sealed
+
+
+def test_other_custom_entries_are_the_extensions_own() -> None:
+    """However long."""
+    made = OmpAnthropicSession().opening()
+    made.entry("custom", customType="todo", data={"args": {"x": LONG}})
+    assert survey_of(made).lines[-1].blocks == ()
+    assert not OhMyPi().may_change({**START, "customType": "todo"}, ("data", "args"), {})
+
+
+def test_blobs_and_artifacts_stay_named(tmp_path: Path) -> None:
+    """A reference that is cut is a reference lost: blobs are never touched, artifacts are named at a result's end."""
+    made = OmpAnthropicSession().opening()
+    made.user("Go.", [image(blob("a"))])
+    made.step("bash", {"command": "make"}, LONG + "\n\n[raw output: artifact://7]", thinking="Hm.")
+    made.step("read", {"path": "a.png"}, [text("a picture"), image(blob("b")), text(LONG)], thinking="Hm.")
+    path = write(tmp_path, turn(made))
+    compress(path, EAGER)
+    now = path.read_bytes()
+    assert now.count(b"blob:sha256:") == 2
+    assert b"artifact://7" in now
+
+
+NAMING: list[tuple[str, type[OmpSession | OmpAnthropicSession], int, list[str | int]]] = [
+    ("the arguments of a start", OmpAnthropicSession, 6, ["data", "args"]),
+    ("the arguments of a call", OmpAnthropicSession, 7, ["message", "content", 0, "arguments"]),
+    ("a left-over of the stream", OmpAnthropicSession, 7, ["message", "content", 0, "partialJson"]),
+    ("a result", OmpAnthropicSession, 8, ["message", "content", 0, "text"]),
+    ("details", OmpAnthropicSession, 8, ["message", "details"]),
+    ("a message with a payload", OmpSession, 7, ["message"]),
+]
+
+
+@pytest.mark.parametrize(("make", "number", "path"), [case[1:] for case in NAMING], ids=[case[0] for case in NAMING])
+def test_what_names_a_blob_stays(
+    make: type[OmpSession | OmpAnthropicSession], number: int, path: list[str | int]
+) -> None:
+    """Of whatever kind: the agent deletes blobs that no session names."""
+    for name, stays in (("blob:sha1:" + "0" * 64, False), (blob("a"), True)):
+        made = make().opening()
+        made.user("Go.")
+        arguments = {"path": "a", "content": LONG, "from": name}
+        made.entry("custom", customType="tool_execution_start", data={"toolName": "write", "args": arguments})
+        made.assistant(made.call("write", arguments, call_id="c|i", partialJson=LONG + name))
+        made.result("c|i", LONG + name, "write", details={"images": [{"data": name}], "diff": LONG})
+        before, new = (at(lines[number], path) for lines in (entries(old(made)), after(made)))
+        assert (new == before) is stays
+
+
+def at(value: Any, path: list[str | int]) -> Any:
+    """Return the value at a path; None where its key is gone."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else value[int(step)]
+    return value
+
+
+def test_the_system_prompt_stays(tmp_path: Path) -> None:
+    """It is what the agent starts with."""
+    made = session(OmpSession())
+    path = write(tmp_path, made)
+    compress(path)
+    before = [entry for entry in entries(made.bytes()) if entry["type"] in ("session_init", "model_change", "title")]
+    assert [
+        entry for entry in entries(path.read_bytes()) if entry["type"] in ("session_init", "model_change", "title")
+    ] == before

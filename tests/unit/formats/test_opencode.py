@@ -1,0 +1,214 @@
+"""OpenCode's exports: what is a turn, a block, what hangs on the thinking, what is dead, and what must stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessioncompress.core import marker
+from sessioncompress.core.model import JsonPath, Kind, Line, Role
+from sessioncompress.core.splice import REMOVED, Added
+from sessioncompress.formats.opencode import OpenCode
+from sessioncompress.formats.table import detect, head_of
+from sessioncompress.pipeline.reading import read_line
+from tests.support.documents import OpenCodeExport
+from tests.support.runs import survey_of
+
+LONG = "a line of output\n" * 60
+PREVIEW = marker.marker("60 of 60 lines", "7f3a91c2e05b")
+PICTURES = [{"type": "file", "mime": "image/png", "url": "data:image/png;base64," + "A" * 400}]
+ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], [None], [[LONG]], {}, {"a": LONG}, {"text": 7}]
+
+
+def read(made: Any) -> Line:
+    """Read the last message of a builder, or a message."""
+    message = made.messages[-1] if isinstance(made, OpenCodeExport) else made
+    return read_line(json.dumps(message).encode(), OpenCode().reader(), ended=False)
+
+
+def asked() -> OpenCodeExport:
+    """Return an export in which the user asked something."""
+    return OpenCodeExport().user("Go.")
+
+
+def called(tool: str = "bash", output: str = LONG, status: str = "completed", **given: Any) -> OpenCodeExport:
+    """Return an export whose last message is a call."""
+    made = asked().assistant().tool(tool, given, output, {"output": output})
+    made.messages[-1]["parts"][-1]["state"]["status"] = status
+    return made
+
+
+def pruned(output: str = LONG, **state: Any) -> OpenCodeExport:
+    """Return an export whose last message is a call that the agent no longer sends the output of."""
+    made = called(output=output).prune(-1, 99)
+    made.messages[-1]["parts"][-1]["state"].update(state)
+    return made
+
+
+def thinking(**metadata: Any) -> OpenCodeExport:
+    """Return an export whose last message thinks, and says something that has this metadata."""
+    said = {"metadata": metadata} if metadata else {}
+    return asked().assistant().part("reasoning", text=LONG, time={}).part("text", text="Now.", **said)
+
+
+TURNS: dict[str, tuple[OpenCodeExport, Role]] = {
+    "what the user says": (asked(), Role.USER),
+    "an answer": (asked().assistant(), Role.ASSISTANT),
+    "the call for a compaction": (OpenCodeExport().user("").part("compaction", auto=True), Role.OTHER),
+}
+
+
+@pytest.mark.parametrize(("made", "role"), TURNS.values(), ids=TURNS)
+def test_turns(made: OpenCodeExport, role: Role) -> None:
+    """A compaction is asked for by a message of the user's role, and is none of his turns."""
+    assert read(made).role is role
+
+
+ITEM: JsonPath = ("parts", 1, "metadata", "openai", "itemId")
+STATE: JsonPath = ("parts", 0, "state")
+RESULT, SHOWN, GIVEN = (Kind.RESULT, (*STATE, "output")), (Kind.MIRROR, (*STATE, "metadata")), (*STATE, "input")
+BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
+    "a prompt": (OpenCodeExport().user(LONG), []),
+    "an answer": (asked().assistant().part("text", text=LONG), []),
+    "a short call": (called(output="short"), []),
+    "only thinking": (asked().assistant().part("reasoning", text=LONG), []),
+    "thinking that a seal hangs on": (thinking(google={"thoughtSignature": "x"}), []),
+    "thinking and what nobody knows": (thinking(openai={"itemId": "msg_1"}, new={}), []),
+    "diffs of a prompt": (OpenCodeExport().user("Go.", LONG), [(Kind.MIRROR, ("info", "summary", "diffs"))]),
+    "a result, and what the screen shows of it": (called(), [RESULT, SHOWN]),
+    "a call that was interrupted": (called(status="error"), [RESULT]),
+    "a skill that was read": (called("read", filePath="a/SKILL.md"), [SHOWN]),
+    "what the agent has pruned": (pruned(), [(Kind.MIRROR, (*STATE, "output")), SHOWN]),
+    "pictures of that": (
+        pruned("short", attachments=PICTURES),
+        [(Kind.MIRROR, (*STATE, "attachments"))],
+    ),
+    "a preview of ours that it has pruned": (pruned(LONG + PREVIEW), [RESULT, SHOWN]),
+    "arguments": (called("write", "ok", filePath="a", content=LONG), [(Kind.ARGUMENT, GIVEN)]),
+    "thinking": (thinking(), [(Kind.THINKING, ("parts", 0))]),
+    "thinking of OpenAI": (thinking(openai={"itemId": "msg_1"}), [(Kind.THINKING, ("parts", 0))]),
+}
+
+
+@pytest.mark.parametrize(("made", "blocks"), BLOCKS.values(), ids=BLOCKS)
+def test_blocks(made: OpenCodeExport, blocks: list[tuple[Kind, JsonPath]]) -> None:
+    """What is left alone comes first."""
+    assert [(block.kind, block.path) for block in read(made).blocks] == blocks
+
+
+def test_what_names_the_thinking_goes_with_it() -> None:
+    """OpenAI refuses an item without its reasoning."""
+    assert [tie.path for tie in read(thinking(openai={"itemId": "msg_1"})).facts.ties] == [("parts", 1, "metadata")]
+    assert read(thinking(new={})).facts.ties == ()
+
+
+def test_a_phase_stays_without_the_item_id() -> None:
+    """OpenAI asks for it in every later request; a second run finds nothing left to cut."""
+    both = read(thinking(openai={"itemId": "msg_1", "phase": "commentary"})).facts.ties
+    assert [(tie.path, tie.value, tie.size) for tie in both] == [(ITEM, None, len('"msg_1"'))]
+    assert read(thinking(openai={"phase": "commentary"})).facts.ties == ()
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_types_in_every_field(odd: Any) -> None:
+    """They are read, whatever they are."""
+    message = called().part("reasoning", text=LONG).messages[-1]
+    for key in message:
+        read({**message, key: odd})
+    for key in message["info"]:
+        read({**message, "info": {**message["info"], key: odd}})
+    for part in message["parts"]:
+        for key in part:
+            read({**message, "parts": [{**part, key: odd}, odd]})
+    state = message["parts"][0]["state"]
+    for key in state:
+        read({**message, "parts": [{**message["parts"][0], "state": {**state, key: odd}}]})
+
+
+@pytest.mark.parametrize(("tail", "dead"), [(False, 2), (True, 1)])
+def test_what_lies_before_a_compaction_is_dead(tail: bool, dead: int) -> None:
+    """But for what it keeps."""
+    made = asked().assistant().part("text", text="Done.")
+    made.compaction("All is done.").user("And now?").assistant()
+    if tail:
+        made.messages[2]["parts"][0]["tail_start_id"] = made.messages[1]["info"]["id"]
+    assert survey_of(made.bytes()).shape.dead == frozenset(range(dead))
+
+
+def test_a_compaction_that_failed_is_none() -> None:
+    """All before it is still read."""
+    made = asked().assistant().compaction("Half of")
+    made.messages[-1]["info"]["error"] = {"name": "MessageAbortedError"}
+    assert survey_of(made.bytes()).shape.dead == frozenset()
+
+
+CALL = called("write", filePath="a.py", content=LONG).messages[-1]
+PRUNED = pruned(attachments=PICTURES).messages[-1]
+THOUGHT = thinking(openai={"itemId": "msg_1"}).messages[-1]
+PHASED = thinking(openai={"itemId": "msg_1", "phase": "commentary"}).messages[-1]
+MAY: list[tuple[Any, JsonPath, Any]] = [
+    (CALL, (*STATE, "output"), "x"),
+    (CALL, (*STATE, "metadata"), {}),
+    (CALL, (*GIVEN, "content"), "x"),
+    (CALL, (*STATE, "time", "compacted"), Added(1)),
+    (PRUNED, (*STATE, "output"), ""),
+    (PRUNED, (*STATE, "attachments"), []),
+    (THOUGHT, ("parts", 0), REMOVED),
+    (THOUGHT, ("parts", 1, "metadata"), REMOVED),
+    (PHASED, ITEM, REMOVED),
+    (CALL, ("info", "summary", "diffs"), []),
+]
+MAY_NOT: list[tuple[Any, JsonPath, Any]] = [
+    (CALL, (*STATE, "time", "compacted"), 1),
+    (CALL, (*STATE, "time", "end"), Added(1)),
+    (PRUNED, (*STATE, "time", "compacted"), Added(1)),
+    (CALL, (*STATE, "output"), REMOVED),
+    (CALL, (*STATE, "metadata"), REMOVED),
+    (CALL, (*STATE, "title"), "x"),
+    (CALL, (*STATE, "attachments"), []),
+    (PRUNED, (*STATE, "attachments"), REMOVED),
+    (PRUNED, (*STATE, "time"), {}),
+    (CALL, (*GIVEN, "filePath"), "x"),
+    (CALL, GIVEN, {}),
+    (CALL, ("parts", 0), REMOVED),
+    (CALL, ("parts", 0, "callID"), "x"),
+    (CALL, ("info", "id"), "x"),
+    (THOUGHT, ITEM, REMOVED),
+    (PHASED, ("parts", 1, "metadata"), REMOVED),
+    (PHASED, ("parts", 1, "metadata", "openai", "phase"), REMOVED),
+    (THOUGHT, ("parts", 0, "text"), "x"),
+    (THOUGHT, ("parts", 1), REMOVED),
+    (THOUGHT, ("parts", 1, "text"), "x"),
+    (CALL, ("info", "summary", "diffs"), REMOVED),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY, ids=[str(case[1]) for case in MAY])
+def test_may_change(entry: Any, path: JsonPath, value: Any) -> None:
+    """What compressors propose."""
+    assert OpenCode().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), MAY_NOT, ids=[f"{case[1]} {case[2]}" for case in MAY_NOT])
+def test_may_not_change(entry: Any, path: JsonPath, value: Any) -> None:
+    """Ids, names, and whatever the agent's schema asks for."""
+    assert not OpenCode().may_change(entry, path, value)
+
+
+DETECTED: dict[str, tuple[Any, list[Any], bool]] = {
+    "lines": (None, asked().messages, False),
+    "a list": ([], asked().messages, False),
+    "no project": ({"info": {"id": "x", "directory": "/tmp"}}, asked().messages, False),
+    "other messages": (asked().outer, [{"role": "user", "content": "x"}], False),
+    "an export": (asked().outer, asked().messages, True),
+    "an export without messages": (asked().outer, [], True),
+}
+
+
+@pytest.mark.parametrize(("outer", "messages", "is_one"), DETECTED.values(), ids=DETECTED)
+def test_detection(outer: Any, messages: list[Any], is_one: bool) -> None:
+    """By what the document holds."""
+    form = detect(head_of([json.dumps(each).encode() for each in messages], outer))
+    assert (form is not None and form.name == "opencode") is is_one

@@ -1,0 +1,354 @@
+"""pi's entries: what is a block, a tie, a turn, and what no change may touch, whatever types the fields have."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pytest
+
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core import marker
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
+from sessioncompress.core.references import References
+from sessioncompress.core.splice import REMOVED, CannotSplice
+from sessioncompress.formats import values
+from sessioncompress.formats.pi import Pi
+from sessioncompress.pipeline.plan import plan
+from sessioncompress.pipeline.reading import read_line
+from sessioncompress.pipeline.rewrite import rewrite
+from tests.support.build import PiSession, ResponsesSession, image, text, thinking
+from tests.support.runs import GREEDY, paths, survey_of
+
+LONG = "a line of output\n" * 60
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    7,
+    1.5,
+    "",
+    "text",
+    LONG,
+    [],
+    [1],
+    ["x"],
+    [None],
+    [[LONG]],
+    {},
+    {"a": 1},
+    {"text": LONG},
+    {"type": 7},
+]
+
+
+def read(entry: Any) -> Line:
+    """Read one entry."""
+    return read_line(json.dumps(entry).encode() + b"\n", Pi().reader())
+
+
+def message(**fields: Any) -> dict[str, Any]:
+    """Return a message entry."""
+    return {"type": "message", "id": "0123abcd", "parentId": "89abcdef", "timestamp": "2026", "message": fields}
+
+
+ENTRY = message(
+    role="assistant",
+    api="openai-responses",
+    stopReason="toolUse",
+    usage={"cost": {"total": 1}},
+    content=[
+        thinking(LONG),
+        text("I make it.", textSignature="msg_1"),
+        {
+            "type": "toolCall",
+            "id": "call_1|fc_1",
+            "name": "write",
+            "arguments": {"path": "a", "content": LONG},
+            "partialJson": LONG,
+        },
+    ],
+)
+RESULT = message(
+    role="toolResult",
+    toolCallId="call_1|fc_1",
+    toolName="write",
+    isError=True,
+    content=[text(LONG), image("A" * 900)],
+    details={"diff": LONG},
+)
+
+
+def test_the_blocks_of_an_answer() -> None:
+    """Thinking, arguments, and what is left over of the stream."""
+    found = read(ENTRY)
+    assert [(block.kind, block.path[2:], block.tool, block.call) for block in found.blocks] == [
+        (Kind.THINKING, (0,), "", ""),
+        (Kind.ARGUMENT, (2, "arguments"), "write", "call_1"),
+        (Kind.MIRROR, (2, "partialJson"), "write", "call_1"),
+    ]
+    assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [
+        ((1, "textSignature"), None),
+        ((2, "id"), "call_1"),
+    ]
+    call = found.calls[0]
+    assert (call.id, call.name, call.tool, call.purpose, call.file) == (
+        "call_1|fc_1",
+        "call_1",
+        "write",
+        Purpose.WRITE,
+        "a",
+    )
+    assert (found.role, found.id, found.parent, found.facts.thinks) == (Role.ASSISTANT, "0123abcd", "89abcdef", True)
+
+
+def test_the_blocks_of_a_result() -> None:
+    """Its texts, its pictures, its details."""
+    found = read(RESULT)
+    assert [(block.kind, block.path[1:], block.tool, block.call) for block in found.blocks] == [
+        (Kind.RESULT, ("content", 0, "text"), "write", "call_1"),
+        (Kind.IMAGE, ("content", 1), "write", "call_1"),
+        (Kind.MIRROR, ("details",), "write", "call_1"),
+    ]
+    assert [(tie.path, tie.value) for tie in found.facts.ties] == [(("message", "toolCallId"), "call_1")]
+    assert (found.role, found.answers, found.facts.failed) == (Role.RESULT, "call_1|fc_1", True)
+
+
+def test_sizes_are_those_of_the_json() -> None:
+    """As it is written, escapes counted."""
+    for entry in (ENTRY, RESULT):
+        for block in read(entry).blocks:
+            value: Any = entry
+            for step in block.path:
+                value = value[step]
+            assert block.size == len(orjson.dumps(value))
+
+
+ROLES: list[tuple[str, dict[str, Any], Role]] = [
+    ("a prompt", message(role="user", content="x"), Role.USER),
+    ("a command of the user", message(role="bashExecution", command="ls", output=LONG), Role.OTHER),
+    ("a system message", message(role="system", sections=[LONG]), Role.OTHER),
+    ("a role of tomorrow", message(role="new", content=LONG), Role.OTHER),
+    ("no role", message(content=LONG), Role.OTHER),
+    ("a checkpoint", {"type": "compaction", "id": "a", "firstKeptEntryId": "b", "summary": LONG}, Role.CHECKPOINT),
+    ("a branch's summary", {"type": "branch_summary", "id": "a", "summary": LONG}, Role.OTHER),
+    ("an extension's entry", {"type": "custom", "id": "a", "data": {"x": LONG}}, Role.OTHER),
+    ("an extension's message", {"type": "custom_message", "id": "a", "content": LONG, "details": LONG}, Role.OTHER),
+    (
+        "an edit of the context",
+        {"type": "context_edit", "id": "a", "targetId": "b", "replacement": {"content": LONG}},
+        Role.OTHER,
+    ),
+    ("the header", {"type": "session", "id": "a", "timestamp": "2026", "cwd": LONG}, Role.HEADER),
+    ("a type of tomorrow", {"type": "new", "id": "a", "message": RESULT["message"]}, Role.OTHER),
+    ("no type", {"id": "a", "message": RESULT["message"]}, Role.OTHER),
+    ("a message that is none", {"type": "message", "id": "a", "message": [LONG]}, Role.OTHER),
+]
+
+
+@pytest.mark.parametrize(("entry", "role"), [case[1:] for case in ROLES], ids=[case[0] for case in ROLES])
+def test_other_entries_have_a_role_and_no_blocks(entry: dict[str, Any], role: Role) -> None:
+    """Text that people and models wrote is never replaced."""
+    found = read(entry)
+    assert found.role is role
+    assert found.blocks == ()
+    assert found.facts.ties == ()
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])
+@pytest.mark.parametrize("entry", [ENTRY, RESULT], ids=["answer", "result"])
+def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
+    """Without an error: what is not as it should be is only not replaced."""
+    for path in paths(entry)[1:]:
+        changed = json.loads(json.dumps(entry))
+        holder = changed
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = odd
+        assert isinstance(read(changed), Line)
+        del holder[path[-1]]
+        assert isinstance(read(changed), Line)
+
+
+@pytest.mark.parametrize("depth", [200, 240, 252, 253, 254, 255, 300, 600, 900, 1010, 1018])
+@pytest.mark.parametrize("entry", [ENTRY, RESULT], ids=["answer", "result"])
+def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None:
+    """Without an error, and left alone where it cannot be written again; also beside a text in the marker's form."""
+    deep = b'[{"x":' * (depth // 2) + b'"' + LONG.encode().replace(b"\n", b" ") + b'"' + b"}]" * (depth // 2)
+    for path in paths(entry)[1:]:
+        changed = json.loads(json.dumps(entry))
+        holder = changed
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = "@@"
+        raw = json.dumps({**changed, "n": marker.marker("9 lines", None)}).encode().replace(b'"@@"', deep) + b"\n"
+        found = read_line(raw, Pi().reader())
+        assert found.size == len(raw)
+        assert all(block.size > 0 for block in found.blocks)
+        view = View(Survey(Lines([found]), Shape((), frozenset()), len(raw)), GREEDY, Pi(), Ours())
+        for number, changes in plan(view).items():
+            assert number == 0
+            with suppress(CannotSplice):
+                rewrite(raw, orjson.loads(raw), changes, view, References().refer)
+
+
+SIGNED = '{"v":1,"id":"msg_1","phase":"commentary"}'
+NAMELESS = '{"v":1,"id":"","phase":"commentary"}'
+PHASED = message(role="assistant", api="openai-responses", content=[text("I make it.", textSignature=SIGNED)])
+SIGNATURES: list[tuple[str, Any, list[str | None]]] = [
+    ("none", None, []),
+    ("no text", {"v": 1, "id": "msg_1", "phase": "commentary"}, []),
+    ("a phase and no id", NAMELESS, []),
+    ("an id", "msg_1", [None]),
+    ("an id in JSON", '{"v":1,"id":"msg_1"}', [None]),
+    ("an id beside a phase that is no text", '{"v":1,"id":"msg_1","phase":["commentary"]}', [None]),
+    ("an id that is no text", '{"v":1,"id":7,"phase":"commentary"}', [None]),
+    ("another version", '{"v":2,"id":"msg_1","phase":"commentary"}', [None]),
+    ("a list", '["commentary"]', [None]),
+    ("JSON that is cut", SIGNED[:-1], [None]),
+    ("JSON nested deep", '{"v":' + "[" * 5000 + "]" * 5000 + "}", [None]),
+    ("an id and a phase", SIGNED, [NAMELESS]),
+    ("the other phase", '{"v":1,"id":"msg_1","phase":"final_answer"}', ['{"v":1,"id":"","phase":"final_answer"}']),
+    ("in another order", '{ "phase": "commentary", "id": "msg_1", "v": 1 }', [NAMELESS]),
+]
+
+
+@pytest.mark.parametrize(("signature", "kept"), [case[1:] for case in SIGNATURES], ids=[case[0] for case in SIGNATURES])
+def test_what_of_a_signature_hangs_on_the_reasoning(signature: Any, kept: list[str | None]) -> None:
+    """The item id; the phase stays, and a second run finds nothing left to cut."""
+    said = text("I make it.") if signature is None else text("I make it.", textSignature=signature)
+    entry = message(role="assistant", api="openai-responses", content=[said])
+    ties = read(entry).facts.ties
+    assert [tie.value for tie in ties] == kept
+    for tie in ties:
+        assert Pi().may_change(entry, tie.path, REMOVED if tie.value is None else tie.value)
+        written = json.dumps(said, separators=(",", ":"))
+        said = text("I make it.") if tie.value is None else text("I make it.", textSignature=tie.value)
+        assert tie.size == len(written) - len(json.dumps(said, separators=(",", ":")))
+        assert read(message(role="assistant", api="openai-responses", content=[said])).facts.ties == ()
+
+
+MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("a result's text", RESULT, ("message", "content", 0, "text"), "x"),
+    ("a result's picture by a part", RESULT, ("message", "content", 1), text("x")),
+    ("details gone", RESULT, ("message", "details"), REMOVED),
+    ("the item id of a result", RESULT, ("message", "toolCallId"), "call_1"),
+    ("the item id of a call", ENTRY, ("message", "content", 2, "id"), "call_1"),
+    ("a long argument", ENTRY, ("message", "content", 2, "arguments", "content"), "x"),
+    ("thinking gone", ENTRY, ("message", "content", 0), REMOVED),
+    ("a signature gone", ENTRY, ("message", "content", 1, "textSignature"), REMOVED),
+    ("a signature without its id", PHASED, ("message", "content", 0, "textSignature"), NAMELESS),
+    ("a left-over gone", ENTRY, ("message", "content", 2, "partialJson"), REMOVED),
+]
+
+MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
+    ("an id", ENTRY, ("id",), "x"),
+    ("a parent", ENTRY, ("parentId",), "x"),
+    ("a parent gone", ENTRY, ("parentId",), REMOVED),
+    ("a time", ENTRY, ("timestamp",), "x"),
+    ("a type", ENTRY, ("type",), "x"),
+    ("a whole message", ENTRY, ("message",), {}),
+    ("the role", ENTRY, ("message", "role"), "user"),
+    ("the usage", ENTRY, ("message", "usage"), REMOVED),
+    ("the stop reason", ENTRY, ("message", "stopReason"), "stop"),
+    ("all content", ENTRY, ("message", "content"), []),
+    ("content as a text", RESULT, ("message", "content"), "x"),
+    ("a text that the model wrote", ENTRY, ("message", "content", 1, "text"), "x"),
+    ("a text part gone", ENTRY, ("message", "content", 1), REMOVED),
+    ("a call gone", ENTRY, ("message", "content", 2), REMOVED),
+    ("thinking shortened", ENTRY, ("message", "content", 0, "thinking"), "x"),
+    ("a signature of thinking", ENTRY, ("message", "content", 0, "thinkingSignature"), REMOVED),
+    ("thinking by a text", ENTRY, ("message", "content", 0), text("x")),
+    ("another call id", ENTRY, ("message", "content", 2, "id"), "call_2"),
+    ("an empty call id", ENTRY, ("message", "content", 2, "id"), ""),
+    ("a tool's name", ENTRY, ("message", "content", 2, "name"), "x"),
+    ("all arguments", ENTRY, ("message", "content", 2, "arguments"), {}),
+    ("all arguments as a text", ENTRY, ("message", "content", 2, "arguments"), "x"),
+    ("an argument gone", ENTRY, ("message", "content", 2, "arguments", "content"), REMOVED),
+    ("an argument of another type", ENTRY, ("message", "content", 2, "arguments", "content"), 7),
+    ("a path", ENTRY, ("message", "content", 2, "arguments", "path"), "x"),
+    ("another result id", RESULT, ("message", "toolCallId"), "call_2"),
+    ("the error flag", RESULT, ("message", "isError"), False),
+    ("a result's text gone", RESULT, ("message", "content", 0, "text"), REMOVED),
+    ("a result's part gone", RESULT, ("message", "content", 0), REMOVED),
+    ("a result's text by a list", RESULT, ("message", "content", 0, "text"), []),
+    ("a phase gone", PHASED, ("message", "content", 0, "textSignature"), REMOVED),
+    (
+        "another phase",
+        PHASED,
+        ("message", "content", 0, "textSignature"),
+        NAMELESS.replace("commentary", "final_answer"),
+    ),
+    ("another id", PHASED, ("message", "content", 0, "textSignature"), SIGNED.replace("msg_1", "msg_2")),
+    ("a signature by a phase", ENTRY, ("message", "content", 1, "textSignature"), NAMELESS),
+    ("details by a text", RESULT, ("message", "details"), "x"),
+]
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
+def test_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """What compressors propose."""
+    assert Pi().may_change(entry, path, value)
+
+
+@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
+def test_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
+    """All that keeps a session resumable."""
+    assert not Pi().may_change(entry, path, value)
+
+
+def test_a_prompts_picture_may_become_a_text() -> None:
+    """And its text may not change."""
+    entry = message(role="user", content=[text("x"), image("A" * 900)])
+    assert Pi().may_change(entry, ("message", "content", 1), text("y"))
+    assert not Pi().may_change(entry, ("message", "content", 0), text("y"))
+    assert not Pi().may_change(entry, ("message", "content", 0, "text"), "y")
+
+
+def test_ids_are_ties_only_over_responses() -> None:
+    """A bar in another API's call id is part of the id."""
+    made = PiSession()
+    made.assistant(thinking(LONG), made.call("bash", {"command": "x"}, call_id="a|b"))
+    assert survey_of(made).lines[1].facts.ties == ()
+    other = ResponsesSession()
+    other.assistant(other.think(LONG), other.call("bash", {"command": "x"}))
+    assert len(survey_of(other).lines[1].facts.ties) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"path": "a"}, ""),
+        ({"path": "a", "limit": 9, "offset": "1"}, "offset=1,limit=9"),
+        ({"path": "a", "range": [1, 50]}, "range=[1,50]"),
+        ({"path": "a", "range": {"from": 1.5}}, 'range={"from":1.5}'),
+        ({"offset": 9}, ""),
+    ],
+    ids=str,
+)
+def test_the_part_of_a_file_that_a_call_is_about(arguments: dict[str, Any], part: str) -> None:
+    """As its arguments say it, whatever their types."""
+    made = PiSession()
+    made.assistant(made.call("read", arguments))
+    assert survey_of(made).lines[1].calls[0].part == part
+
+
+@pytest.mark.parametrize("tool", ["read", "Read", "READ"])
+def test_a_tool_is_known_in_any_spelling(tool: str) -> None:
+    """Agents changed theirs."""
+    made = PiSession()
+    made.assistant(made.call(tool, {"path": "a"}))
+    assert survey_of(made).lines[1].calls[0].purpose is Purpose.READ
+
+
+def test_what_a_model_reads_is_counted() -> None:
+    """Texts and arguments; details are not."""
+    result = {**RESULT, "message": {**RESULT["message"], "content": [text(LONG)]}}
+    assert read(result).reads - values.RESULT == read(result).io == len(LONG)
+    assert read(message(role="user", content=[text("12345")])).reads == 5
+    assert read(message(role="bashExecution", command="ls", output="12345")).reads == 7
+    assert read({"type": "compaction", "summary": "12345"}).reads == 5

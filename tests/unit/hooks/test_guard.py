@@ -1,0 +1,93 @@
+"""What the guard lets through, and what it refuses with the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.core.marker import PREFIX
+from sessioncompress.hooks import guard
+from tests.unit.hooks.calls import INVENTED, call, compressed, markers
+
+REF = "sessioncompress show 0123456789ab"
+
+NEW: dict[str, tuple[Any, list[str]]] = {
+    "nothing": (None, []),
+    "no text": ({"n": 1, "flag": True}, []),
+    "a text": ({"content": "the level"}, []),
+    "a command to see an original": ({"command": REF}, []),
+    "the beginning of one": ({"content": PREFIX}, []),
+    "one without its end": ({"content": INVENTED[:-2]}, []),
+    "one over two lines": ({"content": INVENTED.replace(", ", ",\n")}, []),
+    "one that a pattern means": ({"command": r"grep '\[\[sessioncompress: .*\]\]' notes"}, []),
+    "one that only goes": ({"old_string": INVENTED, "new_string": "the level"}, []),
+    "one that stays": ({"old_string": f"a {INVENTED}", "new_string": f"b {INVENTED}"}, []),
+    "one that stays, of pi": ({"edits": [{"oldText": INVENTED, "newText": INVENTED}]}, []),
+    "one": ({"content": INVENTED}, [INVENTED]),
+    "one inside a line": ({"content": f"x = '{INVENTED}'"}, [INVENTED]),
+    "one twice": ({"content": INVENTED + INVENTED}, [INVENTED]),
+    "one in an edit": ({"old_string": "a", "new_string": INVENTED}, [INVENTED]),
+    "one in the second edit": ({"edits": [{"newText": "a"}, {"oldText": "b", "newText": INVENTED}]}, [INVENTED]),
+    "one in a cell": ({"new_source": INVENTED}, [INVENTED]),
+    "one in a script": ({"command": f"cat > x <<'END'\n{INVENTED}\nEND"}, [INVENTED]),
+    "one in a list of texts": ({"lines": ["a", INVENTED]}, [INVENTED]),
+    "one in JSON in a text": ({"content": json.dumps({"a": json.dumps({"b": INVENTED})})}, [INVENTED]),
+    "one that names no original": (
+        {"content": "[[sessioncompress: 3 lines, 40 bytes]]"},
+        ["[[sessioncompress: 3 lines, 40 bytes]]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "found"), NEW.values(), ids=NEW.keys())
+def test_new_markers(given: Any, found: list[str]) -> None:
+    assert guard.new_markers(given) == found
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return compressed(tmp_path)
+
+
+def denied(said: bytes) -> str:
+    answer: Mapping[str, Mapping[str, str]] = json.loads(said)
+    assert list(answer) == ["hookSpecificOutput"]
+    assert answer["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+    return answer["hookSpecificOutput"]["permissionDecisionReason"]
+
+
+def test_a_known_marker_is_refused_with_the_way_back(session: Path) -> None:
+    found = markers(session)[0]
+    ref = found.rpartition("show ")[2][:12]
+    assert f"`sessioncompress show {ref} --all`" in denied(guard.answer(call(session, content=f"a\n{found}\nb\n")))
+
+
+def test_a_changed_copy_of_it_too(session: Path) -> None:
+    """A model copies inexactly; the reference is what counts."""
+    ref = markers(session)[0].rpartition("show ")[2][:12]
+    copy = f"[[sessioncompress: 1 line, kept on disk: sessioncompress show {ref}; the rest of it]]"
+    assert f"show {ref} " in denied(guard.answer(call(session, command=f"echo '{copy}'")))
+
+
+def test_all_of_several_are_named(session: Path) -> None:
+    some = [each for each in dict.fromkeys(markers(session)) if "show" in each][:3]
+    said = denied(guard.answer(call(session, content="\n".join(some))))
+    assert said.count("`sessioncompress show ") == 3
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["session", "no session"])
+def test_an_unknown_marker_passes_and_is_noted(session: Path, tmp_path: Path, named: bool) -> None:
+    assert guard.answer(call(session if named else None, content=INVENTED)) == b""
+    assert f"{INVENTED}\n" in (tmp_path / "state" / "sessioncompress" / "hook.log").read_text()
+
+
+def test_an_ordinary_call_leaves_no_trace(session: Path, tmp_path: Path) -> None:
+    assert guard.answer(call(session, content="the level\n" * 100)) == b""
+    assert guard.answer(b"") == b""
+    assert not (tmp_path / "state").exists()

@@ -1,0 +1,334 @@
+"""Hooks go in and come out to the byte; nothing of the user's is lost on the way, whatever lies there."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress.cli.main import main
+from sessioncompress.errors import FileFailed
+from sessioncompress.hooks import AGENTS, install
+from sessioncompress.store import disk
+from tests.unit.hooks.test_settings import TEXTS, THEIRS
+
+OLDER = "/gone/bin/python"
+"""The Python of an installation that is no more."""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "PI_CODING_AGENT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".claude").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def settings(home: Path) -> Path:
+    return home / ".claude" / "settings.json"
+
+
+@pytest.fixture
+def extension(home: Path) -> Path:
+    return home / ".pi" / "agent" / "extensions" / "sessioncompress.ts"
+
+
+def hook(*words: str, given: str = "", fails: int = 0) -> Result:
+    done = CliRunner().invoke(main, ["hook", *words], input=given)
+    assert done.exit_code == fails, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done
+
+
+def everything(home: Path) -> dict[str, bytes]:
+    """Return the files in a home, but for our own."""
+    files = (path for path in home.rglob("*") if path.is_file() and ".local" not in path.parts)
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("text", [None, *TEXTS.values()], ids=["no file", *TEXTS.keys()])
+def test_in_and_out_to_the_byte(text: str | None, settings: Path, home: Path) -> None:
+    if text is not None:
+        settings.write_bytes(text.encode())
+    before = everything(home)
+    assert "not installed" in hook("status", "claude").output
+    hook("install", "claude", "--yes")
+    hooks = json.loads(settings.read_bytes())["hooks"]
+    assert (
+        hooks["PreToolUse"][0]["hooks"][0]["command"] == f"{sys.executable} -P -m sessioncompress.hooks guard || true"
+    )
+    assert (
+        hooks["SessionEnd"][0]["hooks"][0]["command"] == f"{sys.executable} -P -m sessioncompress.hooks ended || true"
+    )
+    said = hook("status", "claude").output
+    assert f"installed in {settings}\n" in said
+    assert f"{sys.executable}, which is there" in said
+    once = everything(home)
+    assert "nothing to do" in hook("install", "claude", "--yes").output
+    assert everything(home) == once
+    hook("uninstall", "claude", "--yes")
+    assert everything(home) == before
+    assert "nothing to do" in hook("uninstall", "claude", "--yes").output
+    assert list((home / ".local/state/sessioncompress").iterdir()) == []
+
+
+def test_pi_in_and_out(extension: Path, home: Path) -> None:
+    assert "not installed" in hook("status", "pi").output
+    hook("install", "pi", "--yes")
+    assert json.dumps([sys.executable, "-P", "-m", "sessioncompress.hooks"]) in extension.read_text()
+    assert "__" not in extension.read_text()
+    assert f"installed in {extension}\n" in hook("status", "pi").output
+    assert "nothing to do" in hook("install", "pi", "--yes").output
+    hook("uninstall", "pi", "--yes")
+    assert not (home / ".pi").exists()
+
+
+def test_folders_that_were_there_stay(extension: Path) -> None:
+    extension.parent.parent.mkdir(parents=True)
+    hook("install", "pi", "--yes")
+    (extension.parent / "mine.ts").touch()
+    hook("uninstall", "pi", "--yes")
+    assert list(extension.parent.iterdir()) == [extension.parent / "mine.ts"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_it_is_shown_and_asked_for(agent: str, home: Path) -> None:
+    """Nobody there: nothing is written. A no: likewise. A yes: it is."""
+    before = everything(home)
+    said = hook("install", agent, fails=2).output
+    assert "+" in said
+    assert "sessioncompress.hooks" in said
+    assert "nobody answers. It is not changed. Use --yes." in said
+    assert everything(home) == before
+    assert "not changed" in hook("install", agent, given="n\n").output
+    assert everything(home) == before
+    hook("install", agent, given="y\n")
+    once = everything(home)
+    assert "not changed" in hook("uninstall", agent, given="n\n").output
+    assert everything(home) == once
+    hook("uninstall", agent, given="y\n")
+    assert everything(home) == before
+
+
+def test_only_lines_that_change_are_shown(settings: Path) -> None:
+    settings.write_text('{\n  "env": {\n    "TOKEN": "s3cret"\n  }\n}\n')
+    assert "s3cret" not in hook("install", "claude", "--yes").output
+    assert "s3cret" not in hook("uninstall", "claude", "--yes").output
+
+
+def test_what_changed_meanwhile_stays(settings: Path) -> None:
+    """The user's own hook beside ours, a new key; ours alone go, exactly."""
+    settings.write_text('{\n  "model": "x",\n  "n": 1e-9\n}\n')
+    hook("install", "claude", "--yes")
+    changed = settings.read_text().replace('"model": "x"', '"model": "y",\n  "theme": "dark"')
+    settings.write_text(changed)
+    hook("uninstall", "claude", "--yes")
+    assert settings.read_text() == '{\n  "model": "y",\n  "theme": "dark",\n  "n": 1e-9\n}\n'
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["with the record", "without"])
+def test_what_the_agent_wrote_anew_stays(settings: Path, home: Path, lost: bool) -> None:
+    settings.write_text('{"model":"x"}')
+    hook("install", "claude", "--yes")
+    document = json.loads(settings.read_bytes())
+    document["hooks"]["SessionEnd"].append(THEIRS)
+    document["hooks"]["Stop"] = []
+    settings.write_text(json.dumps(document, indent=4))
+    if lost:
+        (kept,) = (home / ".local/state/sessioncompress").glob("hooks-*.json")
+        kept.unlink()
+    hook("uninstall", "claude", "--yes")
+    assert json.loads(settings.read_bytes()) == {"model": "x", "hooks": {"SessionEnd": [THEIRS], "Stop": []}}
+
+
+def test_hooks_of_another_installation_are_replaced(settings: Path) -> None:
+    """And taken out again to the byte, since the record knows them."""
+    settings.write_text('{\n  "model": "x"\n}\n')
+    hook("install", "claude", "--yes")
+    older = settings.read_text().replace(sys.executable, OLDER)
+    settings.write_text(older)
+    said = hook("status", "claude").output
+    assert "not as this version would" in said
+    assert f"{OLDER}, which is not there: install them again" in said
+    hook("install", "claude", "--yes")
+    assert OLDER not in settings.read_text()
+    assert f"{settings}\n" in hook("status", "claude").output
+    hook("uninstall", "claude", "--yes")
+    assert settings.read_text() == '{\n  "model": "x"\n}\n'
+
+
+def test_more_hooks_of_ours_than_there_should_be_are_seen(settings: Path) -> None:
+    """Two installations one after the other, the first by hand."""
+    hook("install", "claude", "--yes")
+    document = json.loads(settings.read_bytes())
+    old = {"hooks": [{"type": "command", "command": f"{OLDER} -P -m sessioncompress.hooks ended"}]}
+    document["hooks"]["SessionEnd"].append(old)
+    settings.write_text(json.dumps(document))
+    assert "not as this version would" in hook("status", "claude").output
+    hook("install", "claude", "--yes")
+    assert OLDER not in settings.read_text()
+    assert settings.read_text().count("sessioncompress.hooks") == 2
+
+
+def test_hooks_that_another_one_moved_are_still_ours(settings: Path) -> None:
+    hook("install", "claude", "--yes")
+    document = json.loads(settings.read_bytes())
+    document["hooks"]["PreToolUse"].insert(0, THEIRS)
+    settings.write_text(json.dumps(document))
+    assert "nothing to do" in hook("install", "claude", "--yes").output
+
+
+def test_hooks_that_are_switched_off_are_said_to_be(settings: Path) -> None:
+    settings.write_text('{"disableAllHooks": true}')
+    hook("install", "claude", "--yes")
+    assert "they are not called: disableAllHooks" in hook("status", "claude").output
+
+
+REFUSED = {
+    "no JSON": b'{"a": 1,}',
+    "comments": b'{"a": 1} // mine',
+    "empty": b"",
+    "a byte order mark": b'\xef\xbb\xbf{"a": 1}',
+    "no UTF-8": b'{"a": "\xff"}',
+    "a list": b"[]",
+    "too deep": b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "hooks that are none": b'{"hooks": []}',
+    "an event that is none": b'{"hooks": {"SessionEnd": {}}}',
+}
+
+
+@pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_understood_is_refused(raw: bytes, settings: Path) -> None:
+    settings.write_bytes(raw)
+    said = hook("install", "claude", "--yes", fails=4).output
+    assert str(settings) in said
+    assert "It is not changed." in said
+    assert settings.read_bytes() == raw
+
+
+def test_a_link_is_followed_and_named(settings: Path, home: Path) -> None:
+    """Dotfiles: the link stays one."""
+    target = home / "dotfiles" / "claude.json"
+    target.parent.mkdir()
+    target.write_text("{}\n")
+    settings.symlink_to(target)
+    assert f"{settings} (which is {target})" in hook("install", "claude", "--yes").output
+    assert settings.is_symlink()
+    assert "hooks" in json.loads(target.read_bytes())
+    hook("uninstall", "claude", "--yes")
+    assert settings.is_symlink()
+    assert target.read_text() == "{}\n"
+
+
+@pytest.mark.parametrize("kind", ["hard link", "folder", "pipe"])
+def test_what_could_be_parted_or_is_no_file_is_refused(kind: str, settings: Path, home: Path) -> None:
+    if kind == "hard link":
+        settings.write_text("{}")
+        os.link(settings, home / "other")
+    elif kind == "folder":
+        settings.mkdir()
+    else:
+        os.mkfifo(settings)
+    hook("install", "claude", "--yes", fails=4)
+
+
+def test_mode_stays_and_a_new_file_is_its_owners(settings: Path) -> None:
+    hook("install", "claude", "--yes")
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    settings.chmod(0o640)
+    hook("uninstall", "claude", "--yes")
+    settings.write_text("{}")
+    settings.chmod(0o644)
+    hook("install", "claude", "--yes")
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o644
+    assert [each.name for each in settings.parent.iterdir()] == ["settings.json"]
+
+
+def test_a_file_of_others_is_no_extension_of_ours(extension: Path) -> None:
+    extension.parent.mkdir(parents=True)
+    extension.write_text("// mine\n")
+    assert "not installed" in hook("status", "pi").output
+    hook("install", "pi", "--yes", fails=4)
+    assert "nothing to do" in hook("uninstall", "pi", "--yes").output
+    assert extension.read_text() == "// mine\n"
+
+
+def test_an_extension_that_was_changed_is_left_to_the_user(extension: Path) -> None:
+    hook("install", "pi", "--yes")
+    changed = extension.read_text().replace("MOST_MS = 8000", "MOST_MS = 80")
+    extension.write_text(changed)
+    assert "not as this version would" in hook("status", "pi").output
+    hook("install", "pi", "--yes", fails=4)
+    hook("uninstall", "pi", "--yes", fails=4)
+    assert extension.read_text() == changed
+
+
+def test_an_extension_of_another_version_is_replaced(extension: Path) -> None:
+    """Its record knows that it is as it was written."""
+    hook("install", "pi", "--yes")
+    older = extension.read_text().replace(sys.executable, OLDER)
+    extension.write_text(older)
+    install.keep(extension, install.Record((older,), ()))
+    hook("install", "pi", "--yes")
+    assert OLDER not in extension.read_text()
+    hook("uninstall", "pi", "--yes")
+    assert not extension.exists()
+
+
+def test_settings_that_change_between_look_and_write_stay(settings: Path) -> None:
+    settings.write_text("{}")
+    change = install.to_install(install.agent_named("claude"))
+    settings.write_text('{"a": 1}')
+    with pytest.raises(FileFailed, match="changed meanwhile"):
+        install.write(change)
+    assert settings.read_text() == '{"a": 1}'
+
+
+def test_a_full_disk_leaves_the_settings(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.write_text("{}")
+
+    def full(fd: int, data: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk.system, "write", full)
+    assert "no space left" in hook("install", "claude", "--yes", fails=3).output.lower()
+    assert settings.read_text() == "{}"
+    assert [each.name for each in settings.parent.iterdir()] == ["settings.json"]
+
+
+def test_a_path_with_spaces_is_quoted(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = home / "my python's"
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(python))
+    hook("install", "claude", "--yes")
+    (line,) = (each["command"] for each in json.loads(settings.read_bytes())["hooks"]["SessionEnd"][0]["hooks"])
+    assert os.waitstatus_to_exitcode(os.system(line.replace(" -m sessioncompress.hooks ended || true", " -c ''"))) == 0
+    assert f"{python}, which is there" in hook("status", "claude").output
+    python.unlink()
+    assert os.waitstatus_to_exitcode(os.system(f"{line} 2>&-")) == 0, "gone, it fails no agent"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_without_a_home_that_is_said(agent: str, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """And where only the agent's folder is known, that what was put in cannot be noted."""
+    monkeypatch.setattr("os.path.expanduser", str)
+    monkeypatch.chdir(home)
+    before = everything(home)
+    for action in ("status", "install", "uninstall"):
+        assert "no home folder is known" in hook(action, agent, fails=3).output
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "pi"))
+    assert "no home folder is known" in hook("install", agent, "--yes", fails=3).output
+    assert everything(home) == before
+
+
+@pytest.mark.parametrize("words", [(), ("install",), ("install", "codex"), ("remove", "claude")])
+def test_usage(words: tuple[str, ...]) -> None:
+    hook(*words, fails=2)

@@ -1,0 +1,212 @@
+"""A hook fails no agent: exit 0 in time, whatever it is given; and it starts fast."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.hooks import ended as ended_module
+from sessioncompress.hooks.ended import QUIET_SECONDS
+from tests.support.runs import fixture
+from tests.unit.hooks.calls import INVENTED, ROOT, call, compressed, logged, markers, run
+
+SECONDS = 30
+
+
+@pytest.mark.parametrize("hook", ["guard", "ended", "compress", "no such hook", ""])
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"1",
+        b"\xff",
+        b'{"tool_input": 1}',
+        INVENTED.encode(),
+        b'{"transcript_path": 1}',
+        b"[" * 100_000,
+    ],
+    ids=["empty", "half", "list", "number", "bytes", "no call", "marker", "no path", "deep"],
+)
+def test_bad_input_ends_quietly(hook: str, given: bytes, tmp_path: Path) -> None:
+    done = run(hook, given, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (hook == "guard" and given != INVENTED.encode()) or f" {hook}: " in logged(tmp_path)
+
+
+def test_the_guard_answers_as_a_process(tmp_path: Path) -> None:
+    session = compressed(tmp_path)
+    done = run("guard", call(session, content=markers(session)[0]), tmp_path / "state")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "guard: refused Write" in logged(tmp_path / "state")
+
+
+def test_a_guard_that_waits_too_long_lets_the_call_run(tmp_path: Path) -> None:
+    """Here a pipe that nobody writes to has taken the session's place."""
+    session = compressed(tmp_path, keep_backup=False)
+    session.unlink()
+    os.mkfifo(session)
+    started = time.monotonic()
+    done = run("guard", call(session, content="[[sessioncompress: 7 lines, 9 KB]]"), tmp_path / "state")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert time.monotonic() - started < SECONDS
+    assert "guard: given up after 5 seconds" in logged(tmp_path / "state")
+
+
+def test_a_guard_that_gets_nothing_does_not_wait_for_ever(tmp_path: Path) -> None:
+    start = [sys.executable, "-P", "-m", "sessioncompress.hooks", "guard"]
+    own = {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path)}
+    with subprocess.Popen(start, env=own, stdin=subprocess.PIPE) as process:
+        assert process.wait(SECONDS) == 0
+    assert "guard: given up" in logged(tmp_path)
+
+
+def test_an_ordinary_call_imports_next_to_nothing() -> None:
+    """It runs before each write: nothing of what reads sessions, nor the command line."""
+    program = (
+        "import sys, io; from sessioncompress.hooks.__main__ import main;"
+        "before = set(sys.modules); main(['guard'], io.BytesIO(b'{}'), io.BytesIO());"
+        "print(*(name for name in sys.modules if name in"
+        " ('click', 'orjson', 'xxhash', 'json', 'subprocess', 'hashlib') or name.startswith('sessioncompress')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", program],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) <= {
+        "sessioncompress",
+        "sessioncompress.core",
+        "sessioncompress.core.marker",
+        "sessioncompress.hooks",
+        "sessioncompress.hooks.__main__",
+        "sessioncompress.hooks.guard",
+    }
+
+
+def ended(session: Path, state: Path) -> str:
+    """Let a session end; return what the process behind it notes."""
+    started = time.monotonic()
+    done = run("ended", json.dumps({"transcript_path": str(session), "reason": "other"}).encode(), state)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert " compress: " not in logged(state), "the agent waited for it"
+    while " compress: " not in logged(state):
+        assert time.monotonic() - started < SECONDS, logged(state)
+        time.sleep(0.05)
+    return logged(state)
+
+
+def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None:
+    session = tmp_path / "session.jsonl"
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    written = time.monotonic()
+    session.write_bytes(fixture("claude-code.jsonl"))
+    assert " smaller; " in ended(session, tmp_path / "state")
+    assert time.monotonic() - written > QUIET_SECONDS
+    assert session.stat().st_size < len(fixture("claude-code.jsonl"))
+
+
+def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
+    """Pi names its file as --session-dir was given, and hooks start where it works."""
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    (tmp_path / "session.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    assert " smaller; " in ended(Path("../session.jsonl"), tmp_path / "state")
+
+
+def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> None:
+    """One after the other; that one of them is no session stops none."""
+    session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
+    folder.mkdir(parents=True)
+    session.write_bytes(b"no session\n" * 10_000)
+    (folder / "agent-1.jsonl").write_bytes(b"no session\n" * 10_000)
+    (folder / "agent-2.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    ended(session, tmp_path / "state")
+    until = time.monotonic() + SECONDS
+    while " smaller; " not in logged(tmp_path / "state"):
+        assert time.monotonic() < until, logged(tmp_path / "state")
+        time.sleep(0.05)
+    assert logged(tmp_path / "state").count(" compress: ") == 3
+
+
+def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
+    """A terminal that is closed, or an agent that cleans up behind its hooks."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    program = (
+        "import os, signal, sys; from pathlib import Path; from tests.unit.hooks.calls import run; os.setsid();"
+        "print(run('ended', sys.argv[1].encode(), Path(sys.argv[2])).returncode, flush=True); os.killpg(0, signal.SIGKILL)"
+    )
+    given = json.dumps({"transcript_path": str(session)})
+    start = [sys.executable, "-c", program, given, str(tmp_path / "state")]
+    done = subprocess.run(start, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"0\n")
+    until = time.monotonic() + SECONDS
+    while " compress: " not in logged(tmp_path / "state"):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_session_that_is_held_open_is_waited_for(tmp_path: Path) -> None:
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    with session.open("ab") as file:
+        run("ended", json.dumps({"transcript_path": str(session)}).encode(), tmp_path / "state")
+        time.sleep(4)
+        assert "compress: " not in logged(tmp_path / "state")
+        assert session.stat().st_ino == os.fstat(file.fileno()).st_ino
+    until = time.monotonic() + SECONDS
+    while " smaller; " not in logged(tmp_path / "state"):
+        assert time.monotonic() < until, logged(tmp_path / "state")
+        time.sleep(0.05)
+
+
+def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent was started again at once; it is not rewritten under it when the time is up."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    monkeypatch.setattr(ended_module, "MOST_SECONDS", 0)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ended_module.compress(session)
+    assert "it still changes" in logged(tmp_path / "state")
+    assert session.read_bytes() == fixture("claude-code.jsonl")
+
+
+def test_a_time_that_lies_ahead_is_not_waited_for(tmp_path: Path) -> None:
+    """Of a file server whose clock is ahead, or a restored copy."""
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    os.utime(session, (time.time() + 3600,) * 2)
+    assert "session.jsonl: " in ended(session, tmp_path / "state")
+
+
+def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be found stops none of the others."""
+    folder = tmp_path / "session" / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-1.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ended_module.compress(tmp_path / "session.jsonl")
+    assert "session.jsonl: no such file" in logged(tmp_path / "state")
+    assert " smaller; " in logged(tmp_path / "state")
+
+
+def test_a_policy_that_says_no_is_heeded(tmp_path: Path) -> None:
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(fixture("claude-code.jsonl"))
+    (tmp_path / "compression.json").write_text('{"session": {"enabled": false}}')
+    assert "switched off by the policy" in ended(session, tmp_path / "state")
+    assert session.read_bytes() == fixture("claude-code.jsonl")

@@ -1,0 +1,714 @@
+"""A session end to end, over and over: run, continued by its agent, run again, restored; and when nothing is to be done."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.compressors import View, results
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core import marker
+from sessioncompress.core.model import Change, Kind, Treatment
+from sessioncompress.errors import NotASession, Refused
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline import plan
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import BALANCED, PRESETS, Policy
+from sessioncompress.store.journal import load
+from sessioncompress.store.layout import beside
+from tests.support import texts
+from tests.support.build import (
+    GeminiSession,
+    OmpSession,
+    OpenClawSession,
+    PiSession,
+    ResponsesSession,
+    Use,
+    dice,
+    image,
+)
+from tests.support.runs import (
+    EAGER,
+    FIXTURES,
+    GREEDY,
+    append,
+    calls,
+    compress,
+    compress_again,
+    disk,
+    entries,
+    fixture,
+    journal_of,
+    restore,
+    result_texts,
+    snapshot,
+    split,
+    turn,
+    view_of,
+    write,
+)
+
+SESSIONS = sorted(
+    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
+)
+Maker = Callable[[], PiSession]
+MAKERS: list[Maker] = [PiSession, ResponsesSession, GeminiSession, OpenClawSession, OmpSession, lambda: PiSession(1)]
+
+
+def work(made: PiSession, seed: int, turns: int = 2) -> PiSession:
+    """Add turns with reads, writes, commands and thinking."""
+    rng = random.Random(seed)
+    for number in range(turns):
+        made.user(f"Please do part {seed}.{number}.")
+        text = texts.python_source(rng, 20)
+        made.step("read", {"path": f"src/{number}.py"}, text, thinking=texts.prose(rng, 3))
+        made.step(
+            "write", {"path": f"src/{number}.py", "content": text + "# more\n"}, "Successfully wrote it", thinking="Hm."
+        )
+        uses = [
+            Use("bash", {"command": "make"}, texts.log_lines(rng, 60)),
+            Use("bash", {"command": "ls"}, texts.listing(rng)),
+        ]
+        made.parallel(uses, thinking=texts.prose(rng, 4))
+        made.assistant(texts.prose(rng, 2))
+    return made
+
+
+def compact(path: Path, made: PiSession) -> None:
+    """Continue a session by work and a checkpoint behind it, so that a further run pays."""
+    work(made, 77)
+    made.compaction("Done so far.", made.ids[-1])
+    append(path, turn(made))
+
+
+def replaced(path: Path, upto: int) -> list[str]:
+    """Return the texts in results and arguments of a session's first lines that hold a marker."""
+    lines = entries(path.read_bytes())[:upto]
+    found = result_texts(lines) + [leaf for part in calls(lines) for leaf in _leaves(part["arguments"])]
+    return [text for text in found if marker.occurs_in(text)]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
+def test_restoring_gives_every_byte_back(tmp_path: Path, name: str, policy: Policy) -> None:
+    """Whatever was compressed; and a second run in between writes nothing."""
+    original = fixture(name)
+    path = write(tmp_path, original)
+    stats = compress_session(path, policy)
+    assert len(path.read_bytes()) == stats.compressed_size
+    compress_again(path, policy)
+    verify_session(path, policy)
+    assert restore_session(path, policy).status in (Status.RESTORED, Status.UNCHANGED)
+    assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["pi", "responses", "gemini", "openclaw", "omp", "v1"])
+def test_run_after_run_it_stays_exact(tmp_path: Path, make: Maker) -> None:
+    """Compressed, continued, compressed with another preset, compacted, and so on; restored, every byte is back."""
+    made = work(make().opening(), 1)
+    path = write(tmp_path, made)
+    low, high = (replace(PRESETS[name], size_threshold_kb=0, min_saved_kb=0) for name in ("low-cost", "high-quality"))
+    for number, policy in enumerate((EAGER, low, high, GREEDY, EAGER, low)):
+        before = path.stat().st_size
+        stats = compress_session(path, policy)
+        assert stats.compressed_size <= before
+        compress_again(path, policy)
+        verify_session(path, policy)
+        work(made, number + 2)
+        if number in (2, 4):
+            made.compaction("All went well.", made.count - 3 if made.version == 1 else made.ids[-3])
+            made.user("And now?")
+            made.assistant("Now this.")
+        append(path, made)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_compressed_again_after_a_restore_it_is_the_same(tmp_path: Path) -> None:
+    """The originals are there already; nothing but a run record is added."""
+    path = write(tmp_path, work(PiSession(), 1))
+    compress(path)
+    first, kept = path.read_bytes(), beside(path).originals.read_bytes()
+    restore(path)
+    compress(path)
+    assert path.read_bytes() == first
+    assert beside(path).originals.read_bytes() == kept
+    restore(path)
+    assert path.read_bytes() == work(PiSession(), 1).bytes()
+
+
+def test_references_stay_those_they_were(tmp_path: Path) -> None:
+    """Compressed, compacted, compressed, restored, compressed: a text has one reference in its session."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    compress(path)
+    compact(path, made)
+    compress(path)
+    known = {record["ref"] for record in journal_of(path) if record["type"] == "block"}
+    restore(path)
+    compress(path)
+    assert {record["ref"] for record in journal_of(path) if record["type"] == "block"} == known
+
+
+def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> None:
+    """The reference stays, no text of it is left, and the original is the tool's text, not the preview."""
+    made = PiSession()
+    made.user("Go.")
+    logs = [texts.log_lines(random.Random(number), 200) + "\n" * (number % 2) for number in range(4)]
+    for text in logs:
+        made.step("bash", {"command": "make"}, text, thinking="I look at it.")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    upto = made.count
+    shown = replaced(path, upto)
+    assert len(shown) == len(logs)
+    assert not any(marker.is_one(each) for each in shown)
+    compact(path, made)
+    compress(path)
+    bare = replaced(path, upto)
+    assert all(marker.is_one(each) for each in bare)
+    assert [marker.references(each) for each in bare] == [marker.references(each) for each in shown]
+    for each, expected in zip(bare, logs, strict=True):
+        assert f"[[sessioncompress: {len(expected.splitlines())} lines, " in each
+        assert [one.content for one in show(marker.references(each)[0], path)] == [expected.encode()]
+    compress_again(path)
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
+    """Under a policy of lower limits, what stands in for a text is not taken for a text."""
+    rng = random.Random(2)
+    written = [texts.python_source(rng, 20) for _ in range(24)]
+    made = PiSession()
+    made.user("Go.")
+    made.step("edit", {"path": "a.py", "edits": [{"oldText": "x", "newText": text} for text in written]}, "ok")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    shown = replaced(path, 4)
+    append(path, turn(work(made, 1)))
+    compress(path, replace(EAGER, tool_call_max_bytes=0, tool_result_max_bytes=0))
+    now = replaced(path, 4)
+    assert [marker.references(each) for each in now] == [marker.references(each) for each in shown]
+    assert [show(marker.references(each)[0], path)[0].content for each in now] == [text.encode() for text in written]
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path) -> None:
+    """Run without a backup, then with one: what is kept is what was there, under its own digest."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    compact(path, made)
+    compress(path)
+    verify_session(path)
+    with pytest.raises(Refused, match="without keeping originals"):
+        restore_session(path)
+    for entry in entries(path.read_bytes()):
+        for ref in marker.references(json.dumps(entry)):
+            assert show(ref, path)
+
+
+def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
+    """And no store is there; a second run still knows its own replacements."""
+    path = write(tmp_path, work(PiSession(), 1))
+    stats = compress(path, replace(EAGER, keep_backup=False))
+    assert not beside(path).originals.exists()
+    assert b"kept on disk" not in path.read_bytes()
+    assert marker.PREFIX_BYTES in path.read_bytes()
+    assert stats.imitated_markers == 0
+    again = compress_again(path, replace(EAGER, keep_backup=False))
+    assert again.imitated_markers == 0
+
+
+def without_journal(folder: Path, policy: Policy) -> tuple[Path, PiSession]:
+    """Compress a session and go on with it where nothing of what lies beside it is, as in a clone."""
+    made = work(PiSession(), 1)
+    path = write(folder, made)
+    compress(path, policy)
+    for each in beside(path).folder.iterdir():
+        each.unlink()
+    work(made, 2)
+    append(path, made)
+    return path, made
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_markers_without_a_journal_are_no_imitations(tmp_path: Path, keep: bool) -> None:
+    """They may be ours: nobody is accused, now or when there is a journal again, but of what is new."""
+    policy = replace(EAGER, keep_backup=keep)
+    path, made = without_journal(tmp_path, policy)
+    would = compress_session(path, policy, dry_run=True)
+    stats = compress(path, policy)
+    assert would.markers_without_journal == stats.markers_without_journal > 1
+    assert would.imitated_in_calls == stats.imitated_in_calls == 0
+    again = compress_again(path, policy)
+    assert again.markers_without_journal == again.imitated_in_calls == 0
+    shown = next(text for call in calls(entries(path.read_bytes())) if marker.occurs_in(text := json.dumps(call)))
+    made.step("write", {"path": "copy", "content": json.loads(shown)["arguments"]["content"]}, "ok")
+    append(path, made)
+    assert compress_session(path, policy).imitated_in_calls == 1
+
+
+@pytest.mark.parametrize("given", ["kept", "../kept", "absolute"])
+def test_a_backup_dir_holds_what_lies_beside(tmp_path: Path, given: str) -> None:
+    """A relative one counts from the session's folder."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    kept = tmp_path / "kept" if given != "kept" else folder / "kept"
+    policy = replace(EAGER, backup_dir=str(kept) if given == "absolute" else given)
+    path = write(folder, work(PiSession(), 1))
+    compress(path, policy)
+    assert [each.suffix for each in kept.rglob("*session.jsonl.zst")] == [".zst"]
+    assert not list(folder.rglob(".sessioncompress/session*"))
+    verify_session(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == work(PiSession(), 1).bytes()
+
+
+def test_every_turns_runs_on_small_sessions_too(tmp_path: Path) -> None:
+    """Once so many turns came since the last run; before, it is skipped and says why."""
+    policy = replace(EAGER, size_threshold_kb=1000, every_turns=3)
+    made = work(PiSession(), 1)
+    path = write(tmp_path, made)
+    assert compress_session(path, policy).status is Status.SKIPPED
+    append(path, work(made, 2))
+    compress(path, policy)
+    append(path, work(made, 3))
+    skipped = compress_session(path, policy)
+    assert (skipped.status, "under the threshold" in skipped.reason) == (Status.SKIPPED, True)
+    append(path, work(made, 4, turns=1))
+    compress(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
+    """It says how much it would be; `force` lifts it."""
+    path = write(tmp_path, work(PiSession(), 1))
+    before = snapshot(path)
+    stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
+    assert stats.status is Status.UNCHANGED
+    assert "less than minSavedKB 1,000" in stats.reason
+    assert snapshot(path) == before
+    compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
+
+
+def test_a_large_gain_that_is_too_small_touches_nothing(tmp_path: Path) -> None:
+    """However much it is: not even what lies beside from a run before."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, turn(made))
+    compress(path)
+    for number in range(30):
+        made.step(
+            "bash", {"command": f"make {number}"}, "".join(f"{number} {line} of the output\n" for line in range(3000))
+        )
+    append(path, turn(made))
+    before = snapshot(path)
+    stats = compress_session(path, replace(EAGER, min_saved_kb=100_000))
+    assert "less than minSavedKB" in stats.reason
+    assert snapshot(path) == before
+
+
+def test_a_run_that_turns_out_not_to_pay_touches_nothing(tmp_path: Path) -> None:
+    """Random bytes take as much in the store as in the session; that shows only when they are packed."""
+    made = work(PiSession(), 1)
+    path = write(tmp_path, turn(made))
+    compress(path)
+    made.step("bash", {"command": "x"}, base64.b64encode(random.Random(1).randbytes(1200)).decode())
+    append(path, turn(made))
+    compress_again(path)
+
+
+def test_force_lifts_no_protection(tmp_path: Path) -> None:
+    """Only the thresholds."""
+    path = write(tmp_path, work(PiSession(), 1))
+    assert compress_session(path, BALANCED, force=True).status is Status.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    "policy", [EAGER, BALANCED, replace(EAGER, keep_backup=False)], ids=["eager", "balanced", "no backup"]
+)
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, policy: Policy) -> None:
+    """To the byte, of the session and of what lies beside it."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    before = snapshot(path)
+    said = compress_session(path, policy, dry_run=True)
+    assert snapshot(path) == before
+    assert said.status is Status.WOULD_COMPRESS
+    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED)
+    assert path.stat().st_size == said.compressed_size
+    assert disk(path) - said.compressed_size - said.backup_size in (0, 2), "a .gitignore may lie there"
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (split(fixture("pi-anthropic.jsonl"))[0], 1),
+        (split(fixture("pi-anthropic.jsonl"))[0].rstrip(), 1),
+        (PiSession(1).bytes(), 1),
+    ],
+    ids=["header", "header without LF", "header of version 1"],
+)
+def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) -> None:
+    """With nothing to do."""
+    stats = compress_again(write(tmp_path, data))
+    assert stats.lines == lines
+
+
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [
+        (b"", "it is empty"),
+        (b"\n\n", "no JSON object"),
+        (b"plain text\n", "no JSON object"),
+        (b'{"a":1}\n', "keys a"),
+        (fixture("look-alike-deepseek.jsonl"), "createdAt"),
+    ],
+    ids=["empty", "blank", "text", "other JSON", "another harness"],
+)
+def test_what_is_no_session_is_refused(tmp_path: Path, data: bytes, seen: str) -> None:
+    """By what it holds, saying what was seen."""
+    path = write(tmp_path, data)
+    with pytest.raises(NotASession, match=seen):
+        compress_session(path, EAGER)
+    assert path.read_bytes() == data
+
+
+def test_a_last_line_without_lf_is_not_touched(tmp_path: Path) -> None:
+    """The agent may be writing it; once it is whole, the next run takes it."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
+    made.step("bash", {"command": "b"}, texts.log_lines(random.Random(2), 80))
+    path = write(tmp_path, made.bytes()[:-1])
+    compress(path, GREEDY)
+    assert split(path.read_bytes())[-1] == made.lines()[-1][:-1]
+    restore(path, GREEDY)
+    assert path.read_bytes() == made.bytes()[:-1]
+
+
+def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path) -> None:
+    """Without ids two lines can be the same; their rewritings must then not be."""
+    made = PiSession(1)
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
+    line = made.lines()[-1]
+    for _ in range(4):
+        made.raw(line)
+    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
+    path = write(tmp_path, turn(made))
+    for policy in (EAGER, replace(EAGER, eliminate_redundancy=False), GREEDY):
+        compress_session(path, policy)
+        compress_again(path, policy)
+        verify_session(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["in one run", "in two"])
+def test_lines_that_would_become_the_same_do_not(tmp_path: Path, runs: int) -> None:
+    """Two results of version 1 that differ only in their details: which original would be whose?"""
+    policy = replace(EAGER, eliminate_redundancy=False)
+    made = PiSession(1)
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80), details={"one": "x" * 900})
+    other = made.lines()[-1].replace(b'"one"', b'"two"')
+    path = write(tmp_path, turn(made) if runs == 2 else made)
+    if runs == 2:
+        compress(path, policy)
+    made.raw(other)
+    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
+    append(path, turn(made))
+    compress(path, policy)
+    lines = split(path.read_bytes())
+    assert len(set(lines)) == len(set(made.lines()))
+    compress_again(path, policy)
+    verify_session(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("other", range(3))
+def test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run(tmp_path: Path, other: int) -> None:
+    """Each is compared with the first of them, not with its neighbour."""
+    made = PiSession(1)
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80), details={"one": "x" * 900})
+    result = made.take_last()
+    for number in range(4):
+        made.raw(result.replace(b'"one"', b'"two"') if number == other else result)
+    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
+    path = write(tmp_path, turn(made))
+    policy = replace(EAGER, eliminate_redundancy=False)
+    compress(path, policy)
+    compress_again(path, policy)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_copy_of_a_line_that_an_earlier_run_rewrote_is_settled_in_one_run(tmp_path: Path) -> None:
+    """Equal originals may share a rewritten line, also where one of them is not what stands there before the run."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 80), details={"diff": "x" * 9000})
+    copied = made.lines()[-1]
+    path = write(tmp_path, turn(made))
+    compress(path, replace(EAGER, tool_result_max_bytes=1_000_000))
+    made.raw(copied)
+    append(path, turn(made))
+    compress(path)
+    lines = split(path.read_bytes())
+    assert lines.count(lines[made.lines().index(copied)]) == 2
+    compress_again(path)
+    verify_session(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("size", range(860, 916, 6))
+def test_what_is_said_twice_is_settled_in_one_run(tmp_path: Path, size: int) -> None:
+    """Also where the marker alone would pay and the marker with what the text repeats would not."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(60):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 12))
+    for _ in range(2):
+        made.step("mystery", {"command": "x"}, dice(1).randbytes(size).hex()[:size])
+    made.compaction("All went well.", made.user("Now?"))
+    path = write(tmp_path, turn(made, 3))
+    low = replace(PRESETS["low-cost"], size_threshold_kb=0, min_saved_kb=0)
+    compress(path, low)
+    compress_again(path, low)
+
+
+def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
+    """Of several texts in one call each keeps its preview; together they are still over the limit."""
+    made = PiSession()
+    made.user("Go.")
+    for seed in range(20):
+        edits = [texts.python_source(random.Random(f"{seed} {side}"), 20) for side in range(4)]
+        made.step(
+            "edit",
+            {
+                "path": "a.py",
+                "edits": [{"oldText": old, "newText": new} for old, new in pairwise(edits)],
+            },
+        )
+    path = write(tmp_path, turn(made, 3))
+    compress(path, EAGER)
+    journal = load(beside(path).journal)
+    assert not plan.plan(replace(view_of(path.read_bytes()), ours=Ours((journal,))))
+    assert plan.plan(view_of(path.read_bytes()))
+
+
+def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on without it."""
+
+    def restless(view: View) -> Iterable[Change]:
+        first, block = next(iter(view.blocks(Kind.RESULT)))
+        yield Change(first, block.path, Treatment.SET, block.size // 2, block, value="x" * (block.size // 2))
+        yield from (change for change in results.propose(view) if change.line != first)
+
+    monkeypatch.setattr(plan, "COMPRESSORS", (restless,))
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("bash", {"command": "x"}, texts.log_lines(random.Random(number), 90))
+    path = write(tmp_path, turn(made))
+    assert compress(path).lines_changed == 2
+    assert all(text[:1] != "x" for text in result_texts(entries(path.read_bytes())))
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_call_that_only_its_agent_reads_may_name_any_file(tmp_path: Path) -> None:
+    """A lone surrogate is no text that the journal can hold."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("read", {"path": f"a{number}"}, texts.log_lines(random.Random(number), 90))
+    data = turn(made, 2).bytes().replace(b'"path":"a1"', rb'"path":"a\ud83d"')
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    compress(path)
+    assert [block.get("file") for block in journal_of(path) if block["type"] == "block"] == ["a0", None, "a2"]
+    restore(path)
+    assert path.read_bytes() == data
+
+
+def test_mode_and_time_stay(tmp_path: Path) -> None:
+    """Agents list sessions by time."""
+    path = write(tmp_path, work(PiSession(), 1))
+    before = path.stat()
+    for run in (compress, restore):
+        run(path)
+        assert (path.stat().st_mode, path.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_the_statistics_add_up(tmp_path: Path) -> None:
+    """What the report says is what was done."""
+    path = write(tmp_path, fixture("pi-responses.jsonl"))
+    before = split(path.read_bytes())
+    stats = compress(path)
+    after = split(path.read_bytes())
+    assert stats.lines == len(before) == len(after)
+    assert stats.lines_changed == sum(old != new for old, new in zip(before, after, strict=True))
+    assert stats.original_size - stats.compressed_size == sum(map(len, before)) - sum(map(len, after))
+    assert 0 < stats.removed_bytes <= stats.removable_bytes
+    assert stats.tokens_after < stats.tokens_before
+    assert stats.ratio == stats.compressed_size / stats.original_size
+    assert stats.backup_size == stats.backup_added == disk(path) - path.stat().st_size
+
+
+def _read_early(made: PiSession) -> int:
+    made.user("Go.")
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 4000)
+    made.user("y" * 4000)
+    return 0
+
+
+def _read_late(made: PiSession) -> int:
+    made.user("y" * 4000)
+    made.assistant("z" * 4000)
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 4000)
+    return 2000
+
+
+def _mirror_alone(made: PiSession) -> int:
+    made.user("y" * 4000)
+    made.step("edit", {"path": "a.py"}, "Done.", details={"diff": "+ x\n" * 9000})
+    return -1
+
+
+def _off_the_path(made: PiSession) -> int:
+    fork = made.user("y" * 4000)
+    made.step("read", {"path": "a.py"}, "x = 1\n" * 9000)
+    made.leaf = fork
+    made.user("Not so. " + "y" * 400)
+    return -1
+
+
+CACHED = {"early": _read_early, "late": _read_late, "a mirror": _mirror_alone, "off the path": _off_the_path}
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_what_the_cache_loses_begins_with_the_first_message_that_a_model_reads_otherwise(
+    tmp_path: Path, name: str
+) -> None:
+    """What stands before it the cache still holds; of mirrors and other branches no request has anything."""
+    made = PiSession()
+    kept = CACHED[name](made)
+    stats = compress(write(tmp_path, turn(made)))
+    assert stats.status is Status.COMPRESSED
+    if kept < 0:
+        assert stats.tokens_uncached == 0
+    else:
+        begins = stats.tokens_after - stats.tokens_uncached
+        assert kept <= begins <= kept + 100
+
+
+def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:
+    """A path is a path, whatever an agent's tools call their arguments."""
+    long = texts.log_lines(random.Random(5), 40)
+    keys = ["0", "007", "1" * 5000, "a/b~c", "~1", "", "-1", "١٢", "\u2028", "0.5", "1e5"]
+    made = PiSession()
+    made.user("Go.")
+    for key in keys:
+        made.step("odd", {key: long + key, "list": [{key: long + "." + key}]}, "ok")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    found = [leaf for part in calls(entries(path.read_bytes())) for leaf in _leaves(part["arguments"])]
+    for leaf in found:
+        for ref in marker.references(leaf):
+            assert show(ref, path)[0].content.startswith(long.encode())
+    assert sum(len(marker.references(leaf)) for leaf in found) == 2 * len(keys)
+    verify_session(path)
+    compress_again(path)
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_names_of_any_length_can_be_restored(tmp_path: Path) -> None:
+    """A tool's name has no limit; a record of the journal is a line all the same."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("t" * 4_300_000, {"a": 1}, "a line of output\n" * 1_600_000)
+    path = write(tmp_path, turn(made))
+    compress_session(path, EAGER)
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
+def test_hostile_names_break_nothing(tmp_path: Path, policy: Policy) -> None:
+    """Names of files and tools stand in markers; quotes take two bytes there."""
+    rng = random.Random(9)
+    made = PiSession()
+    made.user("Go.")
+    for name in ('"' * 200, "]]" * 60, "[[sessioncompress: x]]", "\x00\x1b\u202e" * 40, "漢" * 100):
+        for _ in range(3):
+            made.step("read", {"path": name}, texts.python_source(rng, 12))
+        made.step(name, {"path": name, "text": texts.prose(rng, 9)}, texts.python_source(rng, 12))
+    path = write(tmp_path, turn(made))
+    compress(path, policy)
+    compress_again(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_a_prompt_with_an_image_that_waits_for_its_answer_is_recent(tmp_path: Path) -> None:
+    """The model has not seen it yet."""
+    made = PiSession()
+    made.user("What is this?", [image("iVBORw0KGgo" + "A" * 200_000)])
+    path = write(tmp_path, made)
+    assert compress_session(path, replace(BALANCED, min_saved_kb=0)).status is Status.UNCHANGED
+
+
+def test_an_odd_image_is_left_alone(tmp_path: Path) -> None:
+    """One whose data is no text names nothing that a reference could."""
+    made = PiSession()
+    made.user(
+        "Go.", [{"type": "image", "source": {"data": "A" * 5000}}, {"type": "image", "data": None, "x": "B" * 5000}]
+    )
+    path = write(tmp_path, turn(work(made, 1)))
+    compress(path)
+    kept = entries(path.read_bytes())[1]["message"]["content"][1:]
+    assert [part["type"] for part in kept] == ["image", "image"]
+
+
+def test_several_paths_lead_to_one_session(tmp_path: Path) -> None:
+    """Relative or absolute, the store is the same."""
+    path = write(tmp_path, work(PiSession(), 1))
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        compress(Path("session.jsonl"))
+    finally:
+        os.chdir(here)
+    compress_again(path)
+    restore(path)
+
+
+def _leaves(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [leaf for child in children for leaf in _leaves(child)]

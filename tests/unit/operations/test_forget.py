@@ -1,0 +1,165 @@
+"""Forgetting says what it costs: the originals that are there, and of them those that stand nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import IsALink, UsageError
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.stores import compressed
+from sessioncompress.policy.model import Policy
+from sessioncompress.store.layout import FOLDER, beside
+from tests.support.build import PiSession
+from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
+from tests.unit.operations.test_restore import reserialised, session
+from tests.unit.store.tools import late_link
+
+
+def costs(path: Path) -> tuple[int, int]:
+    """Return how many originals would be deleted, and how many lost; what is asked is what is done."""
+    before = snapshot(path)
+    would = forget_session(path, EAGER, dry_run=True)
+    assert snapshot(path) == before
+    return would.originals, would.originals_lost
+
+
+def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
+    """Return the sessions that are gone, as forget finds them in a folder."""
+    found = [each.path for each in compressed([folder], lambda _: policy, gone_too=True)]
+    assert len(found) == len(set(found))
+    return {each for each in found if not each.exists()}
+
+
+def kept(path: Path) -> int:
+    """Return how many originals the journal names."""
+    return len({each["original"]["sha256"] for each in journal_of(path) if each["type"] == "line"})
+
+
+def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:
+    """They stand nowhere else; nothing of ours stays."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    assert costs(path) == (number, number) != (0, 0)
+    assert forget_session(path, EAGER).originals_lost == number
+    assert list(snapshot(path)) == ["session.jsonl"]
+    assert costs(path) == (0, 0)
+    assert forget_session(path, EAGER).markers > 0
+
+
+def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
+    """It has its original bytes, whatever came behind them."""
+    path = write(tmp_path, made := session())
+    compress(path)
+    number = kept(path)
+    restore(path)
+    append(path, turn(made, 2))
+    assert costs(path) == (number, 0)
+
+
+def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
+    """Only lines that are the originals, to the byte, count as there."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    lines = split(path.read_bytes())
+    path.write_bytes(reserialised(b"".join(lines[:-6])) + b"".join(lines[-6:]))
+    restore_session(path, EAGER, from_markers=True)
+    originals, lost = costs(path)
+    assert originals == number
+    assert 0 < lost < number
+
+
+def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None:
+    """Nor those that were never kept."""
+    path = write(tmp_path, session())
+    compress(path)
+    beside(path).originals.unlink()
+    assert costs(path) == (0, 0)
+    other = write(tmp_path, session(PiSession(seed="other")), "other.jsonl")
+    compress(other, replace(EAGER, keep_backup=False))
+    assert costs(other) == (0, 0)
+
+
+@pytest.mark.parametrize("harm", [b"", b"{", None], ids=["cut", "torn", "gone"])
+def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes | None) -> None:
+    """They are as lost as others."""
+    path = write(tmp_path, session())
+    compress(path)
+    number = kept(path)
+    if harm is None:
+        beside(path).journal.unlink()
+    else:
+        beside(path).journal.write_bytes(harm + b"\n")
+    assert costs(path) == (number, number)
+
+
+@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
+@pytest.mark.parametrize("left", ["both", "originals", "journal"])
+def test_what_a_session_that_is_gone_left_is_found_and_deleted(
+    tmp_path: Path, elsewhere: str | None, left: str
+) -> None:
+    """By its path, and in a walk; that of others stays."""
+    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
+    folder = tmp_path / "deep" / "down"
+    folder.mkdir(parents=True)
+    path, other = write(folder, session()), write(folder, session(), "other.jsonl")
+    for each in (path, other):
+        compress(each, policy)
+    assert gone(tmp_path, policy) == set()
+    path.unlink()
+    files = beside(path, tmp_path / elsewhere if elsewhere else None)
+    if left != "both":
+        (files.journal if left == "originals" else files.originals).unlink()
+    assert gone(tmp_path, policy) == {path}
+    before = snapshot(tmp_path / "any")
+    would = forget_session(path, policy, dry_run=True)
+    assert snapshot(tmp_path / "any") == before
+    assert would.gone
+    assert (would.originals > 0) == (left != "journal")
+    assert would.originals_lost == would.originals
+    assert forget_session(path, policy) == would
+    assert not files.originals.exists()
+    assert not files.journal.exists()
+    assert gone(tmp_path, policy) == set()
+    restore_session(other, policy)
+    assert other.read_bytes() == session().bytes()
+
+
+def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:
+    """They hold what it held; those of a session whose name begins alike stay."""
+    path = write(tmp_path, session())
+    work = tmp_path / FOLDER
+    work.mkdir()
+    kept = work / "session.jsonl2.temp-0123abcd"
+    late_link(path, b"secret", carried=6)
+    for each in (work / "session.jsonl.temp-0123abcd", kept):
+        each.write_bytes(b"secret")
+    path.unlink()
+    assert {each.name for each in gone(tmp_path)} == {"session.jsonl", "session.jsonl2"}
+    assert forget_session(path, EAGER).bytes_deleted == 12
+    assert list(work.iterdir()) == [kept]
+
+
+def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """For a session that is gone too: it might lead anywhere."""
+    path = write(tmp_path, session())
+    compress(path)
+    (tmp_path / FOLDER).rename(tmp_path / "elsewhere")
+    (tmp_path / FOLDER).symlink_to(tmp_path / "elsewhere")
+    path.unlink()
+    with pytest.raises(IsALink):
+        forget_session(path, EAGER)
+    assert (tmp_path / "elsewhere" / "session.jsonl.zst").exists()
+
+
+def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:
+    """Nothing of ours lies there."""
+    with pytest.raises(UsageError, match="does not exist, and it has no store"):
+        forget_session(tmp_path / "none.jsonl", EAGER)
+    with pytest.raises(UsageError):
+        forget_session(tmp_path / "no folder" / "none.jsonl", EAGER)

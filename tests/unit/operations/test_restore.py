@@ -1,0 +1,844 @@
+"""Restoring: exact or refused; with what was appended kept; or, by its markers, what is left of an altered session."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.store.layout import beside
+from tests.support import texts
+from tests.support.build import PiSession, ResponsesSession, image
+from tests.support.runs import (
+    EAGER,
+    FIXTURES,
+    MTIME,
+    append,
+    compress,
+    compress_again,
+    entries,
+    fixture,
+    restore,
+    result_texts,
+    snapshot,
+    split,
+    turn,
+    write,
+)
+
+LOG = texts.log_lines(random.Random(1), 120)
+
+
+def session(made: PiSession | None = None) -> PiSession:
+    """Return a session with a result, arguments, thinking, a picture and details that are replaced."""
+    made = made or PiSession()
+    made.user("Go.", [image("A" * 6000)])
+    made.step("bash", {"command": "make"}, LOG, thinking="Hm. " * 200)
+    made.step("write", {"path": "a", "content": LOG + "!"}, "ok", details={"diff": LOG}, thinking="So. " * 200)
+    made.step("bash", {"command": "make again"}, LOG + "?", thinking="Yes. " * 200)
+    made.assistant(made.think("Well. " * 200), "Done.")
+    return turn(made)
+
+
+def compressed(folder: Path, made: PiSession | None = None, name: str = "session.jsonl") -> Path:
+    """Write the session and compress it."""
+    path = write(folder, made or session(), name)
+    compress(path)
+    return path
+
+
+def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
+    """Nothing is written."""
+    path = write(tmp_path, session())
+    before = snapshot(path)
+    stats = restore_session(path)
+    assert (stats.status, stats.reason) == (
+        Status.UNCHANGED,
+        "no marker of ours stands in it, and it has no store",
+    )
+    assert snapshot(path) == before
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+
+
+@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
+def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | None) -> None:
+    """Its markers tell that it was compressed; by its old path it gets back every byte."""
+    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
+    (tmp_path / "old").mkdir()
+    path = write(tmp_path / "old", session())
+    compress(path, policy)
+    moved = tmp_path / "moved.jsonl"
+    path.rename(moved)
+    before = snapshot(moved)
+    for use in (verify_session, restore_session):
+        with pytest.raises(Refused, match="markers stand in it, but it has no journal") as caught:
+            use(moved, policy)
+    assert "'restore --from-markers --originals OTHER'" in str(caught.value)
+    assert "--backup-dir" in str(caught.value)
+    assert snapshot(moved) == before
+    assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
+    assert moved.read_bytes() == session().bytes()
+
+
+def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> None:
+    """As a read of a document, or of another session, does: ours stand one by one."""
+    path = compressed(tmp_path)
+    shown = path.read_text()
+    quoting = PiSession(seed="other")
+    quoting.user("What is this?")
+    quoting.step("read", {"path": "session.jsonl"}, shown)
+    quoting.step(
+        "bash", {"command": "x"}, "[[sessioncompress: 3 lines; the tool received all of it; do not copy this line]]"
+    )
+    quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
+    other = write(tmp_path, turn(quoting), "other.jsonl")
+    assert restore_session(other).reason == "no marker of ours stands in it, and it has no store"
+    assert verify_session(other).originals == 0
+
+
+def nameless(folder: Path) -> list[str]:
+    """Return the markers in the results of a session that was compressed without keeping originals."""
+    path = write(folder, session(), "nameless.jsonl")
+    compress(path, replace(EAGER, keep_backup=False))
+    return [
+        line for text in result_texts(entries(path.read_bytes())) for line in text.split("\n") if marker.is_one(line)
+    ]
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["all of it", "a part of it"])
+def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: Path, first: bool) -> None:
+    """As a clone has it: its markers name no original, and no journal says how many lines there are."""
+    (tmp_path / "old").mkdir()
+    path = write(tmp_path / "old", session(made := PiSession()))
+    if first:
+        compress(path)
+        session(made)
+        append(path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    clone = write(tmp_path, path.read_bytes(), "clone.jsonl")
+    before = snapshot(clone)
+    for use in (verify_session, restore_session):
+        with pytest.raises(Refused, match=r"\d+ markers stand in it, but it has no journal") as caught:
+            use(clone)
+        said = str(caught.value)
+        assert re.search(r"\d markers name no original, since none was kept \(keepBackup: false\)", said)
+        assert ("--originals OTHER" in said) == first
+    assert snapshot(clone) == before
+
+
+def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> None:
+    """As the error says."""
+    path = compressed(tmp_path)
+    moved = path.rename(tmp_path / "moved.jsonl")
+    with pytest.raises(Refused) as caught:
+        restore_session(moved)
+    said = str(caught.value)
+    for old, new in ((beside(path).journal, beside(moved).journal), (beside(path).originals, beside(moved).originals)):
+        assert new.name in said
+        old.rename(new)
+    restore(moved)
+    assert moved.read_bytes() == session().bytes()
+
+
+def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
+    """It has its bytes already."""
+    path = compressed(tmp_path)
+    restore(path)
+    before = snapshot(path)
+    assert restore_session(path).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
+    """Agents list sessions by time."""
+    path = compressed(tmp_path)
+    size = path.stat().st_size
+    stats = restore(path)
+    assert path.read_bytes() == session().bytes()
+    assert (stats.size_before, stats.size_after) == (size, len(session().bytes()))
+    assert stats.lines_restored > 4
+    assert path.stat().st_mtime_ns == MTIME
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_the_agent_appended_stays(tmp_path: Path) -> None:
+    """Also a line that has no LF yet."""
+    made = session()
+    path = compressed(tmp_path, made)
+    made.user("And more.")
+    made.step("bash", {"command": "x"}, LOG)
+    append(path, made)
+    with path.open("ab") as file:
+        file.write(b'{"type":"mess')
+    restore(path)
+    assert path.read_bytes() == made.bytes() + b'{"type":"mess'
+
+
+def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
+    """Originals are found by the line, not by its place."""
+    path = compressed(tmp_path)
+    lines = split(path.read_bytes())
+    path.write_bytes(b"".join([*lines[:2], b'{"type":"label","id":"x"}\n', *reversed(lines[2:])]))
+    restore(path)
+    original = split(session().bytes())
+    assert split(path.read_bytes()) == [*original[:2], b'{"type":"label","id":"x"}\n', *reversed(original[2:])]
+
+
+def test_a_line_that_stands_there_twice_is_restored_twice(tmp_path: Path) -> None:
+    """As a session that was copied into itself; it is said how many were not where they had been written."""
+    path = compressed(tmp_path)
+    rewritten = verify_session(path).lines_rewritten
+    path.write_bytes(path.read_bytes() + b"".join(split(path.read_bytes())[1:]))
+    assert restore(path).reason == f"{rewritten} of them are copies of a rewritten line"
+    assert path.read_bytes() == session().bytes() + b"".join(split(session().bytes())[1:])
+
+
+def test_one_line_that_was_copied_is_told(tmp_path: Path) -> None:
+    """The lines before it come back exactly, whatever was appended."""
+    path = compressed(tmp_path)
+    line = next(line for line in split(path.read_bytes()) if marker.PREFIX_BYTES in line)
+    path.write_bytes(path.read_bytes() + line)
+    assert restore(path).reason == "1 of them is a copy of a rewritten line"
+    assert path.read_bytes().startswith(session().bytes())
+
+
+def test_equal_lines_that_were_rewritten_are_no_copies(tmp_path: Path) -> None:
+    """Both stood there before."""
+    made = session()
+    line = next(line for line in made.lines() if b'"toolResult"' in line)
+    path = write(tmp_path, made.bytes() + line + b"".join(turn(PiSession(seed="other"), 2).lines()[1:]))
+    before = path.read_bytes()
+    compress(path)
+    assert path.read_bytes().count(b"toolResult") == before.count(b"toolResult")
+    assert restore(path).reason == ""
+    assert path.read_bytes() == before
+
+
+def reserialised(data: bytes) -> bytes:
+    """Return the session as an agent writes it that loads and rewrites it with a version of its own."""
+    return b"".join(json.dumps({**entry, "version": 9}).encode() + b"\n" for entry in entries(data))
+
+
+def one_altered(data: bytes) -> bytes:
+    """Return the session with one rewritten line altered."""
+    return data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1)
+
+
+def one_lost(data: bytes) -> bytes:
+    """Return the session without its first rewritten line."""
+    lines = split(data)
+    number = next(number for number, line in enumerate(lines) if marker.PREFIX_BYTES in line)
+    return b"".join(lines[:number] + lines[number + 1 :])
+
+
+def without_its_end(data: bytes) -> bytes:
+    """Return the session without its second half, as a user may cut it, or an older commit has it."""
+    lines = split(data)
+    return b"".join(lines[: len(lines) // 2])
+
+
+def one_cut(data: bytes) -> bytes:
+    """Return the session as far as the middle of a rewritten line."""
+    return data[: data.rindex(marker.PREFIX_BYTES)]
+
+
+ALTERED: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("rewritten by its agent", reserialised),
+    ("one line altered", one_altered),
+    ("cut off", one_cut),
+]
+
+OLDER: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("one line lost", one_lost),
+    ("the second half is not there", without_its_end),
+]
+
+
+@pytest.mark.parametrize("alter", [case[1] for case in OLDER], ids=[case[0] for case in OLDER])
+def test_what_is_there_of_an_older_state_is_restored(tmp_path: Path, alter: Callable[[bytes], bytes]) -> None:
+    """It is said how many lines are not; by its markers, too, it is exact."""
+    path = compressed(tmp_path)
+    older = alter(path.read_bytes())
+    kept = set(split(older))
+    wanted = b"".join(
+        then for now, then in zip(split(path.read_bytes()), session().lines(), strict=True) if now in kept
+    )
+    path.write_bytes(older)
+    gone = verify_session(path).lines_not_there
+    assert gone > 0
+    told = f"{gone} line{'s' * (gone > 1)} that its store knows {'are' if gone > 1 else 'is'} not in it"
+    assert restore(path).reason == f"an older state of the session: {told}"
+    assert path.read_bytes() == wanted
+    assert restore_session(path).reason == f"it has its original bytes already; an older state of the session: {told}"
+    path.write_bytes(older)
+    assert restore_session(path, from_markers=True).reason == f"an older state of the session: {told}"
+    assert path.read_bytes() == wanted
+    assert restore_session(path, from_markers=True).reason.startswith("it has its original bytes already")
+
+
+def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> None:
+    """Another one lies at the path now, and none of its lines were ever rewritten."""
+    path = compressed(tmp_path)
+    write(tmp_path, session(PiSession(seed="other")))
+    with pytest.raises(Damaged, match="no longer there as written"):
+        verify_session(path)
+    with pytest.raises(Refused, match="no longer there as written"):
+        restore_session(path)
+
+
+def test_an_altered_line_without_an_original_is_no_older_state(tmp_path: Path) -> None:
+    """No original says whose entry it is: what stands in it for one does."""
+    path = write(tmp_path, session())
+    compress(path, replace(EAGER, keep_backup=False))
+    path.write_bytes(reserialised(path.read_bytes()))
+    with pytest.raises(Refused, match="no longer there as written"):
+        restore_session(path)
+    with pytest.raises(Damaged, match="no longer there as written"):
+        verify_session(path)
+
+
+def test_an_older_state_with_a_line_that_nobody_reads_is_restored(tmp_path: Path) -> None:
+    """Tools print half characters: such a line is no damage, but the head of a line that was rewritten is."""
+    made = session()
+    strange = made.lines()[3].replace(b'"id":"', b'"id":"x', 1)[:-2] + b',"half":"\\ud800"}\n'
+    path = compressed(tmp_path, made)
+    older = without_its_end(path.read_bytes())
+    path.write_bytes(older + strange)
+    assert "an older state" in restore(path).reason
+    line = next(line for line in split(older) if marker.PREFIX_BYTES in line)
+    path.write_bytes(older.replace(line, line[:-3] + b"\n"))
+    with pytest.raises(Refused, match="1 rewritten line is no longer there as written"):
+        restore_session(path)
+
+
+@pytest.mark.parametrize("alter", [case[1] for case in ALTERED], ids=[case[0] for case in ALTERED])
+def test_it_is_refused_where_it_cannot_be_exact(tmp_path: Path, alter: Callable[[bytes], bytes]) -> None:
+    """Nothing is written; the error names the other way."""
+    path = compressed(tmp_path)
+    path.write_bytes(alter(path.read_bytes()))
+    before = snapshot(path)
+    with pytest.raises(Refused, match="--from-markers") as caught:
+        restore_session(path)
+    assert caught.value.exit_code == 4
+    assert snapshot(path) == before
+
+
+def values(data: bytes) -> Any:
+    """Return what a restore by markers can give back: results, prompts and arguments."""
+    found = []
+    for entry in entries(data):
+        message = (entry or {}).get("message") or {}
+        for part in message.get("content", ()):
+            if part["type"] in ("text", "image"):
+                found.append(part.get("text", part.get("data")))
+            elif part["type"] == "toolCall":
+                found.append(part["arguments"])
+    return found
+
+
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_by_its_markers_an_altered_session_gets_its_texts_back(tmp_path: Path, make: Callable[[], PiSession]) -> None:
+    """Results, arguments and pictures, wherever a marker of ours stands; lines that the agent wrote stay as they are."""
+    path = compressed(tmp_path, session(make()))
+    path.write_bytes(reserialised(path.read_bytes()))
+    size = path.stat().st_size
+    stats = restore_session(path, from_markers=True)
+    assert stats.status is Status.RESTORED
+    assert (stats.size_before, stats.size_after) == (size, path.stat().st_size)
+    assert values(path.read_bytes()) == values(session(make()).bytes())
+    assert marker.PREFIX_BYTES not in path.read_bytes()
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+
+
+def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
+    """Thinking and mirrors leave no marker. After it no error advises it once more."""
+    path = compressed(tmp_path)
+    was = split(path.read_bytes())
+    rewritten = sum(now != then for now, then in zip(was, session().lines(), strict=True))
+    path.write_bytes(reserialised(path.read_bytes()))
+    stats = restore_session(path, from_markers=True)
+    assert stats.lines_restored > 3
+    stays = rewritten - stats.lines_restored
+    assert stays > 0
+    assert stats.reason == (
+        f"of {rewritten} rewritten lines {stays} did not come back and {stats.lines_restored} came back in part "
+        "(thinking and mirrors leave no marker): the session is not exact"
+    )
+    for use in (restore_session, verify_session):
+        with pytest.raises((Refused, Damaged), match=f"{rewritten} rewritten lines are no longer there") as caught:
+            use(path)
+        assert "--from-markers" not in str(caught.value)
+        assert f"'sessioncompress show REF {path}' prints an original that is kept" in str(caught.value)
+    again = restore_session(path, from_markers=True)
+    assert again.reason == "nothing stands there that can be put back: the session is not exact"
+
+
+def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> None:
+    """Nothing is to be said of it."""
+    path = compressed(tmp_path)
+    stats = restore_session(path, from_markers=True)
+    assert (stats.status, stats.reason) == (Status.RESTORED, "")
+    assert path.read_bytes() == session().bytes()
+    assert restore_session(path, from_markers=True).reason == "it has its original bytes already"
+
+
+def test_no_way_is_named_that_a_session_of_no_known_agent_cannot_go(tmp_path: Path) -> None:
+    """By markers only sessions are restored that are known."""
+    path = compressed(tmp_path)
+    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:-4]]))
+    with pytest.raises(NotASession):
+        restore_session(path, from_markers=True)
+    path.write_bytes(path.read_bytes().replace(marker.PREFIX_BYTES, b"[["))
+    with pytest.raises(Refused, match=r"show REF .* prints an original that is kept"):
+        restore_session(path)
+
+
+def test_by_its_markers_after_previews_shrank(tmp_path: Path) -> None:
+    """Their places in the original are not those in the line they stood in."""
+    made = session()
+    path = compressed(tmp_path, made)
+    session(made)
+    made.compaction("All done.", made.ids[-1])
+    append(path, turn(made))
+    compress(path)
+    assert any(marker.is_one(each) for each in result_texts(entries(path.read_bytes())))
+    path.write_bytes(reserialised(path.read_bytes()))
+    assert restore_session(path, from_markers=True).status is Status.RESTORED
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
+def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> None:
+    """It has none of its own."""
+    path = compressed(tmp_path)
+    (tmp_path / "forks").mkdir()
+    fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
+    with pytest.raises(Refused, match=r"markers stand in it, but it has no journal.*--originals OTHER"):
+        restore_session(fork, from_markers=True)
+    assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
+    assert values(fork.read_bytes()) == values(session().bytes())
+    assert not beside(fork).journal.exists()
+
+
+@pytest.mark.parametrize("named", ["nope.jsonl", ".", "plain.jsonl"])
+def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named: str) -> None:
+    """Nothing is put back without a word; a session that is gone is no error where its originals lie there."""
+    path = compressed(tmp_path)
+    write(tmp_path, session(), "plain.jsonl")
+    fork = write(tmp_path, path.read_bytes(), "fork.jsonl")
+    before = snapshot(fork)
+    with pytest.raises(UsageError, match=r"whose originals are to be used, has no store") as caught:
+        restore_session(fork, from_markers=True, originals=tmp_path / named)
+    assert caught.value.exit_code == 2
+    assert snapshot(fork) == before
+    path.unlink()
+    assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
+
+
+def test_what_only_quotes_a_marker_stays(tmp_path: Path) -> None:
+    """Ours is what the journal records: this text, in this kind of place, for this call."""
+    path = compressed(tmp_path)
+    shown = next(text for text in result_texts(entries(path.read_bytes())) if marker.occurs_in(text))
+    quoting = PiSession(seed="other")
+    quoting.user(shown)
+    quoting.step("bash", {"command": "cat session.jsonl"}, shown)
+    quoting.step("write", {"path": "a", "content": shown}, "ok")
+    quoting.assistant(shown)
+    data = path.read_bytes() + b"".join(quoting.lines()[1:])
+    path.write_bytes(data)
+    restore_session(path, from_markers=True)
+    assert split(path.read_bytes())[-quoting.count + 1 :] == quoting.lines()[1:]
+
+
+def shown_again(path: Path, made: PiSession) -> list[bytes]:
+    """Append a turn whose result, of a call with an id that was used before, is a bare marker of the session."""
+    shown = next(text for text in result_texts(entries(path.read_bytes())) if marker.is_one(text))
+    made.user("What does the file say?")
+    made.assistant(made.call("bash", {"command": "cat notes"}, call_id="call_0"))
+    made.result("call_0", shown)
+    append(path, made)
+    return made.lines()[-3:]
+
+
+def with_dead_history(made: PiSession) -> PiSession:
+    """Return a session that is cut down to a bare marker in the result of `call_0`."""
+    made.user("Go.")
+    made.assistant(made.call("bash", {"command": "x"}, call_id="call_0"))
+    made.result("call_0", LOG)
+    made.compaction("All done.", made.user("On."))
+    return turn(made, 2)
+
+
+@pytest.mark.parametrize("alter", [bytes, reserialised], ids=["as written", "rewritten by its agent"])
+def test_a_marker_that_a_later_call_of_the_same_id_printed_stays(
+    tmp_path: Path, alter: Callable[[bytes], bytes]
+) -> None:
+    """Only the entry that we wrote gets its text back, also where its line was rewritten since."""
+    made = with_dead_history(PiSession())
+    original = made.bytes()
+    path = compressed(tmp_path, made)
+    path.write_bytes(alter(path.read_bytes()))
+    later = shown_again(path, made)
+    restore_session(path, from_markers=True)
+    lines = split(path.read_bytes())
+    assert lines[-3:] == later
+    assert values(b"".join(lines[:-3])) == values(original)
+
+
+def test_two_calls_of_one_id_get_each_its_own_text(tmp_path: Path) -> None:
+    """The marker's reference tells them apart."""
+    made = PiSession()
+    made.user("Go.")
+    for letter in "ab":
+        made.assistant(made.call("bash", {"command": letter}, call_id="call_same"))
+        made.result("call_same", "\n".join(["head " * 9, *(letter * 30 for _ in range(90)), "tail " * 9]))
+    path = write(tmp_path, turn(made))
+    compress(path)
+    stats = restore_session(path, from_markers=True)
+    assert stats.status is Status.RESTORED
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
+def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
+    """It says that none were kept, in both ways."""
+    path = write(tmp_path, session())
+    compress(path, replace(EAGER, keep_backup=False))
+    before = snapshot(path)
+    with pytest.raises(Refused, match=r"keepBackup: false\).*Nothing more can be put back from here"):
+        restore_session(path)
+    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+def test_originals_are_kept_of_lines_that_an_earlier_run_rewrote_without(tmp_path: Path) -> None:
+    """Where no marker stands, both runs write the same line: the later one keeps what the earlier did not."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(9):
+        made.step("bash", {"command": "x"}, "short", thinking=f"Hm {number}. " * 200, details={"diff": LOG})
+    made.assistant("Done.")
+    path = write(tmp_path, turn(made))
+    compress(path, replace(EAGER, keep_backup=False))
+    path.write_bytes(made.bytes())
+    compress(path)
+    assert verify_session(path).originals > 4
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def partly_kept(folder: Path, made: PiSession) -> tuple[Path, list[bytes]]:
+    """Compress a session with a backup, go on, and compress without; return it, and the lines that were kept."""
+    path = compressed(folder, session(made))
+    kept = [then for now, then in zip(split(path.read_bytes()), made.lines(), strict=True) if now != then]
+    session(made)
+    append(path, made)
+    compress(path, replace(EAGER, keep_backup=False))
+    return path, kept
+
+
+def ids(data: bytes) -> tuple[set[str], set[str]]:
+    """Return the ids of the calls that are made, and of those that are answered."""
+    messages = [(entry or {}).get("message") or {} for entry in entries(data)]
+    made = {part["id"] for message in messages for part in message.get("content", ()) if part["type"] == "toolCall"}
+    return made, {message["toolCallId"] for message in messages if "toolCallId" in message}
+
+
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_after_a_run_without_a_backup_all_else_comes_back(tmp_path: Path, make: Callable[[], PiSession]) -> None:
+    """Exactly is refused, with how many lines have no original; by the markers each line that has one comes back."""
+    path, kept = partly_kept(tmp_path, made := make())
+    pairs = list(zip(split(path.read_bytes()), made.lines(), strict=True))
+    lost = sum(now != then for now, then in pairs if then not in kept)
+    before = snapshot(path)
+    with pytest.raises(Refused, match=f"exactly: {lost} lines have no original") as caught:
+        restore_session(path)
+    assert "--from-markers" in str(caught.value)
+    assert snapshot(path) == before
+    assert (
+        f"{lost} did not come back (of {lost} no original was kept)" in restore_session(path, from_markers=True).reason
+    )
+    back = split(path.read_bytes())
+    assert back == [then if then in kept else now for now, then in pairs]
+    with pytest.raises(Refused, match=f"exactly: {lost} lines have no original"):
+        restore_session(path)
+
+
+def test_a_call_and_its_result_come_back_with_one_id(tmp_path: Path) -> None:
+    """Where the one line was altered, the id that was cut in both stays cut in both, and the texts come back."""
+    path = compressed(tmp_path, session(made := ResponsesSession()))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1))
+    restore_session(path, from_markers=True)
+    calls, answered = ids(path.read_bytes())
+    assert calls == answered
+    assert sum("|" not in each for each in calls) == 1
+    assert values(path.read_bytes()) == values(made.bytes())
+    back = sum(now == then for now, then in zip(split(path.read_bytes()), made.lines(), strict=True))
+    assert back == made.count - 2
+
+
+def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) -> None:
+    """Where the other line of its call was altered: that one alone is not there any more, now and after a further run."""
+    path = compressed(tmp_path, session(made := ResponsesSession()))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"toolName":"write"', b'"toolName":"write" ', 1))
+    restore_session(path, from_markers=True)
+    for _ in range(2):
+        with pytest.raises(Damaged, match="exactly: 1 rewritten line is no longer there"):
+            verify_session(path)
+        with pytest.raises(Refused, match="exactly: 1 rewritten line is no longer there"):
+            restore_session(path)
+        compress_session(path, EAGER)
+        compress_again(path)
+    restore_session(path, from_markers=True)
+    assert values(path.read_bytes()) == values(made.bytes())
+
+
+def flipped(path: Path, share: float) -> None:
+    """Flip one bit of the originals."""
+    store = beside(path).originals
+    data = bytearray(store.read_bytes())
+    data[int(len(data) * share)] ^= 0x10
+    store.write_bytes(data)
+
+
+def told(use: Callable[[], Any]) -> tuple[Any, str]:
+    """Return what comes of it, or what the error for a damaged store says."""
+    try:
+        return use(), ""
+    except Damaged as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("share", [number / 20 for number in range(1, 20)])
+@pytest.mark.parametrize("make", [PiSession, ResponsesSession], ids=["pi", "responses"])
+def test_from_a_damaged_store_all_comes_back_that_can_be_read(
+    tmp_path: Path, make: Callable[[], PiSession], share: float
+) -> None:
+    """Wherever the flipped bit is: each line is its original or as it was, ids go together, and what stays is named."""
+    path = compressed(tmp_path, session(made := make()))
+    was = split(path.read_bytes())
+    flipped(path, share)
+    for use in (restore_session, verify_session):
+        with pytest.raises(Damaged, match=r"Without one, .* --from-markers' puts back all lines that can still"):
+            use(path)
+    stats, error = told(lambda: restore_session(path, from_markers=True))
+    calls, answered = ids(path.read_bytes())
+    assert calls == answered
+    lines = list(zip(split(path.read_bytes()), was, made.lines(), strict=True))
+    stay = [at for at, (now, before, then) in enumerate(lines, 1) if now == before != then]
+    if stats is None:
+        assert "nothing can be put back: the originals of lines" in error
+        assert split(path.read_bytes()) == was
+    elif make is PiSession:
+        assert all(now in (before, then) for now, before, then in lines)
+        assert f"the original{'s' * (len(stay) > 1)} of line" in stats.reason
+        assert all(re.search(rf"\b{at}\b", stats.reason) for at in stay[:10])
+    else:
+        assert "cannot be read" in stats.reason
+
+
+def test_one_line_of_a_damaged_store_is_lost(tmp_path: Path) -> None:
+    """Where its bytes stand in the file as they are, only it."""
+    made = session()
+    made.step("bash", {"command": "x"}, base64.b64encode(random.Random(1).randbytes(9000)).decode())
+    path = compressed(tmp_path, turn(made))
+    flipped(path, 0.8)
+    stats = restore_session(path, from_markers=True)
+    lines = list(zip(split(path.read_bytes()), made.lines(), strict=True))
+    ((stays, _),) = [(at, now) for at, (now, then) in enumerate(lines, 1) if now != then]
+    assert stats.reason.startswith(
+        f"the original of line {stays} cannot be read; of {stats.lines_restored + 1} rewritten"
+    )
+    assert stats.reason.endswith(" lines 1 did not come back: the session is not exact")
+
+
+def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Path) -> None:
+    """Two calls of one id, each with its text: which marker is whose is not known without both."""
+    path = compressed(tmp_path)
+    path.write_bytes(reserialised(path.read_bytes()))
+    was = path.read_bytes()
+    journal = beside(path).journal
+    records = [json.loads(raw) for raw in split(journal.read_bytes())]
+    lines = [number for number, each in enumerate(records) if each["type"] == "line"]
+    block = next(at for at, each in enumerate(records) if each["type"] == "block" and each["kind"] == "result")
+    owner = max(at for at in lines if at < block)
+    other = {**records[block], "xxh3": "0" * 16}
+    nowhere = {**records[owner], "original": {**records[owner]["original"], "sha256": "0" * 64}}
+    records[block + 1 : block + 1] = [nowhere, other]
+    records[-1]["records"] = {"lines": len(lines) + 1, "blocks": records[-1]["records"]["blocks"] + 1}
+    journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+    number = records[block]["line"]
+    stats = restore_session(path, from_markers=True)
+    assert f"the original of line {number + 1} cannot be read" in stats.reason
+    assert split(path.read_bytes())[number] == split(was)[number]
+
+
+def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
+    """And nothing else ever."""
+    path = compressed(tmp_path)
+    found = [ref for entry in entries(path.read_bytes()) for ref in marker.references(json.dumps(entry))]
+    whole = {ref: show(ref, path)[0].content for ref in found}
+    data = beside(path).originals.read_bytes()
+    some = 0
+    for number in range(1, 20):
+        beside(path).originals.write_bytes(data)
+        flipped(path, number / 20)
+        shown = [(told(partial(show, ref, path)), content) for ref, content in whole.items()]
+        assert all(done[0].content == content if done else "from a backup" in said for (done, said), content in shown)
+        some += 0 < sum(done is not None for (done, _), _ in shown) < len(whole)
+    assert some > 2
+
+
+@pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])
+@pytest.mark.parametrize("from_markers", [False, True], ids=["exact", "from markers"])
+def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
+    """The session stays as it is."""
+    path = compressed(tmp_path)
+    store = beside(path).originals
+    data = store.read_bytes()
+    if harm == "lost":
+        store.unlink()
+    else:
+        store.write_bytes(
+            {"cut": data[:-9], "flipped": data[:40] + bytes([data[40] ^ 1]) + data[41:], "emptied": b""}[harm]
+        )
+    session_before = path.read_bytes()
+    with pytest.raises(SessionCompressError) as caught:
+        restore_session(path, from_markers=from_markers)
+    assert caught.value.exit_code in (3, 5)
+    assert path.read_bytes() == session_before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (b'"path":"/message/content/0/text"', b'"path":""'),
+        (b'"path":"/message/content/0/text"', b'"path":"/message/nope/0/text"'),
+        (b'"bytes":', b'"bytes":1'),
+        (b'"xxh3":"', b'"xxh3":"0'),
+    ],
+    ids=["type", "place", "size", "digest"],
+)
+def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tuple[bytes, bytes]) -> None:
+    """Nothing else is ever put back in a marker's place, shown, or passed by verify."""
+    path = compressed(tmp_path)
+    path.write_bytes(reserialised(path.read_bytes()))
+    ref = next(ref for text in result_texts(entries(path.read_bytes())) for ref in marker.references(text))
+    journal = beside(path).journal
+    records = split(journal.read_bytes())
+    journal.write_bytes(b"".join(raw.replace(*wrong) if b'"type":"block"' in raw else raw for raw in records))
+    before = path.read_bytes()
+    for use in (
+        lambda: restore_session(path, from_markers=True),
+        lambda: show(ref, path),
+        lambda: verify_session(path),
+    ):
+        with pytest.raises(Damaged, match="is not what the journal says"):
+            use()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
+)
+def test_from_markers_gives_the_texts_of_every_fixture_back(tmp_path: Path, name: str) -> None:
+    """As far as markers stand for them."""
+    path = write(tmp_path, fixture(name))
+    if compress_session(path, EAGER).status is not Status.COMPRESSED:
+        return
+    assert restore_session(path, from_markers=True).status in (Status.RESTORED, Status.UNCHANGED)
+    assert marker.PREFIX_BYTES not in path.read_bytes()
+    original = [json.dumps(value) for value in values_or_text(fixture(name))]
+    assert [json.dumps(value) for value in values_or_text(path.read_bytes())] == original
+
+
+def values_or_text(data: bytes) -> Any:
+    """Return the values, of lines that Python reads."""
+    return values(b"".join(line for line in split(data) if _is_usual(line)))
+
+
+def _is_usual(line: bytes) -> bool:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and isinstance((entry.get("message") or {}).get("content", []), list)
+
+
+def test_a_session_that_was_restored_by_markers_is_compressed_again(tmp_path: Path) -> None:
+    """And restored to what it was then."""
+    path = compressed(tmp_path, session(ResponsesSession()))
+    path.write_bytes(reserialised(path.read_bytes()))
+    restore_session(path, from_markers=True)
+    then = path.read_bytes()
+    compress(path)
+    compress_again(path)
+    with pytest.raises(Refused):
+        restore_session(path)
+    restore_session(path, from_markers=True)
+    assert values(path.read_bytes()) == values(then)
+
+
+def test_restoring_needs_no_session_of_a_known_agent(tmp_path: Path) -> None:
+    """Its lines are enough, whatever became of its header."""
+    path = compressed(tmp_path)
+    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:]]))
+    restore(path)
+    assert split(path.read_bytes())[1:] == split(session().bytes())[1:]
+
+
+def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
+    """It says where."""
+    path = compressed(tmp_path)
+    journal = beside(path).journal
+    journal.write_bytes(journal.read_bytes().replace(b'"type":"line"', b'"type":"lime"', 1))
+    before = path.read_bytes()
+    with pytest.raises(Damaged, match="cannot be read"):
+        restore_session(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("version", [3, 1])
+def test_a_journal_that_mixes_up_two_lines_restores_nothing(tmp_path: Path, version: int) -> None:
+    """Each original is there and right, but it is that of another entry. Version 1 has no ids: the times tell."""
+    path = compressed(tmp_path, session(PiSession(version)))
+    journal = beside(path).journal
+    records = [json.loads(raw) for raw in split(journal.read_bytes())]
+    first, second = [each for each in records if each["type"] == "line"][1:3]
+    first["rewrittenSha256"], second["rewrittenSha256"] = second["rewrittenSha256"], first["rewrittenSha256"]
+    journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+    before = snapshot(path)
+    for use in (
+        lambda: restore_session(path),
+        lambda: restore_session(path, from_markers=True),
+        lambda: verify_session(path),
+    ):
+        with pytest.raises(Damaged, match="original of another entry"):
+            use()
+    assert snapshot(path) == before
+
+
+def test_the_time_of_a_session_that_went_on_is_that_of_its_last_line(tmp_path: Path) -> None:
+    """Restoring is no news."""
+    made = session()
+    path = compressed(tmp_path, made)
+    append(path, turn(made))
+    os.utime(path, ns=(MTIME + 1, MTIME + 1))
+    restore(path)
+    assert path.stat().st_mtime_ns == MTIME + 1

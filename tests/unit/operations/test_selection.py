@@ -1,0 +1,241 @@
+"""Which sessions of this machine are meant: where they are looked for, whose they are, of which project, how old."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.errors import FileFailed, Refused
+from sessioncompress.operations.sessions import Selection, Session, sessions
+from sessioncompress.pipeline import reading
+from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.rollout import Rollout
+from tests.support.runs import HOMES
+
+ALL = Selection()
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home, with nothing of whoever runs the tests."""
+    for name in HOMES:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "home"
+
+
+def put(path: Path, raw: bytes) -> Path:
+    """Write a file, with the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(raw)
+    return path
+
+
+def pi(folder: str | Path, **more: Any) -> bytes:
+    """Return a session of pi that was begun in a folder."""
+    header, *rest = PiSession().opening().lines()
+    return b"".join([json.dumps({**json.loads(header), "cwd": str(folder), **more}).encode() + b"\n", *rest])
+
+
+def found(meant: Selection = ALL) -> dict[str, Session]:
+    """Return the sessions that are meant, by the names of their files; anything else fails."""
+    done = {}
+    for each in sessions(meant):
+        assert isinstance(each, Session), each.error
+        done[each.path.name] = each
+    return done
+
+
+KEPT: list[tuple[str, str, bytes]] = [
+    ("pi", ".pi/agent/sessions/--tmp--/a.jsonl", PiSession().opening().bytes()),
+    ("oh-my-pi", ".omp/agent/sessions/-tmp/a.jsonl", OmpSession().opening().bytes()),
+    ("oh-my-pi", ".omp/profiles/work/agent/sessions/-tmp/a.jsonl", OmpSession().opening().bytes()),
+    ("openclaw", ".openclaw/agents/main/sessions/a.jsonl", OpenClawSession().opening().bytes()),
+    ("openclaw", ".clawdbot/agents/main/sessions/a.jsonl", OpenClawSession().opening().bytes()),
+    ("openclaw", ".moltbot/agents/main/sessions/a.jsonl", OpenClawSession().opening().bytes()),
+    ("claude-code", ".claude/projects/-tmp/a.jsonl", ClaudeSession().turn().bytes()),
+    ("claude-code", ".claude/projects/-tmp/a/subagents/agent-1.jsonl", ClaudeSession(agent="a1").turn().bytes()),
+    ("codex", ".codex/sessions/2026/03/02/rollout-a.jsonl", Rollout().bytes()),
+    ("codex", ".codex/archived_sessions/rollout-a.jsonl", Rollout().bytes()),
+    ("gemini", ".gemini/tmp/x/chats/session-a.json", GeminiDocument().user("hello").bytes()),
+]
+
+
+@pytest.mark.parametrize(("agent", "place", "raw"), KEPT, ids=[case[1] for case in KEPT])
+def test_where_agents_keep_them(home: Path, agent: str, place: str, raw: bytes) -> None:
+    """Each is found once, as its agent's, with what is to be known of it."""
+    path = put(home / place, raw)
+    (one,) = sessions(ALL)
+    assert isinstance(one, Session)
+    assert (one.path, one.agent, one.size, one.modified) == (path, agent, len(raw), path.stat().st_mtime)
+    assert one.id
+    assert one.project == (hashlib.sha256(b"/tmp").hexdigest() if agent == "gemini" else "/tmp")
+
+
+MOVED: list[tuple[str, str]] = [
+    ("PI_CODING_AGENT_DIR", "sessions/--tmp--/a.jsonl"),
+    ("PI_CODING_AGENT_SESSION_DIR", "a.jsonl"),
+    ("OMP_CODING_AGENT_DIR", "sessions/-tmp/a.jsonl"),
+    ("XDG_DATA_HOME", "omp/sessions/-tmp/a.jsonl"),
+    ("XDG_DATA_HOME", "omp/profiles/work/sessions/-tmp/a.jsonl"),
+    ("CLAUDE_CONFIG_DIR", "projects/-tmp/a.jsonl"),
+    ("OPENCLAW_STATE_DIR", "agents/main/sessions/a.jsonl"),
+    ("CLAWDBOT_STATE_DIR", "agents/main/sessions/a.jsonl"),
+    ("CODEX_HOME", "sessions/2026/03/02/a.jsonl"),
+    ("CODEX_HOME", "archived_sessions/a.jsonl"),
+    ("GEMINI_CLI_HOME", ".gemini/tmp/x/chats/a.jsonl"),
+]
+
+
+@pytest.mark.parametrize(("variable", "place"), MOVED)
+def test_where_a_variable_says(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
+) -> None:
+    """Only while it is set."""
+    del home
+    put(tmp_path / "elsewhere" / place, PiSession().opening().bytes())
+    assert not found()
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    assert list(found()) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("place", [".GITCLAW/state/sessions", "state/sessions"])
+@pytest.mark.parametrize("begun", ["/home/runner/work/x", ""])
+def test_where_a_project_keeps_them(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, begun: str
+) -> None:
+    """From the working folder upward, or in the project that is named: they are of it, wherever they ran."""
+    del home
+    work = tmp_path / "work"
+    put(work / place / "a.jsonl", pi(begun))
+    (work / "src").mkdir()
+    monkeypatch.chdir(work / "src")
+    assert found()["a.jsonl"].project == (begun or str(work))
+    assert list(found(Selection(project=work))) == ["a.jsonl"]
+    assert not found(Selection(project=work / "src"))
+    monkeypatch.chdir(tmp_path)
+    assert not found()
+    assert list(found(Selection(project=Path("work")))) == ["a.jsonl"]
+
+
+def test_a_working_folder_that_is_gone_has_none(home: Path, tmp_path: Path) -> None:
+    """The others are found."""
+    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
+    (tmp_path / "work").rmdir()
+    assert list(found()) == ["a.jsonl"]
+
+
+def test_what_is_no_session_is_passed_over(home: Path) -> None:
+    """Agents keep much else there; links too: what they lead to is found where it lies."""
+    folder = home / ".pi/agent/sessions/x"
+    path = put(folder / "a.jsonl", PiSession().opening().bytes())
+    put(folder / "history.jsonl", b'{"display": "hello"}\n')
+    put(folder / "empty.jsonl", b"")
+    (folder / "link.jsonl").symlink_to(path)
+    (folder / "gone.jsonl").symlink_to("nothing")
+    assert list(found()) == ["a.jsonl"]
+
+
+def test_each_is_found_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever names lead there: two agents that share a folder, a linked one."""
+    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
+    monkeypatch.setenv("OMP_CODING_AGENT_DIR", str(home / ".pi/agent"))
+    (home / ".claude").mkdir()
+    (home / ".claude/projects").symlink_to(home / ".pi/agent/sessions")
+    assert len(list(sessions(ALL))) == 1
+
+
+def test_by_agent(home: Path) -> None:
+    """Whose it is the file says, not the folder."""
+    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
+    put(home / ".pi/agent/sessions/x/b.jsonl", OmpSession().opening().bytes())
+    put(home / ".claude/projects/x/c.jsonl", ClaudeSession().turn().bytes())
+    assert list(found(Selection(agent="pi"))) == ["a.jsonl"]
+    assert list(found(Selection(agent="oh-my-pi"))) == ["b.jsonl"]
+    assert list(found(Selection(agent="codex"))) == []
+
+
+def test_by_project(home: Path, tmp_path: Path) -> None:
+    """Begun in the folder or below it, links resolved on both sides; a name that only starts alike is another's."""
+    project = tmp_path / "work" / "quay"
+    folders = ["", "/src", "side", "/..", "/../quay/src/", "/\0"]
+    for number, folder in enumerate([*(f"{project}{each}" for each in folders), "quay", "", "/"]):
+        put(home / f".pi/agent/sessions/x/{number}.jsonl", pi(folder))
+    project.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    put(home / ".pi/agent/sessions/x/linked.jsonl", pi(tmp_path / "link" / "src"))
+    meant = {"0.jsonl", "1.jsonl", "4.jsonl", "linked.jsonl"}
+    assert set(found(Selection(project=project))) == meant
+    assert set(found(Selection(project=tmp_path / "link"))) == meant
+    assert set(found(Selection(project=Path("quay")))) == meant
+
+
+def test_by_the_digest_of_a_project(home: Path, tmp_path: Path) -> None:
+    """Gemini CLI notes no folder: what was begun in the very folder is known, not what was below it."""
+    for name, folder in (("a", tmp_path), ("b", tmp_path / "sub")):
+        made = GeminiDocument().user("hello")
+        made.outer["projectHash"] = hashlib.sha256(str(folder).encode()).hexdigest()
+        put(home / f".gemini/tmp/x/chats/{name}.json", made.bytes())
+    assert list(found(Selection(project=tmp_path))) == ["a.json"]
+
+
+def test_the_project_of_an_export_of_opencode(home: Path) -> None:
+    """Wherever somebody put it."""
+    put(home / ".pi/agent/sessions/x/a.json", OpenCodeExport().user("hello").bytes())
+    assert found(Selection(project=Path("/tmp")))["a.json"].agent == "opencode"
+
+
+def test_by_age(home: Path) -> None:
+    """By when the file last changed, so that what somebody works in stays out."""
+    now = time.time()
+    for days in (0, 6.9, 7.1, 30):
+        path = put(home / f".pi/agent/sessions/x/{days}.jsonl", PiSession().opening().bytes())
+        os.utime(path, (now, now - days * DAY))
+    assert set(found(Selection(older_than=7 * DAY))) == {"7.1.jsonl", "30.jsonl"}
+    assert len(found(Selection(older_than=0))) == 4
+
+
+def test_what_is_too_long_is_told(home: Path) -> None:
+    """It is passed over by no command: what it begins as is a session."""
+    path = put(home / ".gemini/tmp/x/chats/a.json", GeminiDocument().user("hello").bytes()[:-2])
+    os.truncate(path, LINE_CAP + 1)
+    (one,) = sessions(ALL)
+    assert isinstance(one.error, Refused)
+    assert one.path == path
+
+
+def test_what_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session, and a folder; the others are found."""
+    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
+    put(home / ".pi/agent/sessions/x/b.jsonl", PiSession().opening().bytes())
+    whose = reading.whose
+
+    def denied(path: Path) -> Any:
+        if path.name == "a.jsonl":
+            raise FileFailed("permission denied", where=path)
+        return whose(path)
+
+    monkeypatch.setattr(reading, "whose", denied)
+    one, other = sessions(ALL)
+    assert isinstance(one.error, FileFailed)
+    assert isinstance(other, Session)
+
+    def unreadable(folder: str, **options: Any) -> Any:
+        options["onerror"](PermissionError(13, "Permission denied", folder))
+        return iter(())
+
+    monkeypatch.setattr(os, "walk", unreadable)
+    (one,) = sessions(ALL)
+    assert "this folder cannot be read" in str(one.error)

@@ -1,0 +1,162 @@
+"""Files that are refused by name: what each is, what to do, and that nothing about it changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sessioncompress.cli.main import main
+from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.errors import NotASession, Refused
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.store.zstd import compress as packed
+from tests.support.runs import EAGER, fixture, snapshot
+from tests.support.session import PiSession
+
+EXPORT = "Name what 'opencode export SESSION > FILE' writes."
+CHATS = "Gemini CLI keeps them in folders 'chats'"
+PART = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": "hello"}
+MESSAGE = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
+SESSION = {"id": "ses_1", "slug": "quay", "projectID": "p", "directory": "/tmp", "title": "x", "time": {"created": 1}}
+PROMPT = {"sessionId": "x", "messageId": 0, "timestamp": "2026", "type": "user", "message": "hello"}
+CONTENT = {"role": "user", "parts": [{"text": "hello"}]}
+POINT = {"history": [], "clientHistory": [], "toolCall": {"name": "replace", "args": {}}, "commitHash": "0"}
+
+
+def document(value: Any, indent: int | None = 2) -> bytes:
+    """Return a value as one JSON document."""
+    return json.dumps(value, indent=indent).encode()
+
+
+UNKNOWN: list[tuple[str, bytes, str]] = [
+    ("nothing", b"", "it is empty"),
+    ("text", b"hello\nworld\n", "no JSON object in its first lines"),
+    ("lines of JSON", b'{"a": 1}\n{"b": 2}\n', "its first object has the keys a"),
+    ("a document", document({"name": "x", "version": 1}), "one JSON document with the keys name, version"),
+    ("a document of one line", document({"name": "x"}, None), "one JSON document with the keys name"),
+    ("an empty object", b"{}", "one JSON document with the keys (none)"),
+    ("a list", document(["x"]), "one JSON list"),
+    ("an empty list", b"[]", "one JSON list"),
+    ("a document that is cut off", document({"name": "x"})[:-2], "begins as one JSON document, but is not JSON"),
+    ("an id alone", document({"id": "ses_1"}), "the keys id"),
+    ("an id that is a number", document({**PART, "id": 1}), "the keys id"),
+    ("another's messages", document({**MESSAGE, "id": "x"}), "the keys id"),
+    ("prompts with others among them", document([PROMPT, {}]), "one JSON list"),
+    ("a history of nothing", document({"history": []}), "the keys history"),
+    ("a name of a magic behind the start", b" SQLite format 3\0", "no JSON object in its first lines"),
+]
+KNOWN: list[tuple[str, bytes, str, str]] = [
+    ("SQLite", b"SQLite format 3\0" + bytes(100), "an SQLite database", "'opencode export SESSION > FILE'"),
+    ("zstd", packed(b"x"), "packed with zstd", "'zstd -d FILE'"),
+    ("gzip", gzip.compress(b"x"), "packed with gzip", "'gunzip FILE'"),
+    ("OpenCode's session", document(SESSION), "the header of a session in OpenCode's storage", EXPORT),
+    ("OpenCode's message", document(MESSAGE), "the header of one message in OpenCode's storage", EXPORT),
+    ("OpenCode's part", document(PART), "one part of a message in OpenCode's storage", EXPORT),
+    ("OpenCode's part in one line", document(PART, None), "one part of a message in OpenCode's storage", EXPORT),
+    ("DeepSeek's", fixture("look-alike-deepseek.jsonl"), "another harness (DeepSeek's)", "Name a session of pi"),
+    ("prompts", document([PROMPT, PROMPT]), "prompts that Gemini CLI logs (logs.json)", CHATS),
+    ("a saved chat", document({"history": [CONTENT]}), "/chat save", CHATS),
+    ("an older saved chat", document([CONTENT, CONTENT]), "/chat save", CHATS),
+    ("a restore point", document(POINT), "for /restore", CHATS),
+    (
+        "data for training",
+        b'{"messages": [{"role": "user", "content": "x"}]}\n' * 2,
+        "a list of whole conversations, as in data for training",
+        "Name a session of pi",
+    ),
+    (
+        "Codex of mid-2025",
+        document({"id": "x", "timestamp": "2025", "instructions": None}, None) + b'\n{"record_type": "state"}\n',
+        "a rollout of Codex from before its session_meta lines",
+        "Name a session of pi",
+    ),
+]
+
+
+def refused(folder: Path, raw: bytes) -> NotASession:
+    """Return the error of a run over a file of these bytes; it and its folder stay as they are."""
+    path = folder / "session.jsonl"
+    path.write_bytes(raw)
+    before = snapshot(path)
+    with pytest.raises(NotASession) as error:
+        compress_session(path, EAGER)
+    with pytest.raises(NotASession):
+        verify_session(path)
+    assert snapshot(path) == before
+    assert str(error.value).startswith(f"{path}: ")
+    assert "The file is not changed." in str(error.value)
+    return error.value
+
+
+@pytest.mark.parametrize(("raw", "said"), [case[1:] for case in UNKNOWN], ids=[case[0] for case in UNKNOWN])
+def test_what_nobody_knows(tmp_path: Path, raw: bytes, said: str) -> None:
+    """What was seen is said, and taken for nothing else."""
+    error = refused(tmp_path, raw)
+    assert error.what.startswith("this is no session of a known agent (")
+    assert said in error.what
+
+
+@pytest.mark.parametrize(("raw", "said", "remedy"), [case[1:] for case in KNOWN], ids=[case[0] for case in KNOWN])
+def test_what_is_known(tmp_path: Path, raw: bytes, said: str, remedy: str) -> None:
+    """By name, with what to do instead."""
+    error = refused(tmp_path, raw)
+    assert error.what.startswith("this is ")
+    assert said in error.what
+    assert remedy in error.remedy
+
+
+def test_a_document_that_is_too_long_is_refused_by_its_size(tmp_path: Path) -> None:
+    """Its size is what is wrong with it, whatever is in it; lines of that size are read."""
+    path = tmp_path / "session.json"
+    path.write_bytes(b'{\n  "sessionId": "x",\n  "messages": [\n    {"id": 1},\n')
+    os.truncate(path, LINE_CAP + 1)
+    with pytest.raises(Refused) as error:
+        compress_session(path)
+    assert not isinstance(error.value, NotASession)
+    assert "one JSON document, of 67,108,865 bytes, and none over 64 MiB is read" in str(error.value)
+    path.write_bytes(b'{"a": 1}\n')
+    os.truncate(path, LINE_CAP + 1)
+    with pytest.raises(NotASession, match="its first object has the keys a"):
+        compress_session(path)
+
+
+def test_what_two_formats_recognize_is_refused(tmp_path: Path) -> None:
+    """With the names of both; whoever knows it says which."""
+    path = tmp_path / "session.json"
+    gemini = {"sessionId": "x", "projectHash": "y", "startTime": "2026"}
+    path.write_bytes(document({**gemini, "info": {"id": "x", "projectID": "y", "directory": "/tmp"}, "messages": []}))
+    with pytest.raises(Refused) as error:
+        compress_session(path, EAGER)
+    assert "it may be a session of gemini and of opencode" in str(error.value)
+    assert "--format NAME" in str(error.value)
+    assert compress_session(path, EAGER, form="gemini").format == "gemini"
+
+
+def test_pi_is_not_at_odds_with_its_relatives(tmp_path: Path) -> None:
+    """A file with entries of two of them is the first one's."""
+    path = tmp_path / "session.jsonl"
+    more = [{"type": "mode_change", "id": "1"}, {"type": "custom", "customType": "openclaw.cache-ttl", "id": "2"}]
+    path.write_bytes(PiSession().bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in more))
+    assert compress_session(path, EAGER).format == "oh-my-pi"
+
+
+def test_a_chat_that_is_only_met_names_no_agent(tmp_path: Path) -> None:
+    """It may be anything, in a folder; named itself, or by its format, it is a session."""
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(fixture("chat.jsonl"))
+    before = snapshot(path)
+    run = CliRunner()
+    met = run.invoke(main, ["compress", "--force", str(tmp_path)])
+    assert met.exit_code == 0
+    assert met.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert snapshot(path) == before
+    for arguments in (["--dry-run", str(path)], ["--format", "openai-chat", str(tmp_path)]):
+        assert "chat.jsonl: " in run.invoke(main, ["compress", "--force", *arguments]).stdout
+    assert b"[[sessioncompress: " in path.read_bytes()

@@ -1,0 +1,270 @@
+"""Two sides that both went on from one store: git keeps one of them whole, and what mixes them is refused by name."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from sessioncompress.cli.main import main
+from sessioncompress.errors import Damaged
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.store.layout import Beside, beside
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.repository import Repository
+from tests.support.runs import EAGER, append, compress, turn, write
+
+NAME = "session.jsonl"
+
+
+def grown(side: str, steps: int, shared: int = 0) -> PiSession:
+    """Return a session with a first part, whose last turn has `shared` steps, and behind it what one side added."""
+    made = PiSession()
+    for part, number in (("base", 3), (side, steps))[: 2 if steps else 1]:
+        made.user(f"Look at {part}.")
+        for step in range(number):
+            made.step("bash", {"command": f"cat {part}{step}"}, texts.log_lines(random.Random(f"{part}{step}"), 90))
+        turn(made, 2)
+        for step in range(shared if part == "base" else 0):
+            made.step("bash", {"command": f"cat shared{step}"}, texts.log_lines(random.Random(f"shared{step}"), 90))
+    return made
+
+
+class Sides:
+    """A session that two sides took on from one state, each in a folder of its own.
+
+    Both first rewrite the `shared` steps that the base had left.
+    """
+
+    def __init__(self, folder: Path, ours: int, theirs: int, shared: int = 0) -> None:
+        self.shared = shared
+        base = folder / "base"
+        base.mkdir()
+        compress(write(base, grown("base", 0, shared)))
+        self.base = beside(base / NAME)
+        self.ours, self.theirs = (self._side(base, name, steps) for name, steps in (("ours", ours), ("theirs", theirs)))
+
+    def _side(self, base: Path, name: str, steps: int) -> Path:
+        folder = base.with_name(name)
+        shutil.copytree(base, folder)
+        append(folder / NAME, grown(name, steps, self.shared))
+        compress(folder / NAME)
+        return folder / NAME
+
+    def added(self, path: Path) -> bytes:
+        """Return what a side added to the journal."""
+        return beside(path).journal.read_bytes().removeprefix(self.base.journal.read_bytes())
+
+    def journal(self, form: bytes) -> None:
+        """Let our journal be both sides' additions in some form."""
+        merged = form.replace(b"OURS", self.added(self.ours)).replace(b"THEIRS", self.added(self.theirs))
+        beside(self.ours).journal.write_bytes(self.base.journal.read_bytes() + merged)
+
+
+@pytest.fixture(
+    params=[(2, 5, 0), (5, 2, 0), (2, 5, 3), (5, 2, 3)],
+    ids=["they added more", "we added more", "they added more to shared ones", "we added more to shared ones"],
+)
+def sides(tmp_path: Path, request: pytest.FixtureRequest) -> Sides:
+    """Return two sides."""
+    return Sides(tmp_path, *request.param)
+
+
+def conflict(sides: Sides) -> None:
+    """Leave what git leaves where it could not merge."""
+    sides.journal(b"<<<<<<< HEAD\nOURS=======\nTHEIRS>>>>>>> theirs\n")
+
+
+def conflict_with_base(sides: Sides) -> None:
+    """The same with merge.conflictStyle diff3."""
+    sides.journal(b"<<<<<<< HEAD\nOURS||||||| 1234567\n=======\nTHEIRS>>>>>>> theirs\n")
+
+
+def union(sides: Sides) -> None:
+    """Leave both sides' records, as merge=union does and who resolves a conflict by keeping both."""
+    sides.journal(b"OURSTHEIRS")
+
+
+def union_of_what_differs(sides: Sides) -> None:
+    """The same as git does it: what both began with stands once."""
+    ours, theirs = (sides.added(path).splitlines(keepends=True) for path in (sides.ours, sides.theirs))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+    assert bool(same) is bool(sides.shared)
+    sides.journal(b"".join([*ours, *theirs[same:]]))
+
+
+def union_with_theirs(sides: Sides) -> None:
+    """The same with the other side's originals."""
+    union(sides)
+    shutil.copyfile(beside(sides.theirs).originals, beside(sides.ours).originals)
+
+
+def others_originals(sides: Sides) -> None:
+    """Leave the originals of the other side."""
+    shutil.copyfile(beside(sides.theirs).originals, beside(sides.ours).originals)
+
+
+def others_journal(sides: Sides) -> None:
+    """Leave the journal of the other side."""
+    shutil.copyfile(beside(sides.theirs).journal, beside(sides.ours).journal)
+
+
+def others_session_and_journal(sides: Sides) -> None:
+    """Leave all but the originals of the other side."""
+    others_journal(sides)
+    shutil.copyfile(sides.theirs, sides.ours)
+
+
+MEETINGS = (
+    conflict,
+    conflict_with_base,
+    union,
+    union_of_what_differs,
+    union_with_theirs,
+    others_originals,
+    others_journal,
+    others_session_and_journal,
+)
+
+
+def everything(files: Beside, path: Path) -> tuple[bytes, ...]:
+    """Return the bytes of a session and of what lies beside it."""
+    return tuple(each.read_bytes() for each in (path, files.originals, files.journal))
+
+
+@pytest.mark.parametrize("meet", MEETINGS, ids=lambda meet: meet.__name__)
+def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], None]) -> None:
+    """Exit code 5, and nothing is changed. Of `restore --from-markers` each line that it puts back is proven."""
+    meet(sides)
+    path = sides.ours
+    before = everything(beside(path), path)
+    for arguments in (
+        ["compress", "--force"],
+        ["compress", "--force", "--dry-run"],
+        ["verify"],
+        ["restore"],
+        ["clean", "--yes", "--older-than", "0d"],
+    ):
+        done = CliRunner().invoke(main, [*arguments, str(path)])
+        assert done.exit_code == 5, (arguments, done.output)
+        assert everything(beside(path), path) == before, arguments
+    CliRunner().invoke(main, ["restore", "--from-markers", str(path)])
+    assert beside(path).originals.read_bytes() == before[1]
+
+
+def test_a_conflict_marker_is_named(sides: Sides) -> None:
+    """And what to do with it."""
+    conflict(sides)
+    with pytest.raises(Damaged, match="git left a conflict marker there") as caught:
+        verify_session(sides.ours)
+    assert "from one side: 'git checkout COMMIT -- FILE ...'" in str(caught.value)
+
+
+COMMITTED = replace(EAGER, commit_originals=True)
+
+
+class Branches:
+    """Both sides as branches of a repository, each compressed there with its originals committed."""
+
+    def __init__(self, folder: Path, shared: int, attributes: str = "") -> None:
+        self.repository = Repository(folder / "the repository")
+        self.folder = self.repository.folder
+        self.path = self.folder / "sessions" / NAME
+        self.path.parent.mkdir()
+        self.shared = shared
+        if attributes:
+            (self.folder / ".gitattributes").write_text(attributes)
+        self._commit("base", 0)
+        self.git("checkout", "-q", "-b", "theirs")
+        self._commit("theirs", 5)
+        self.git("checkout", "-q", "main")
+        self._commit("ours", 2)
+
+    def _commit(self, side: str, steps: int) -> None:
+        made = grown(side, steps, self.shared)
+        append(self.path, made) if steps else write(self.path.parent, made)
+        compress(self.path, COMMITTED)
+        self.repository.commit(side)
+
+    def git(self, *arguments: str) -> int:
+        """Call git; return its exit code."""
+        return self.repository.run("git", *arguments).returncode
+
+    def side(self) -> str:
+        """Return whose store is there whole; what is mixed is none's."""
+        now = [path.read_bytes() for path in self.three()[1:]]
+        for side in ("main", "theirs"):
+            if now == [self.blob(side, path) for path in self.three()[1:]]:
+                return side
+        return ""
+
+    def three(self) -> list[Path]:
+        """Name the session and its store."""
+        files = beside(self.path)
+        return [self.path, files.originals, files.journal]
+
+    def blob(self, commit: str, path: Path) -> bytes:
+        """Return a file as a commit has it."""
+        name = f"{commit}:{path.relative_to(self.folder)}"
+        command = ["git", "cat-file", "blob", name]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, check=True).stdout
+
+    def stash(self) -> None:
+        """Pop what one side stashed onto the other."""
+        self.git("checkout", "-q", "theirs")
+        self.git("reset", "-q", "--soft", "HEAD~1")
+        self.git("stash", "push", "-q")
+        self.git("checkout", "-q", "main")
+        assert self.git("stash", "pop") == 1
+
+
+WAYS: dict[str, Callable[[Branches], object]] = {
+    "merge": lambda branches: branches.git("merge", "-q", "theirs"),
+    "rebase": lambda branches: branches.git("rebase", "-q", "theirs"),
+    "cherry-pick": lambda branches: branches.git("cherry-pick", "theirs"),
+    "stash": Branches.stash,
+}
+RULES = {"none": "", "union": "*.jsonl merge=union\n", "text": "* text eol=crlf\n*.jsonl -text\n"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("rule", "shared"), [*((rule, 0) for rule in RULES), ("none", 3)])
+def test_git_keeps_one_side_whole(tmp_path: Path, shared: int, way: str, rule: str) -> None:
+    """And says that both have changed; each side comes back with git's own commands, and restores exactly."""
+    branches = Branches(tmp_path, shared, RULES[rule])
+    tips = {side: branches.repository.git("rev-parse", side).strip() for side in ("main", "theirs")}
+    WAYS[way](branches)
+    store = branches.path.parent / ".sessioncompress"
+    conflicts = branches.repository.git("diff", "--name-only", "--diff-filter=U", "--", store).splitlines()
+    assert len(conflicts) == 2
+    journal = beside(branches.path).journal.read_bytes()
+    assert journal in [branches.blob(tip, beside(branches.path).journal) for tip in tips.values()]
+    for side, steps in (("main", 2), ("theirs", 5)):
+        branches.git("checkout", tips[side], "--", *map(str, branches.three()))
+        verify_session(branches.path, COMMITTED)
+        restore_session(branches.path, COMMITTED)
+        name = "ours" if side == "main" else side
+        assert branches.path.read_bytes() == grown(name, steps, shared).bytes()
+
+
+@pytest.mark.parametrize("rule", ["core.autocrlf=true", "core.eol=crlf", "core.attributesFile"])
+def test_a_clone_has_the_same_bytes(tmp_path: Path, rule: str) -> None:
+    """Also where whoever clones lets git convert the ends of lines."""
+    branches = Branches(tmp_path, 0)
+    options = ["-c", rule]
+    if rule == "core.attributesFile":
+        (tmp_path / "attributes").write_text("* text eol=crlf ident\n")
+        options = ["-c", f"core.attributesFile={tmp_path / 'attributes'}"]
+    branches.repository.git(*options, "clone", "-q", "--no-local", branches.folder, tmp_path / "clone")
+    for path in branches.three()[1:]:
+        clone = tmp_path / "clone" / path.relative_to(branches.folder)
+        assert clone.read_bytes() == path.read_bytes()

@@ -1,0 +1,182 @@
+"""Originals come back to the byte, and nothing in a file or a record can make the reader do anything else."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from sessioncompress.errors import Damaged, IsALink, Unreadable
+from sessioncompress.store import zstd
+from sessioncompress.store.commit import OriginalsPacker
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
+from tests.unit.store.tools import digest
+
+
+def pack(path: Path, lines: list[bytes], start: int = 0) -> list[Place]:
+    """Append lines to a file; return their places."""
+    with path.open("ab") as file:
+        packer = OriginalsPacker(start, file.write)  # type: ignore[arg-type]
+        places = [packer.add(line) for line in lines]
+        packer.finish()
+        return places
+
+
+def noise(size: int, seed: int = 1) -> bytes:
+    """Return bytes that do not compress."""
+    return random.Random(seed).randbytes(size)
+
+
+LINE_SETS = {
+    "short": [b"one\n", b"two\n", b"", b"three"],
+    "exactly one frame": [noise(FRAME_BYTES), b"x\n"],
+    "over a frame's end": [noise(FRAME_BYTES - 10), b"a line over the end\n", b"next\n"],
+    "longer than frames": [b"first\n", noise(2 * FRAME_BYTES + 5), b"last\n"],
+    "many frames": [b"%d " % number + b"text " * 30_000 + b"\n" for number in range(60)],
+}
+
+
+@pytest.mark.parametrize("lines", LINE_SETS.values(), ids=LINE_SETS)
+def test_round_trip(lines: list[bytes], tmp_path: Path) -> None:
+    """Every line comes back, in any order, also after a second run has appended; frames stay within their limit."""
+    path = tmp_path / "o.zst"
+    places = pack(path, lines)
+    places += pack(path, lines[::-1], path.stat().st_size)
+    wanted = [*lines, *lines[::-1]]
+    order = list(range(len(wanted)))
+    random.Random(2).shuffle(order)
+    with OriginalsReader(path) as reader:
+        for index in [*range(len(wanted)), *order[:20]]:
+            assert reader.line(places[index], digest(wanted[index])) == wanted[index]
+    rest, content = path.read_bytes(), b""
+    while rest:
+        decoder = zstd.ZstdDecompressor()
+        frame = decoder.decompress(rest)
+        assert len(frame) <= FRAME_BYTES
+        content, rest = content + frame, decoder.unused_data
+    assert content == b"".join(wanted)
+
+
+@pytest.mark.skipif(which("zstd") is None, reason="the zstd command is not installed")
+def test_zstd_alone_prints_every_line(tmp_path: Path) -> None:
+    """No tool of ours is needed to read the originals, and zstd's own check passes."""
+    path = tmp_path / "o.zst"
+    pack(path, LINE_SETS["short"])
+    pack(path, LINE_SETS["over a frame's end"], path.stat().st_size)
+    wanted = b"".join(LINE_SETS["short"] + LINE_SETS["over a frame's end"])
+    assert subprocess.run(["zstd", "-dc", path], capture_output=True, check=True).stdout == wanted
+
+
+def test_a_line_over_the_limit_is_not_kept(tmp_path: Path) -> None:
+    """What the reader would not read is not written in the first place."""
+    packer = OriginalsPacker(0, lambda frame: None)
+    with pytest.raises(ValueError, match="not kept"):
+        packer.add(bytes(LONGEST_LINE + 1))
+
+
+def test_an_error_of_the_disk_ends_the_packing() -> None:
+    """What the sink raises comes out of add() or finish()."""
+
+    def full(frame: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    packer = OriginalsPacker(0, full)
+    line = noise(6 * FRAME_BYTES)
+    with pytest.raises(OSError, match="No space"):
+        packer.add(line)
+
+
+def test_missing_and_linked_files_are_refused(tmp_path: Path) -> None:
+    """There is no way from the store to a file elsewhere."""
+    with pytest.raises(Unreadable, match=r"originals that the journal names are missing.* from a backup"):
+        OriginalsReader(tmp_path / "none.zst")
+    (tmp_path / "link.zst").symlink_to("/etc/hostname")
+    with pytest.raises(IsALink):
+        OriginalsReader(tmp_path / "link.zst")
+
+
+def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    """A flip anywhere in the file makes a line Damaged; never another line, never another error."""
+    path = tmp_path / "o.zst"
+    line = b'{"id":"1","text":"' + b"some text " * 50 + b'"}\n'
+    (place,) = pack(path, [line])
+    whole = path.read_bytes()
+    harmless = []
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        with OriginalsReader(path) as reader:
+            try:
+                assert reader.line(place, digest(line)) == line
+                harmless.append(position)
+            except Damaged:
+                continue
+    assert len(harmless) <= 1
+
+
+PLACES = {
+    "negative frame": Place(-1, 0, 4),
+    "negative offset": Place(0, -1, 4),
+    "negative length": Place(0, 0, -4),
+    "behind the frame": Place(0, 100, 4),
+    "too long": Place(0, 0, 400),
+    "huge": Place(0, 0, 1 << 40),
+    "behind the file": Place(10_000, 0, 4),
+    "inside a frame": Place(3, 0, 4),
+    "another line": Place(0, 1, 4),
+}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_bad_places_are_damage(place: Place, tmp_path: Path) -> None:
+    """A record can name any place; only the right one gives a line."""
+    path = tmp_path / "o.zst"
+    pack(path, [b"one\n", b"two\n"])
+    with OriginalsReader(path) as reader, pytest.raises(Damaged):
+        reader.line(place, digest(b"one\n"))
+
+
+def test_bombs_are_damage(tmp_path: Path) -> None:
+    """Content or a window beyond a frame's limit, a frame cut off, and no frame at all are refused."""
+    path = tmp_path / "o.zst"
+    bomb = zstd.compress(bytes(64 << 20), level=1)
+    unsized = int(zstd.CompressionParameter.content_size_flag)
+    wide = zstd.compress(noise(100), options={int(zstd.CompressionParameter.window_log): 27, unsized: 0})
+    for content in (bomb, wide, zstd.compress(noise(100))[:-3], b"not zstd at all", b"\x28\xb5\x2f\xfd" + bytes(50)):
+        path.write_bytes(content)
+        with OriginalsReader(path) as reader, pytest.raises(Damaged):
+            reader.line(Place(0, 0, LONGEST_LINE), digest(b""))
+
+
+def test_a_stream_of_empty_blocks_ends(tmp_path: Path) -> None:
+    """A frame that never gets to its content is given up after the size that a frame can have."""
+    path = tmp_path / "o.zst"
+    with path.open("wb") as file:
+        file.write(b"\x28\xb5\x2f\xfd\x00\x58")
+        file.write(b"\x00\x00\x00" * (3 * FRAME_BYTES // 2))
+    with OriginalsReader(path) as reader, pytest.raises(Damaged, match="larger"):
+        reader.line(Place(0, 0, 10), digest(b""))
+
+
+def test_the_last_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading in order decodes each frame once."""
+    path = tmp_path / "o.zst"
+    lines = LINE_SETS["many frames"]
+    places = pack(path, lines)
+    reads = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        reads.append(position)
+        return pread(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", counted)
+    with OriginalsReader(path) as reader:
+        for place, line in zip(places, lines, strict=True):
+            reader.line(place, digest(line))
+    assert len(reads) <= 2 * len({place.frame for place in places})
