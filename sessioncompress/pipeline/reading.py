@@ -248,7 +248,7 @@ def _refusal(session: OpenSession, head: Head) -> Refused:
     NotASession if it is of none; Refused if it may be of several, or is too long to know.
     """
     # Imported here because most sessions are plainly of one format.
-    from sessioncompress.formats.others import FIRST_BYTES, OTHERS, Sample, seen
+    from sessioncompress.formats.not_sessions import FIRST_BYTES, OTHERS, Sample, seen
 
     state = "The file is not changed."
     if found := recognizing(head):

@@ -14,7 +14,7 @@ from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Head
 from sessioncompress.formats.locations import FIRST_BYTES, may_be_session
-from sessioncompress.formats.others import Sample, seen
+from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
 from sessioncompress.formats.table import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
 from tests.support.build import (
