@@ -161,7 +161,7 @@ def test_one_that_is_gone_and_named(tmp_path: Path, command: str, elsewhere: boo
     assert f"restore --from-markers --originals {path} NEW_PATH" in said
     assert f"{other}: " in said
     assert "total: 1 session" in said
-    assert said.count("still is") == 1
+    assert said.count("is still there") == 1
     code, said = run(f"{command} {kept}", tmp_path / "a" / "nowhere.jsonl", other)
     assert code == 2
     assert said.endswith("nowhere.jsonl' does not exist. Nothing was done.\n")
