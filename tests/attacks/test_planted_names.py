@@ -113,7 +113,7 @@ def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch:
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit(1)\n")
     script = f"""
 import os, threading
-import sys; sys.path.insert(0, {str(Path(pool.__file__).parent.parent)!r})
+import sys; sys.path.insert(0, {str(Path(pool.__file__).parents[2])!r})
 from pathlib import Path
 from sessioncompress.operations import pool
 from sessioncompress.pipeline.discover import Found
