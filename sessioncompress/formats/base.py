@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -95,7 +96,7 @@ class Cleared(NamedTuple):
     flags: Mapping[JsonPath, Any]
 
 
-class Format:
+class Format(ABC):
     """One agent's way to write sessions. An agent's class says what differs from the defaults here."""
 
     name: str
@@ -122,28 +123,28 @@ class Format:
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""
 
+    @abstractmethod
     def recognizes(self, head: Head) -> bool:
         """Tell from the content, never from the file's name, whether the file is this agent's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def named(self, head: Head) -> Name:
         """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reader(self) -> Reader:
         """Make a reader for one file."""
-        raise NotImplementedError
 
     def shape(self, lines: Lines) -> Shape:
         """Find the live path and the dead history; here all entries follow each other."""
         return tree.listed(lines)
 
+    @abstractmethod
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Tell whether the value at a path of an entry may become that one (or be REMOVED).
 
         It is asked for every single change, whoever proposed it: what it does not name stays as it is.
         """
-        raise NotImplementedError
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give what takes a mirror's place: REMOVED, or a value that the agent accepts there.
