@@ -53,7 +53,6 @@ def keys_of(section: type[model.Section]) -> dict[str, Key]:
 
 
 KEYS: Mapping[str, Key] = keys_of(Policy)
-SECTIONS: Mapping[str, type[model.Section]] = {key: inner for key, each in KEYS.items() if (inner := each.section)}
 
 Counts = Callable[[str, Key, Any], bool]
 """Tells of a key, by its dotted name, whether its value counts."""

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file
-from sessioncompress.policy.file import KEYS, SECTIONS, keys_of
+from sessioncompress.policy.file import KEYS, keys_of
 from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, with_options
 from sessioncompress.policy.sources import policy_for
+
+SECTIONS = {key: each.section for key, each in KEYS.items() if each.section}
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("enabled", False, False),
