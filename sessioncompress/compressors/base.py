@@ -17,7 +17,6 @@ from sessioncompress.core.model import (
     Line,
     Origin,
     OurKey,
-    Purpose,
     Role,
     Shape,
     Standing,
@@ -142,7 +141,6 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
     return start
 
 
-_SKILL_FILE = "SKILL.md"
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
 """What a read returns to the model; a mirror of it is for the screen alone."""
 
@@ -279,7 +277,7 @@ class View(Struct, dict=True, eq=False):
         if kind not in _READ or not line.answers or self.policy.at_rest:
             return False
         made = self.asking(number)
-        return made is not None and made.purpose is Purpose.READ and made.file.endswith(_SKILL_FILE)
+        return made is not None and made.reads_skill
 
     def holds_ours(self, block: Block) -> bool:
         """Tell whether a block holds our own replacement."""

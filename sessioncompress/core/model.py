@@ -178,6 +178,10 @@ class Tie(NamedTuple):
     size: int
 
 
+SKILL_FILE = "SKILL.md"
+"""The name of a file that is a skill."""
+
+
 class Call(NamedTuple):
     """A tool call: its id, the part of the id that no change cuts, its tool, and what file, or part, it is about."""
 
@@ -187,6 +191,11 @@ class Call(NamedTuple):
     purpose: Purpose
     file: str = ""
     part: str = ""
+
+    @property
+    def reads_skill(self) -> bool:
+        """Whether the call reads a skill: what it gave back stays."""
+        return self.purpose is Purpose.READ and self.file.endswith(SKILL_FILE)
 
 
 class Facts(NamedTuple):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -88,11 +88,9 @@ def outlive_their_readers() -> None:
     """Let stdout and stderr drop what nobody reads: `compress ARCHIVE | head` must not end half-way."""
     if sys.platform == "win32":  # has no such error, and consoles that are no files
         return
-    sys.stdout, sys.stderr = _outliving(sys.stdout), _outliving(sys.stderr)
-
-
-def _outliving(stream: TextIO) -> TextIO:
-    if not isinstance(stream, io.TextIOWrapper):  # one that was closed from the start is None
-        return stream
-    raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
-    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):  # one that was closed from the start is None
+            raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
+            kept = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+            setattr(sys, name, kept)

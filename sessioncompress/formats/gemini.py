@@ -41,7 +41,6 @@ CONTENT: JsonPath = ("content",)
 Parts = list[tuple[int, Mapping[str, Any]]]
 """Parts of a message with their places."""
 
-_SKILL_FILE = "SKILL.md"
 _THOUGHTS: JsonPath = ("thoughts",)
 
 HEADER_KEYS = ("sessionId", "projectHash")
@@ -90,7 +89,7 @@ def sent(result: Any) -> int:
 def response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block]:
     """Make the blocks of the texts that a tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
-    if call.file.endswith(_SKILL_FILE) and call.purpose is Purpose.READ:
+    if call.reads_skill:
         return blocks
     response = values.fields(values.fields(part.get("functionResponse")).get("response"))
     for key in ("output", "error"):

@@ -38,7 +38,6 @@ _BESIDE = "anthropic"
 """The provider whose caches are counted beside the input."""
 
 _CONTENT: JsonPath = ("content",)
-_SKILL_FILE = "SKILL.md"
 _CLEARED = "[Old tool result content cleared]"
 _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,7 +83,7 @@ class GenCodeReader(Struct):
             made = self._made.pop(name, None) or Call(name, name, "", Purpose.OTHER)
             text = values.text(part.get("content"))
             io += len(text)
-            if not (made.purpose is Purpose.READ and made.file.endswith(_SKILL_FILE)):
+            if not made.reads_skill:
                 blocks += values.long_text(Kind.RESULT, (*_CONTENT, index, "content"), text, made.tool, name)
         one = len(names) == 1
         failed = any(part.get("isError") is True for _, part in results)

@@ -29,7 +29,6 @@ _PURPOSES = {
 """Names that many programs give their tools; of any other tool nothing is supposed."""
 
 _CONTENT: JsonPath = ("content",)
-_SKILL_FILE = "SKILL.md"
 
 
 class ChatReader(Struct):

@@ -34,7 +34,6 @@ _TOOLS = (
 )
 _FILE_KEYS = ("filePath", "path")
 _PART_KEYS = ("offset", "limit")
-_SKILL_FILE = "SKILL.md"
 _TIED = frozenset({"openai", "copilot"})
 """Providers whose data at a text or a call names the reasoning before it; both are optional."""
 
@@ -199,7 +198,7 @@ def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
     if _is_pruned(state) and not marker.occurs_in(values.text(state.get("output"))):
         for key in sorted(_PRUNED & state.keys()):
             blocks += values.whole(Kind.MIRROR, (*path, key), state[key], call.tool, call.name)
-    elif not (call.purpose is Purpose.READ and call.file.endswith(_SKILL_FILE)):
+    elif not call.reads_skill:
         blocks += values.long_text(
             Kind.RESULT, (*path, "output"), values.text(state.get("output")), call.tool, call.name
         )

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import PLAIN, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
+from sessioncompress.core.model import PLAIN, SKILL_FILE, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
 from sessioncompress.formats import values
@@ -39,11 +39,10 @@ _MESSAGES = frozenset({"message", "agent_message"})
 _COMMANDS = frozenset(
     {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
 )
-_SKILL_FILE = "SKILL.md"
 _PART = re.compile(r"[^|;&\n]+")
 _PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
 _WORD = re.compile(r"[^\s'\"`\\]+")
-_NAMES_SKILL = re.compile(rf"\b{re.escape(_SKILL_FILE)}\b")
+_NAMES_SKILL = re.compile(rf"\b{re.escape(SKILL_FILE)}\b")
 _PROMPT = Facts(prompt=True)
 _TASK = Facts(task=True)
 
@@ -257,7 +256,7 @@ class RolloutReader(Struct):
         tool = intern(values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call"))
         written = arguments_of(item, path[1:])
         # A command that prints a skill is a read of it.
-        skill = _skill_read(written) if isinstance(written, str) and _SKILL_FILE in written else ""
+        skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
         purpose = Purpose.READ if skill else Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER
         made = Call(call, call, tool, purpose, skill)
         self._made[call] = made
