@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 
 from sessioncompress.core import process
 
@@ -17,14 +18,49 @@ def run() -> None:
     gc.set_threshold(_RARELY)
     process.ends_it()
     process.outlive_their_readers()
-    # Imported here because this takes most of the time that the program needs to start.
-    from sessioncompress.cli import quick
-
-    if quick.nothing_due(sys.argv[1:]):
+    if nothing_due(sys.argv[1:]):
         return
+    # Imported here because this takes most of the time that the program needs to start.
     from sessioncompress.cli.main import main
 
     main(prog_name="sessioncompress")
+
+
+def nothing_due(arguments: Sequence[str]) -> bool:
+    """Print what `compress` prints if nothing is due in any session; else print nothing and return False.
+
+    It does without click: a hook after each turn mostly finds nothing to do. An option, a folder and an error are left
+    to the command line.
+    """
+    command, *names = arguments or ("",)
+    # Click can handle a stdout that our parent closed.
+    if command != "compress" or not names or sys.stdout is None or any(not name or name[0] == "-" for name in names):
+        return False
+    from pathlib import Path
+
+    from sessioncompress.core.text import file_line, files_line, printable
+    from sessioncompress.errors import SessionCompressError
+    from sessioncompress.pipeline import triage
+    from sessioncompress.policy.sources import Policies
+
+    warnings: list[str] = []
+    policies = Policies(warn=warnings.append)
+    lines = []
+    statuses: dict[str, int] = {}
+    for path in dict.fromkeys(map(Path, names)):
+        try:
+            said = triage.not_due(path, policies.of(path), force=False)
+        except (SessionCompressError, OSError, ValueError):
+            return False
+        if said is None or warnings:
+            return False
+        status, reason = said
+        if status == triage.SKIPPED and not triage.is_plainly_session(path):
+            return False
+        statuses[status] = statuses.get(status, 0) + 1
+        lines.append(file_line(printable(str(path)), status, reason))
+    sys.stdout.write("\n".join([*lines, files_line(len(lines), statuses), ""]))
+    return True
 
 
 if __name__ == "__main__":

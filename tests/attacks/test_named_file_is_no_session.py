@@ -111,7 +111,8 @@ def test_a_small_session_costs_no_format(tmp_path: Path) -> None:
     """A hook that runs after each turn finds most sessions so: their first bytes tell."""
     (tmp_path / "s.jsonl").write_bytes(PiSession().bytes())
     imported = modules(tmp_path, ["compress", "s.jsonl"])
-    assert "sessioncompress.cli.quick" in imported
+    assert "sessioncompress.pipeline.triage" in imported
+    assert "sessioncompress.cli.main" not in imported
     assert "sessioncompress.formats.pi" not in imported
 
 

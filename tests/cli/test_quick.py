@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.cli import quick
+from sessioncompress.__main__ import nothing_due
 from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import beside
@@ -20,7 +20,7 @@ from tests.support.build import PiSession, dice
 from tests.support.runs import MTIME, turn, write
 
 _USUAL = "import sys; from sessioncompress.cli.main import main; main(sys.argv[1:], prog_name='sessioncompress')"
-_QUICK = "import sys; from sessioncompress.cli import quick; sys.exit(not quick.nothing_due(sys.argv[1:]))"
+_QUICK = "import sys; from sessioncompress.__main__ import nothing_due; sys.exit(not nothing_due(sys.argv[1:]))"
 
 
 def large(folder: Path, name: str = "session.jsonl") -> Path:
@@ -107,7 +107,7 @@ def test_the_users_configuration_counts_as_for_the_command_line(
     assert both[0].stdout == both[1].stdout
     assert "under the threshold of 10,000 KB" in both[0].stdout
     file.chmod(0o622)
-    assert not quick.nothing_due(arguments)
+    assert not nothing_due(arguments)
 
 
 @pytest.mark.parametrize("name", ANSWERED)
@@ -232,9 +232,9 @@ def test_left_to_the_command_line(
     """Nothing is said; also where one of several has something due."""
     names = LEFT[name](tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert not quick.nothing_due(["compress", *names])
+    assert not nothing_due(["compress", *names])
     write(tmp_path, PiSession().bytes(), "other.jsonl")
-    assert not quick.nothing_due(["compress", "other.jsonl", *names]) or not names
+    assert not nothing_due(["compress", "other.jsonl", *names]) or not names
     assert capsys.readouterr().out == "" or not names
 
 
@@ -243,7 +243,7 @@ def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.Monkey
     """It is for `compress` alone."""
     _small(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert not quick.nothing_due(arguments)
+    assert not nothing_due(arguments)
 
 
 def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
@@ -278,4 +278,4 @@ def test_without_an_output_the_command_line_sees_to_it(tmp_path: Path, monkeypat
     names = _small(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdout", None)
-    assert not quick.nothing_due(["compress", *names])
+    assert not nothing_due(["compress", *names])

@@ -267,7 +267,15 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
     """The gate decides before anything that takes time is there."""
     heavy = {"orjson", "xxhash", "hashlib", "backports"}
     seen: set[str] = set()
-    todo = ["cli.quick", "pipeline.triage", "cli.main", "cli.compress", "operations.batch", "pipeline.discover"]
+    todo = [
+        "__main__",
+        "policy.sources",
+        "pipeline.triage",
+        "cli.main",
+        "cli.compress",
+        "operations.batch",
+        "pipeline.discover",
+    ]
     while todo:
         module = todo.pop()
         if module in seen:
