@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from sessioncompress.cli.options import (
-    BACKUP_DIR,
-    CONFIG,
-    FORMAT,
-    JSON,
-    PATHS,
-    PRESET,
-    RULE,
-    errors_end_it,
-    policies_of,
-    tell_of_two_stores,
-)
-from sessioncompress.cli.output import echo_json, echo_total, for_each
+from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
+from sessioncompress.operations import batch
+from sessioncompress.operations.stats import budget_session
 from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.discover import Found, discover
 from sessioncompress.pipeline.summary import BudgetStats, to_json
 
 SCHEMA = "sessioncompress.budget/1"
@@ -59,27 +48,14 @@ def line(stats: BudgetStats) -> str:
     return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
 
 
-def total(all_stats: Sequence[BudgetStats]) -> str:
-    """Count the decisions over several sessions."""
-    decided = [stats.decision for stats in all_stats]
-    return ": " + ", ".join(f"{decided.count(action):,} {action}" for action in Action if action in decided)
-
-
-def document(all_stats: Iterable[BudgetStats]) -> dict[str, Any]:
-    """Build the `--json` document of `budget`."""
-    files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in all_stats]
-    return {"schema": SCHEMA, "files": files}
-
-
-@click.command(epilog="Example: sessioncompress budget --rule omp session.jsonl")
-@PATHS
-@RULE
-@CONFIG
-@PRESET
-@BACKUP_DIR
-@FORMAT
-@JSON
-@errors_end_it
+@click.command(cls=options.Command, epilog="Example: sessioncompress budget --rule omp session.jsonl")
+@options.PATHS
+@options.RULE
+@options.CONFIG
+@options.PRESET
+@options.BACKUP_DIR
+@options.FORMAT
+@options.JSON
 def budget(
     paths: Sequence[Path],
     rule: str | None,
@@ -90,22 +66,22 @@ def budget(
     as_json: bool,
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
-    from sessioncompress.operations import batch
-    from sessioncompress.operations.stats import budget_session
+    policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)
 
-    policies = policies_of(config, preset, {"backup_dir": backup_dir, "rule": rule})
+    def work(found: Found) -> BudgetStats:
+        policy = policies.of(found.path)
+        options.tell_of_two_stores(found.path, policy)
+        return budget_session(found.path, policy, form=form)
 
-    def work(path: Path) -> BudgetStats:
-        policy = policies.of(path)
-        tell_of_two_stores(path, policy)
-        return replace(budget_session(path, policy, form=form), path=str(path))
-
-    done = for_each(paths, work)
+    done = output.told(batch.each(discover(paths), work))
     if as_json:
-        echo_json(document(done.results))
+        files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in done.results]
+        output.echo_json({"schema": SCHEMA, "files": files})
     else:
-        for each in done.results:
-            click.echo(line(each))
-        echo_total(paths, len(done.results), total(done.results), done.others)
-    due = any(each.decision != "none" for each in done.results)
+        for stats in done.results:
+            click.echo(line(stats))
+        decided = [stats.decision for stats in done.results]
+        actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
+        output.echo_total(paths, len(decided), f": {', '.join(actions)}", done.others)
+    due = any(stats.decision != "none" for stats in done.results)
     sys.exit(batch.worst({done.exit_code, int(due)}))

@@ -9,23 +9,14 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli.options import (
-    ANY_PATH,
-    CONFIG,
-    DAYS,
-    JSON,
-    THEIR_FOLDER,
-    amount,
-    errors_end_it,
-    policies_of,
-    tell_of_two_stores,
-)
-from sessioncompress.cli.output import echo_json
+from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
-from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.clean import Cause, CleanStats
+from sessioncompress.operations import batch
+from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
+from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.clean/1"
@@ -56,11 +47,6 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
     return printable(f"{stats.path}: {'; '.join(parts)}")
 
 
-def failed_line(error: SessionCompressError) -> str:
-    """Format a session that could not be cleaned."""
-    return f"{status_of(error).value}: {error}"
-
-
 def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *, dry_run: bool) -> str:
     """Format the total; `lying` are the bytes of each store before."""
     going = [each for each in done if each.deleted or each.left_over]
@@ -80,13 +66,11 @@ def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *,
     return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
 
 
-def document(
-    done: Sequence[CleanStats], failed: Sequence[tuple[str, SessionCompressError]], *, dry_run: bool
-) -> dict[str, Any]:
+def document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
     """Build the `--json` document."""
-    files = [_file(stats, DELETED if stats.deleted or stats.left_over else KEPT) for stats in done]
+    files = [_file(stats, DELETED if stats.deleted or stats.left_over else KEPT) for stats in done.results]
     totals = {name: sum(each[name] for each in files) for name in _NUMBERS}
-    for path, error in failed:
+    for path, error in done.failed:
         stats = CleanStats(path, deleted=False, cause=None, reason=str(error))
         files.append(_file(stats, status_of(error).value))
     return {"schema": SCHEMA, "dryRun": dry_run, "files": files, "totals": totals}
@@ -98,25 +82,24 @@ def _file(stats: CleanStats, status: str) -> dict[str, Any]:
     return texts | {name: said[name] for name in _NUMBERS}
 
 
-@click.command(epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
+@click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
+@click.argument("paths", nargs=-1, required=True, type=options.ANY_PATH)
 @click.option("--yes", is_flag=True, help="Do it; without this it only says what would go.")
 @click.option(
     "--older-than",
     metavar="AGE",
-    callback=amount(DAYS, "90d"),
+    callback=options.amount(options.DAYS, "90d"),
     help="Also delete the originals of sessions whose last run is older, as in 90d.",
 )
 @click.option(
     "--max-size",
     metavar="SIZE",
-    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
+    callback=options.amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
     help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
 )
-@CONFIG
-@THEIR_FOLDER
-@JSON
-@errors_end_it
+@options.CONFIG
+@options.THEIR_FOLDER
+@options.JSON
 def clean(
     paths: Sequence[Path],
     yes: bool,
@@ -127,39 +110,20 @@ def clean(
     as_json: bool,
 ) -> None:
     """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
-    from itertools import chain
-
-    from sessioncompress.operations import batch
-    from sessioncompress.operations.clean import Limits, clean_one, plan_clean
-    from sessioncompress.pipeline.discover import Found
-    from sessioncompress.pipeline.relatives import Kin
-
-    policies = policies_of(config, None, {"backup_dir": backup_dir})
+    policies = options.policies_of(config, backup_dir=backup_dir)
     planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
     decisions = {each.holding.session: each for each in planned.decisions}
     for each in planned.decisions:
-        tell_of_two_stores(each.holding.session, each.holding.policy)
-    found = chain(planned.unread, (Found(path, named=True) for path in decisions))
-    done: list[CleanStats] = []
-    failed: list[tuple[str, SessionCompressError]] = []
-    codes: set[int] = set()
+        options.tell_of_two_stores(each.holding.session, each.holding.policy)
+    found = [*planned.unread, *(Found(path, named=True) for path in decisions)]
     kin = Kin()
-    said: set[str] = set()
-    for outcome in batch.each(found, lambda found: clean_one(decisions[found.path], kin, dry_run=not yes)):
-        codes.add(outcome.exit_code)
-        if outcome.error is not None:
-            failed.append((str(outcome.found.path), outcome.error))
-            if (text := failed_line(outcome.error)) not in said:
-                # What is wrong with a policy file is the same for all its sessions.
-                said.add(text)
-                click.echo(text, err=True)
-        elif outcome.result is not None:
-            done.append(outcome.result)
-            if not as_json:
-                click.echo(line(outcome.result, dry_run=not yes))
+    done = output.told(
+        batch.each(found, lambda each: clean_one(decisions[each.path], kin, dry_run=not yes)),
+        lambda stats: None if as_json else click.echo(line(stats, dry_run=not yes)),
+    )
     if as_json:
-        echo_json(document(done, failed, dry_run=not yes))
+        output.echo_json(document(done, dry_run=not yes))
     else:
-        lying = [each.holding.size for each in planned.decisions if each.holding.size]
-        click.echo(total_line(done, len(failed), lying, dry_run=not yes))
-    sys.exit(batch.worst(codes))
+        stores = [each.holding.size for each in planned.decisions if each.holding.size]
+        click.echo(total_line(done.results, len(done.failed), stores, dry_run=not yes))
+    sys.exit(done.exit_code)

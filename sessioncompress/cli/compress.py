@@ -9,47 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli.options import (
-    AGENT,
-    ANY_PATH,
-    BACKUP_DIR,
-    COMMIT_ORIGINALS,
-    CONFIG,
-    EXCLUDE,
-    FORMAT,
-    INCLUDE,
-    JOBS,
-    JSON,
-    OLDER_THAN,
-    PATHS_OR_NONE,
-    PRESET,
-    PROJECT,
-    RULE,
-    all_governed,
-    errors_end_it,
-    policies_of,
-    show_originals,
-)
-from sessioncompress.cli.output import cut_short, echo_json, tell_of_opencode
+from sessioncompress.cli import options, output
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found, Globs
     from sessioncompress.pipeline.summary import CompressionStats
 
 
-@click.command(epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@PATHS_OR_NONE
-@AGENT
-@PROJECT
+@click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
+@options.PATHS_OR_NONE
+@options.AGENT
+@options.PROJECT
 @click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
-@OLDER_THAN
-@INCLUDE
-@EXCLUDE
-@JOBS
+@options.OLDER_THAN
+@options.INCLUDE
+@options.EXCLUDE
+@options.JOBS
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
-@CONFIG
-@PRESET
+@options.CONFIG
+@options.PRESET
 @click.option(
     "--keep-turns",
     type=click.IntRange(0),
@@ -58,23 +37,22 @@ if TYPE_CHECKING:
 @click.option(
     "--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole in these turns."
 )
-@RULE
+@options.RULE
 @click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
-@BACKUP_DIR
-@COMMIT_ORIGINALS
+@options.BACKUP_DIR
+@options.COMMIT_ORIGINALS
 @click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
 @click.option(
     "--idle-seconds",
     type=click.FloatRange(0),
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
-@click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+@click.option("--log", type=options.ANY_PATH, help="Append one JSON line for each session to this file.")
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
-@FORMAT
-@JSON
-@errors_end_it
+@options.FORMAT
+@options.JSON
 def compress(
     paths: Sequence[Path],
     agent: str | None,
@@ -102,11 +80,11 @@ def compress(
 
     selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
     rehearse = dry_run or check
-    policies = policies_of(config, preset, overrides, compresses=True)
+    policies = options.policies_of(config, preset, compresses=True, **overrides)
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
-        show_originals(found.path, policy, rehearse=rehearse)
+        options.show_originals(found.path, policy, rehearse=rehearse)
         named = found.named
         # A file that the user named is opened if its first bytes do not show a session: it may be none.
         if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
@@ -120,7 +98,7 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(all_governed(selected, policies), prepare, jobs)
+    run = batch.Archive(options.all_governed(selected, policies), prepare, jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
@@ -133,12 +111,12 @@ def compress(
         for text in report.warnings(stats):
             click.echo(text, err=True)
     if not paths:
-        tell_of_opencode(agent)
+        output.tell_of_opencode(agent)
     if as_json:
-        echo_json(report.document(done, dry_run=rehearse))
+        output.echo_json(report.document(done, dry_run=rehearse))
     else:
         click.echo(report.total_line(done, passed_over=passed_over))
-    codes.add(cut_short(run))
+    codes.add(output.cut_short(run))
     if check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))

@@ -5,85 +5,68 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.cli.options import ANY_PATH, CONFIG, THEIR_FOLDER, all_governed, errors_end_it, policies_of
-from sessioncompress.cli.output import confirmed, echo_total, for_all
-from sessioncompress.core.text import printable
+from sessioncompress.cli import options, output
+from sessioncompress.core.text import counted, printable
+from sessioncompress.errors import Refused
+from sessioncompress.operations import batch
+from sessioncompress.operations.forget import ForgetStats, forget_one
+from sessioncompress.operations.report import at_stake, kb, links_kept
+from sessioncompress.operations.stores import compressed
+from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.relatives import Kin
+from sessioncompress.store.layout import FOLDER
 
-if TYPE_CHECKING:
-    from sessioncompress.operations.forget import ForgetStats
+_VERIFY = "'sessioncompress verify' tells whether they are in the store of another session here"
 
 
-@click.command(epilog="Example: sessioncompress forget session.jsonl")
-@click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
+@click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
+@click.argument("paths", nargs=-1, required=True, type=options.ANY_PATH)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@CONFIG
-@THEIR_FOLDER
-@errors_end_it
+@options.CONFIG
+@options.THEIR_FOLDER
 def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Path | None) -> None:
     """Delete the stores of sessions, after saying what can then not be restored."""
-    from sessioncompress.errors import Refused
-    from sessioncompress.operations.batch import worst
-    from sessioncompress.operations.forget import forget_one
-    from sessioncompress.operations.report import at_stake, kb, links_kept
-    from sessioncompress.operations.stores import compressed
-    from sessioncompress.pipeline.relatives import Kin
-    from sessioncompress.store.layout import FOLDER
+    policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()
+    ended: dict[str, list[ForgetStats]] = {"deleted": [], "kept": [], "without a store": []}
 
-    policies, kin = policies_of(config, None, {"backup_dir": backup_dir}), Kin()
+    def work(found: Found) -> ForgetStats:
+        path, policy = found.path, policies.of(found.path)
+        stats = forget_one(path, policy, kin, dry_run=True)
+        name = printable(str(path)) + (" (session gone)" if stats.gone else "")
+        standing = counted(stats.markers, "marker stands", "markers stand")
+        if not stats.bytes_deleted:
+            became, said = "without a store", "it has no store"
+            if stats.links_kept:
+                said = f"kept {links_kept(stats.links_kept)}"
+            elif stats.markers:
+                said = (
+                    f"nothing is deleted: no store lies here, but {standing} in it. Name the folder of the originals "
+                    f"with --backup-dir; {_VERIFY}"
+                )
+        elif not yes and not output.confirmed(f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."):
+            became = said = "kept"
+        else:
+            stats = forget_one(path, policy, kin)
+            became, said = "deleted", f"deleted {at_stake(stats, done=True)}"
+            if stats.markers:
+                standing = counted(stats.markers, "marker stands", "markers stand")
+                said += (
+                    f"; but {standing} in it of which no journal here knew. If their originals lie elsewhere, run "
+                    f"again with the --backup-dir of their folder, or without it; {_VERIFY}"
+                )
+        click.echo(f"{name}: {said}")
+        ended[became].append(stats)
+        return stats
 
-    def work(path: Path) -> tuple[str, ForgetStats]:
-        policy = policies.of(path)
-        would = forget_one(path, policy, kin, dry_run=True)
-        name = printable(str(path)) + (" (session gone)" if would.gone else "")
-        if not would.bytes_deleted:
-            click.echo(f"{name}: {_nothing(would)}")
-            return "without a store", would
-        if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
-            click.echo(f"{name}: kept")
-            return "kept", would
-        done = forget_one(path, policy, kin)
-        click.echo(f"{name}: deleted {at_stake(done, done=True)}{_elsewhere(done)}")
-        return "deleted", done
-
-    found = compressed(paths, policies.of, gone_too=True)
-    done = for_all(all_governed(found, policies), lambda found: work(found.path))
-    deleted = [stats.bytes_deleted for ended, stats in done.results if ended == "deleted"]
-    elsewhere = any(stats.markers for ended, stats in done.results if ended != "kept")
-    if kept := sum(stats.links_kept for _, stats in done.results):
+    found = options.all_governed(compressed(paths, policies.of, gone_too=True), policies)
+    done = output.told(batch.each(found, work))
+    deleted = [stats.bytes_deleted for stats in ended["deleted"]]
+    elsewhere = any(stats.markers for stats in ended["deleted"] + ended["without a store"])
+    if kept := sum(stats.links_kept for stats in done.results):
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
-    others = {word: sum(ended == word for ended, _ in done.results) for word in ("kept", "without a store")}
-    echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
-    sys.exit(worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
-
-
-def _nothing(stats: ForgetStats) -> str:
-    from sessioncompress.operations.report import links_kept
-
-    if stats.links_kept:
-        return f"kept {links_kept(stats.links_kept)}"
-    if not stats.markers:
-        return "it has no store"
-    return (
-        f"nothing is deleted: no store lies here, but {_standing(stats)} in it. Name the folder of the originals with "
-        "--backup-dir; 'sessioncompress verify' tells whether they are in the store of another session here"
-    )
-
-
-def _elsewhere(stats: ForgetStats) -> str:
-    if not stats.markers:
-        return ""
-    return (
-        f"; but {_standing(stats)} in it of which no journal here knew. If their originals lie elsewhere, run again "
-        "with the --backup-dir of their folder, or without it; 'sessioncompress verify' tells whether they are in the "
-        "store of another session here"
-    )
-
-
-def _standing(stats: ForgetStats) -> str:
-    from sessioncompress.core.text import counted
-
-    return counted(stats.markers, "marker stands", "markers stand")
+    others = {word: len(ended[word]) for word in ("kept", "without a store")}
+    output.echo_total(paths, len(deleted), f": deleted {kb(sum(deleted))}", {**others, **done.others})
+    sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))

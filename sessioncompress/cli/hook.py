@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
-from sessioncompress.cli.options import errors_end_it
-from sessioncompress.cli.output import confirmed
+from sessioncompress.cli import options, output
 from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
-if TYPE_CHECKING:
-    from sessioncompress.hooks.install import FileChange
 
-
-@click.command(epilog="Example: sessioncompress hook install claude")
+@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
 @click.argument("agent", type=click.Choice(AGENTS))
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
-@errors_end_it
 def hook(action: str, agent: str, yes: bool) -> None:
     """Let an agent compress each session that has ended, and refuse to write markers into files."""
     from sessioncompress.hooks import install
@@ -31,20 +23,17 @@ def hook(action: str, agent: str, yes: bool) -> None:
             click.echo(printable(line))
         return
     change = install.to_install(known) if action == "install" else install.to_uninstall(known)
-    name = printable(_name(known.file(), change))
+    named = known.file()
+    name = printable(str(named) if named.absolute() == change.file else f"{named} (which is {change.file})")
     if change.after == change.before:
         click.echo(f"{name}: nothing to do: the hooks are {'there' if action == 'install' else 'not there'}")
         return
     click.echo(f"{name}:{' the file goes' if change.after is None else ''}")
     for line in change.lines:
         click.echo(printable(line.expandtabs()))
-    if not yes and not confirmed(f"Write this to {name}?", change.file, "It is not changed."):
+    if not yes and not output.confirmed(f"Write this to {name}?", change.file, "It is not changed."):
         click.echo(f"{name}: not changed")
         return
     install.write(change)
     done = "installed" if action == "install" else "uninstalled"
     click.echo(f"{name}: {done}; {known.title} heeds it from its next start on")
-
-
-def _name(named: Path, change: FileChange) -> str:
-    return str(named) if named.absolute() == change.file else f"{named} (which is {change.file})"

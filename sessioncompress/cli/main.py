@@ -12,32 +12,20 @@ import click
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
-_COMMANDS = {
-    "budget": "budget",
-    "clean": "clean",
-    "compress": "compress",
-    "forget": "forget",
-    "hook": "hook",
-    "pre-commit": "pre_commit",
-    "restore": "restore",
-    "sessions": "sessions",
-    "show": "show",
-    "stats": "stats",
-    "verify": "verify",
-}
-"""Each command with the name of its module and function. Only the one that runs is imported."""
-
-
-def command(name: str) -> click.Command:
-    """Import a command by its name. Raises KeyError."""
-    module = _COMMANDS[name]
-    found: click.Command = getattr(import_module(f"sessioncompress.cli.{module}"), module)
-    return found
-
-
-def commands() -> dict[str, click.Command]:
-    """Import all commands."""
-    return {name: command(name) for name in _COMMANDS}
+_COMMANDS = (
+    "budget",
+    "clean",
+    "compress",
+    "forget",
+    "hook",
+    "pre-commit",
+    "restore",
+    "sessions",
+    "show",
+    "stats",
+    "verify",
+)
+"""Each is a module with a function of its name. Only the one that runs is imported."""
 
 
 @contextmanager
@@ -63,7 +51,11 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        return command(cmd_name) if cmd_name in _COMMANDS else None
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
+        return found
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -6,9 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,7 +20,21 @@ if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.policy.model import Policy
 
-P = ParamSpec("P")
+
+class Command(click.Command):
+    """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.raised():
+                return super().invoke(ctx)
+        except SessionCompressError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
+            sys.exit(process.EXIT_CODE)
 
 
 class _Path(click.Path):
@@ -49,22 +62,19 @@ def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
-def amount(
-    units: Mapping[str, int], example: str
-) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """Make a callback that converts a number with a unit, such as `7d`."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
         if value is None:
             return None
-        found = re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value)
-        if found is None:
-            behind = " or ".join(units)
-            what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
-            if re.fullmatch("[0-9]{1,9}", value):
-                what = f"needs {'a ' if len(units) == 1 else ''}{behind} behind it, as in {example}"
-            raise click.BadParameter(f"{value!r} {what}", ctx, param)
-        return int(found[1]) * units[found[2]]
+        if found := re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value):
+            return int(found[1]) * units[found[2]]
+        behind = " or ".join(units)
+        what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
+        if re.fullmatch("[0-9]{1,9}", value):
+            what = f"needs {'a ' if len(units) == 1 else ''}{behind} behind it, as in {example}"
+        raise click.BadParameter(f"{value!r} {what}", ctx, param)
 
     return read
 
@@ -76,7 +86,7 @@ ANY_PATH = _Path(path_type=Path)
 EXISTING = _Path(path_type=Path, exists=True, readable=False)
 PATHS = click.argument("paths", nargs=-1, required=True, type=EXISTING)
 PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
-"""For sessions that may be gone; refuse_missing() checks."""
+"""For sessions that may be gone; sessions_with_stores() checks."""
 PATHS_OR_NONE = click.argument("paths", nargs=-1, type=EXISTING)
 """For commands whose options can select sessions instead."""
 FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
@@ -141,43 +151,34 @@ RULE = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-def errors_end_it(command: Callable[P, None]) -> Callable[P, None]:
-    """Decorate a command: print an error of ours and exit with its code, or with 130 after an interrupt."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            with process.raised():
-                command(*args, **kwargs)
-        except SessionCompressError as error:
-            click.echo(str(error), err=True)
-            sys.exit(error.exit_code)
-        except KeyboardInterrupt:
-            click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
-            sys.exit(process.EXIT_CODE)
-
-    return run
-
-
 def policies_of(
-    config: Path | None, preset: str | None, overrides: Mapping[str, Any], *, compresses: bool = False
+    config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
 ) -> Policies:
     """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
-
-    def warn(said: str) -> None:
-        click.echo(printable(f"warning: {said}"), err=True)
-
     return Policies(config, preset, overrides, warn=warn, compresses=compresses)
 
 
-def refuse_missing(paths: Iterable[Path], policies: Policies) -> None:
-    """Raise click's error for a path that does not exist, unless it has a store."""
+def warn(said: str) -> None:
+    """Print a warning on stderr."""
+    click.echo(printable(f"warning: {said}"), err=True)
+
+
+def sessions_with_stores(
+    paths: Iterable[Path], policies: Policies, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> list[Found]:
+    """List the sessions for a command that reads stores, after reading the policy of each.
+
+    Raises UsageError, and click's error for a path that does not exist and has no store.
+    """
+    from sessioncompress.operations.stores import compressed
+    from sessioncompress.pipeline.discover import Globs
     from sessioncompress.store.layout import beside_of, holds
 
     context = click.get_current_context()
     for path in paths:
         if not (os.path.exists(path) or holds(beside_of(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
             EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
+    return all_governed(compressed(paths, policies.of, Globs(include, exclude)), policies)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
@@ -203,8 +204,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 
     path = path.parent.resolve() / path.name
     if (other := store_beside(path, policy)) is not None and holds(beside_of(path, policy)):
-        what = f"another store of it lies in {other.folder}, which a run without --backup-dir knows"
-        click.echo(printable(f"warning: {path}: {what}"), err=True)
+        warn(f"{path}: another store of it lies in {other.folder}, which a run without --backup-dir knows")
 
 
 def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:

@@ -15,29 +15,19 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli.options import (
-    COMMIT_ORIGINALS,
-    CONFIG,
-    FILES,
-    PRESET,
-    errors_end_it,
-    policies_of,
-    show_originals,
-    tell_of_two_stores,
-)
+from sessioncompress.cli import options
 from sessioncompress.core.text import printable
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, failing
-from sessioncompress.store import git
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
+from sessioncompress.operations import batch, report
+from sessioncompress.pipeline import discover, triage
+from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
-from sessioncompress.store.folder import attributes_of
 from sessioncompress.store.layout import JOURNAL, Beside, beside_of, holds
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
     from sessioncompress.operations.outcome import Outcome
-    from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.summary import CompressionStats
-    from sessioncompress.policy.model import Policy
 
 _STATE = "The sessions are as they were or as they will be, and their stores are complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
@@ -103,21 +93,27 @@ def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
 
     With `dry_run` nothing is staged. Raises FileFailed if git does not take a file, or would change it or its session.
     """
-    besides = {
-        path: [file for file in (each.originals, each.journal) if os.path.lexists(file)]
-        for path, each in stores.items()
-    }
-    files = sorted({file for each in besides.values() for file in each})
+    files: list[Path] = []
+    sessions: list[Path] = []
+    attributes: set[Path] = set()
+    for path, store in stores.items():
+        if there := [file for file in (store.originals, store.journal) if os.path.lexists(file)]:
+            files += there
+            sessions.append(path)
+            attributes.add(folder.attributes_of(store))
     if not files:
         return []
-    _refuse_altered([path for path, each in besides.items() if each], files)
-    attributes = {attributes_of(stores[path]) for path, each in besides.items() if each}
+    files = sorted(set(files))
+    _refuse_altered(sessions, files)
     files += sorted(filter(Path.is_file, attributes))
-    options = ["--verbose", *(["--dry-run"] if dry_run else [])]
-    added = _added([*options, "--", *files])
+    asked = ["--verbose", *(["--dry-run"] if dry_run else [])]
+    added = _added([*asked, "--", *files])
     # Git does not look again at a file that it took under an old rule.
-    if stale := _stale(files):
-        added |= _added([*options, "--renormalize", "--", *stale])
+    staged = git.call(["--literal-pathspecs", "ls-files", "--stage", "-z", "--", *files], state=_STATE)
+    known = {fields.split(b" ")[1] for fields in staged.split(b"\0")[:-1]}
+    now = git.call(["hash-object", "--", *files], state=_STATE).split()
+    if stale := [file for file, digest in zip(files, now, strict=True) if digest not in known]:
+        added |= _added([*asked, "--renormalize", "--", *stale])
     return list(added)
 
 
@@ -127,17 +123,14 @@ def _added(arguments: Sequence[str | Path]) -> dict[str, None]:
     return dict.fromkeys(name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:])
 
 
-def _stale(files: Sequence[Path]) -> list[Path]:
-    there = git.call(["--literal-pathspecs", "ls-files", "--stage", "-z", "--", *files], state=_STATE)
-    known = {fields.split(b" ")[1] for fields in there.split(b"\0")[:-1]}
-    now = git.call(["hash-object", "--", *files], state=_STATE).split()
-    return [file for file, digest in zip(files, now, strict=True) if digest not in known]
-
-
 def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
     """Raise FileFailed, with all rules that would prevent it, if a clone of the commit would have other bytes."""
     top = git.work_tree(_STATE)
-    asked = [os.fspath(path) for path in sessions if _is_of(top, path)]
+    asked = []
+    for path in sessions:
+        real = Path(os.path.realpath(path.parent))
+        if real.is_relative_to(top) and top.is_relative_to(next(git.work_trees(real), top)):
+            asked.append(os.fspath(path))
     found = altered(asked, map(os.fspath, files))
     if not found:
         return
@@ -152,11 +145,6 @@ def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
         "(.git/info/attributes goes before all), and stage that; a session that git has already with 'git add "
         "--renormalize FILE', too.",
     )
-
-
-def _is_of(top: Path, session: Path) -> bool:
-    folder = Path(os.path.realpath(session.parent))
-    return folder.is_relative_to(top) and top.is_relative_to(next(git.work_trees(folder), top))
 
 
 def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
@@ -174,31 +162,24 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
         found.setdefault(name, {})[attribute] = value
     rules: dict[str, str] = {}
     for name, values in found.items():
+        text = values["crlf"] if values["text"] == "unspecified" else values["text"]
+        is_text = text in ("set", "input") or (text == "unspecified" and values["eol"] in ("lf", "crlf"))
+        ends_as_crlf = values["eol"] == "crlf" and text != "unset"
         if name in own:
             pattern = f"*{Path(name).suffix}" if Path(name).suffix else Path(name).name
-            converted = _ends_as_crlf(values) or (_is_text(values, auto=True) and _has_crlf(Path(at or "", name)))
+            # With `auto` git decides by itself.
+            converted = ends_as_crlf or ((is_text or text == "auto") and _has_crlf(Path(at or "", name)))
         elif name.endswith(JOURNAL):
-            pattern, converted = f"*{JOURNAL}", _ends_as_crlf(values)
+            pattern, converted = f"*{JOURNAL}", ends_as_crlf
         else:
-            pattern, converted = "*.zst", _is_text(values, auto=False)
-        if unset := (" -text" if converted else "") + _others_to_unset(values):
-            rules[name] = pattern + unset
+            pattern, converted = "*.zst", is_text
+        unset = ["-text"] if converted else []
+        unset += [f"-{each}" for each in ("ident", "working-tree-encoding") if values[each] not in _OFF]
+        if values["filter"] not in (*_OFF, *_EXACT_FILTERS):
+            unset.append("-filter")
+        if unset:
+            rules[name] = " ".join([pattern, *unset])
     return rules
-
-
-def _ends_as_crlf(values: Mapping[str, str]) -> bool:
-    return values["eol"] == "crlf" and _conversion(values) != "unset"
-
-
-def _is_text(values: Mapping[str, str], *, auto: bool) -> bool:
-    # With `auto` git decides by itself.
-    told = _conversion(values)
-    implied = told == "unspecified" and values["eol"] in ("lf", "crlf")
-    return implied or told in ("set", "input") or (auto and told == "auto")
-
-
-def _conversion(values: Mapping[str, str]) -> str:
-    return values["crlf"] if values["text"] == "unspecified" else values["text"]
 
 
 def _has_crlf(session: Path) -> bool:
@@ -211,90 +192,79 @@ def _has_crlf(session: Path) -> bool:
     return False
 
 
-def _others_to_unset(values: Mapping[str, str]) -> str:
-    rule = " -ident" if values["ident"] not in _OFF else ""
-    rule += " -working-tree-encoding" if values["working-tree-encoding"] not in _OFF else ""
-    return rule + (" -filter" if values["filter"] not in (*_OFF, *_EXACT_FILTERS) else "")
-
-
 @click.command(
-    "pre-commit", epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only --diff-filter=d)"
+    "pre-commit",
+    cls=options.Command,
+    epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only --diff-filter=d)",
 )
-@FILES
+@options.FILES
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
-@CONFIG
-@PRESET
-@COMMIT_ORIGINALS
-@errors_end_it
+@options.CONFIG
+@options.PRESET
+@options.COMMIT_ORIGINALS
 def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Make the sessions among files smaller; exit 1 if one became smaller."""
-    from sessioncompress.operations import batch
-    from sessioncompress.pipeline import discover, triage
-
     # All policies first: a wrong one ends the command with nothing done.
-    known = policies_of(config, preset, {"commit_originals": commit_originals}, compresses=True)
+    known = options.policies_of(config, preset, compresses=True, commit_originals=commit_originals)
     policies = {found: known.of(found.path) for found in discover.handed(files)}
     for found, policy in policies.items():
-        tell_of_two_stores(found.path, policy)
+        options.tell_of_two_stores(found.path, policy)
 
     aside = put_aside()
 
-    def work(found: Found) -> CompressionStats:
+    def work(found: discover.Found) -> CompressionStats:
+        path, policy = found.path, policies[found]
         if aside:
-            refuse_if_put_aside(beside_of(found.path, policies[found]), aside)
-        show_originals(found.path, policies[found], rehearse=check)
-        if (skipped := triage.skip(found.path, policies[found], force=False)) is not None:
-            triage.check_originals(found.path, policies[found])
+            refuse_if_put_aside(beside_of(path, policy), aside)
+        options.show_originals(path, policy, rehearse=check)
+        if (skipped := triage.skip(path, policy, force=False)) is not None:
+            triage.check_originals(path, policy)
             return skipped
         from sessioncompress.operations.compress import compress_session
 
-        done = compress_session(found.path, policies[found], dry_run=check, named=found.named)
-        return replace(done, path=str(found.path))
+        done = compress_session(path, policy, dry_run=check, named=found.named)
+        return replace(done, path=str(path))
 
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
-    committed = {found.path: policy for found, policy in policies.items() if policy.commit_originals}
-    hidden = _hidden(committed) if check else []
+    stores = {
+        found.path: beside_of(found.path, policy) for found, policy in policies.items() if policy.commit_originals
+    }
+    committed = list(stores)
+    # An earlier run without --commit-originals hid them.
+    hidden = [path for path, store in stores.items() if check and holds(store) and folder.hides_from_git(store)]
+    for path in hidden:
+        ignoring = stores.pop(path).folder / ".gitignore"
+        click.echo(printable(f"{path}: hidden from git by {ignoring}: its originals"))
     due = 1 in codes or bool(hidden)
-    staged = _stage({path: policy for path, policy in committed.items() if path not in hidden}, check=check)
-    if check and (due or staged):
-        click.echo(printable(_to_do(config, preset, committed, policies.values(), due=due)))
+    # Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
+    staged = stage(stores, dry_run=check)
+    for name in staged:
+        click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
+
+    add, where = "'git add' them, and commit again", ""
+    if any(policy.keep_backup and not policy.commit_originals for policy in policies.values()):
+        # A clone has the originals only if they are committed.
+        where = " Their originals stay in this work tree alone, unless the hook has --commit-originals."
+    if due and check:
+        # With the options of the hook: a run without them would do something else.
+        command = ["sessioncompress compress"]
+        command += ["--config", quote(str(config))] if config else []
+        command += ["--preset", preset] if preset else []
+        command += ["--commit-originals"] if committed else []
+        add = add.replace("them,", "them and their stores,") if committed else add
+        click.echo(printable(f"Run '{' '.join(command)}' on them: {add}.{where}"))
     elif due:
-        click.echo(f"They are smaller now: {_ADD}.{_where(policies.values())}")
-    codes |= {int(due), int(check and staged)}
+        click.echo(f"They are smaller now: {add}.{where}")
+    elif check and staged:
+        click.echo(f"Stage what is not staged: {add}.")
+    codes |= {int(due), int(check and bool(staged))}
     sys.exit(batch.worst(codes))
-
-
-_ADD = "'git add' them, and commit again"
-
-
-def _to_do(
-    config: Path | None, preset: str | None, committed: Mapping[Path, Policy], policies: Iterable[Policy], *, due: bool
-) -> str:
-    # With the options of the hook: a run without them would do something else.
-    if not due:
-        return f"Stage what is not staged: {_ADD}."
-    options = [
-        *(["--config", quote(str(config))] if config else []),
-        *(["--preset", preset] if preset else []),
-        *(["--commit-originals"] if committed else []),
-    ]
-    add = _ADD.replace("them,", "them and their stores,") if committed else _ADD
-    return f"Run '{' '.join(['sessioncompress compress', *options])}' on them: {add}.{_where(policies)}"
-
-
-def _where(policies: Iterable[Policy]) -> str:
-    # A clone has the originals only if they are committed.
-    kept = any(policy.keep_backup and not policy.commit_originals for policy in policies)
-    return " Their originals stay in this work tree alone, unless the hook has --commit-originals." if kept else ""
 
 
 def _code(outcome: Outcome[CompressionStats]) -> int:
     """Print the outcome of a file, and return its exit code."""
-    from sessioncompress.errors import InUse
-    from sessioncompress.operations import report
-
     if outcome.passed_over:
         return 0
     if outcome.error is not None:
@@ -308,28 +278,3 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
         return 0
     click.echo(report.line(outcome.result))
     return 1
-
-
-def _hidden(policies: Mapping[Path, Policy]) -> list[Path]:
-    """Print and return the sessions whose stores are to be committed but were hidden from git by an earlier run."""
-    from sessioncompress.store.folder import hides_from_git
-
-    besides = {path: beside_of(path, policy) for path, policy in policies.items()}
-    hidden = [path for path, beside in besides.items() if holds(beside) and hides_from_git(beside)]
-    for path in hidden:
-        click.echo(printable(f"{path}: hidden from git by {besides[path].folder / '.gitignore'}: its originals"))
-    return hidden
-
-
-def _stage(policies: Mapping[Path, Policy], *, check: bool) -> bool:
-    """Stage the stores that are committed; tell whether any was not staged.
-
-    Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
-    """
-    if not policies:
-        return False
-
-    staged = stage({path: beside_of(path, policy) for path, policy in policies.items()}, dry_run=check)
-    for name in staged:
-        click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
-    return bool(staged)

@@ -5,36 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli.options import (
-    BACKUP_DIR,
-    CONFIG,
-    FORMAT,
-    JSON,
-    PATHS,
-    PRESET,
-    errors_end_it,
-    policies_of,
-    tell_of_two_stores,
-)
-from sessioncompress.cli.output import echo_json, echo_total, for_each
-
-if TYPE_CHECKING:
-    from sessioncompress.operations.stats import SessionStats
+from sessioncompress.cli import options, output
+from sessioncompress.operations import batch, report
+from sessioncompress.operations.stats import SessionStats, inspect_session
+from sessioncompress.pipeline.discover import Found, discover
 
 
-@click.command(epilog="Example: sessioncompress stats session.jsonl")
-@PATHS
-@CONFIG
-@PRESET
-@BACKUP_DIR
-@FORMAT
-@JSON
-@errors_end_it
+@click.command(cls=options.Command, epilog="Example: sessioncompress stats session.jsonl")
+@options.PATHS
+@options.CONFIG
+@options.PRESET
+@options.BACKUP_DIR
+@options.FORMAT
+@options.JSON
 def stats(
     paths: Sequence[Path],
     config: Path | None,
@@ -44,23 +31,20 @@ def stats(
     as_json: bool,
 ) -> None:
     """Show where the bytes of sessions are and what would be saved; change nothing."""
-    from sessioncompress.operations import report
-    from sessioncompress.operations.stats import inspect_session
+    policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
-    policies = policies_of(config, preset, {"backup_dir": backup_dir})
+    def work(found: Found) -> SessionStats:
+        policy = policies.of(found.path)
+        options.tell_of_two_stores(found.path, policy)
+        done = inspect_session(found.path, policy, form=form)
+        return replace(done, would=replace(done.would, path=str(found.path)))
 
-    def work(path: Path) -> SessionStats:
-        policy = policies.of(path)
-        tell_of_two_stores(path, policy)
-        done = inspect_session(path, policy, form=form)
-        return replace(done, path=str(path), would=replace(done.would, path=str(path)))
-
-    done = for_each(paths, work)
+    done = output.told(batch.each(discover(paths), work))
     if as_json:
-        echo_json(report.sessions_document(done.results))
+        output.echo_json(report.sessions_document(done.results))
     else:
         for each in done.results:
             for text in report.session_lines(each):
                 click.echo(text)
-        echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+        output.echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
     sys.exit(done.exit_code)

@@ -17,7 +17,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import main as command_line
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
@@ -146,7 +145,9 @@ def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
 
 def commands() -> list[tuple[str, click.Command]]:
     """Return all commands."""
-    return sorted(command_line.commands().items())
+    context = click.Context(main)
+    found = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    return sorted((name, command) for name, command in found.items() if command)
 
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
