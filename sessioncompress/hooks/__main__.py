@@ -23,40 +23,33 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
     try:
         signal.signal(signal.SIGALRM, _time_up)
         signal.alarm(SECONDS.get(what, 1))
-        _do(what, arguments[1:], stdin, stdout)
-    except _TimeUpError:
-        _note(what, f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}")
-    except Exception as error:  # noqa: BLE001 - the agent goes on whatever it is, and the log says what it was
-        _note(what, f"{type(error).__name__}: {error}")
+        # Each imports only what it needs: a guard that lets a call run imports next to nothing.
+        if what == "guard":
+            from sessioncompress.hooks.guard import answer
+
+            stdout.write(answer(stdin.read()))
+            stdout.flush()
+        elif what == "ended":
+            from sessioncompress.hooks.ended import start
+
+            start(stdin.read())
+        elif what == "compress":
+            from pathlib import Path
+
+            from sessioncompress.hooks.ended import compress
+
+            compress(Path(arguments[1]))
+        else:
+            raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - it ends in the log like the others
+    except (_TimeUpError, Exception) as error:  # noqa: BLE001 - the agent goes on whatever it is
+        from sessioncompress.hooks.base import note_in_log
+
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, _TimeUpError):
+            text = f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}"
+        note_in_log(what, text)
     finally:
         signal.alarm(0)
-
-
-def _do(what: str, rest: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
-    # Each imports only what it needs: a guard that lets a call run imports next to nothing.
-    if what == "guard":
-        from sessioncompress.hooks.guard import answer
-
-        stdout.write(answer(stdin.read()))
-        stdout.flush()
-    elif what == "ended":
-        from sessioncompress.hooks.ended import start
-
-        start(stdin.read())
-    elif what == "compress":
-        from pathlib import Path
-
-        from sessioncompress.hooks.ended import compress
-
-        compress(Path(rest[0]))
-    else:
-        raise ValueError(f"there is no hook {what!r}")
-
-
-def _note(what: str, text: str) -> None:
-    from sessioncompress.hooks import base
-
-    base.note_in_log(what, text)
 
 
 def _time_up(number: int, frame: FrameType | None) -> None:

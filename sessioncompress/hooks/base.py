@@ -20,7 +20,7 @@ _LONGEST = 2000
 
 
 def log_file() -> Path:
-    """Return the path of the log."""
+    """Locate the log. Raises FileFailed if no home is known."""
     return layout.state_folder() / "hook.log"
 
 
@@ -51,36 +51,35 @@ class AgentHooks(Protocol):
     """The agent's name in messages."""
 
     def file(self) -> Path:
-        """Return the path of the settings. Raises FileFailed if no home is known."""
+        """Locate the settings. Raises FileFailed if no home is known."""
 
     def programs(self, text: str) -> list[str]:
         """List the programs that our hooks in the text start; empty without hooks of ours."""
 
     def is_current(self, text: str) -> bool:
-        """Tell whether our hooks are in the text just as `added` inserts them."""
+        """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return what to insert into a text without our hooks. Raises Refused."""
+        """List what to insert into a text without our hooks. Raises Refused."""
 
     def taken_out(self, text: str) -> str | None:
-        """Return the text without our hooks when there is no record of their insertion. Raises Refused."""
+        """Remove our hooks when there is no record of their insertion. Raises Refused."""
 
     def switched_off(self, text: str) -> str:
         """Describe what in the text disables all hooks; empty if nothing does."""
 
 
-_MODULE = "sessioncompress.hooks"
-_OPTIONS = ("-P", "-m", _MODULE)
+_OPTIONS = ("-P", "-m", "sessioncompress.hooks")
 """`-P`: the agent starts hooks in a project's folder, whose modules must not shadow Python's."""
 
 
 def command(*arguments: str) -> tuple[str, ...]:
-    """Return the command of a hook, with the absolute path of this Python: the agent may have any PATH."""
+    """Build the command of a hook, with the absolute path of this Python: the agent may have any PATH."""
     return (sys.executable, *_OPTIONS, *arguments)
 
 
 def shell_line(*arguments: str) -> str:
-    """Return the command for a shell. It succeeds even if that Python is gone or too old for `-P`.
+    """Build the command for a shell. It succeeds even if that Python is gone or too old for `-P`.
 
     Python would exit with 2 then, and the agent would refuse every call.
     """
@@ -88,7 +87,7 @@ def shell_line(*arguments: str) -> str:
 
 
 def program_of(line: str) -> str | None:
-    """Return the Python that a shell line of ours starts; None if the line is not ours."""
+    """Name the Python that a shell line of ours starts; None if the line is not ours."""
     try:
         words = shlex.split(line)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
@@ -30,30 +30,39 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
 
     Each is inserted first, so that no line of the user's needs another comma.
     """
+    whole = {_MEMBER: {event: [group] for event, group in groups.items()}}
     if text is None:
-        return [Piece(0, json.dumps({_MEMBER: {event: [group] for event, group in groups.items()}}, indent=2) + "\n")]
+        return [Piece(0, json.dumps(whole, indent=2) + "\n")]
     root = _after_space(text, 0)
     hooks = _value_at(text, root, _MEMBER)
     if hooks is None:
-        return [_first(text, root, [(_MEMBER, {event: [group] for event, group in groups.items()})])]
+        return [_first(text, root, whole)]
     lists = {event: _value_at(text, hooks, event) for event in groups}
-    pieces = [_first(text, at, [("", groups[event])]) for event, at in lists.items() if at is not None]
-    if missing := [(event, [groups[event]]) for event, at in lists.items() if at is None]:
+    pieces = [_first(text, at, {"": groups[event]}) for event, at in lists.items() if at is not None]
+    if missing := {event: [groups[event]] for event, at in lists.items() if at is None}:
         pieces.append(_first(text, hooks, missing))
     return pieces
 
 
-def _first(text: str, start: int, values: Iterable[tuple[str, Any]]) -> Piece:
+def _first(text: str, start: int, values: Mapping[str, Any]) -> Piece:
+    """Insert values at the start of an object, or of a list if their key is empty, indented as the text is."""
     inside = start + 1
     gap = text[inside : _after_space(text, inside)]
     empty = text[inside + len(gap)] in "]}"
+    keys = {key: f"{json.dumps(key)}: " if key else "" for key in values}
     if not empty and "\n" not in gap:
-        body = ", ".join(_key(key) + json.dumps(value) for key, value in values)
+        body = ", ".join(keys[key] + json.dumps(value) for key, value in values.items())
         return Piece(inside, f"{gap}{body}," if gap else f"{body}, ")
     newline = "\r\n" if "\r\n" in text else "\n"
-    around = _indent_of_line(text, start)
-    line = newline + (around + _unit(text) if empty else gap.rpartition("\n")[2])
-    body = ",".join(line + _key(key) + _indented(value, _unit(text), line) for key, value in values)
+    indent = _INDENT.match(text, text.rfind("\n", 0, start) + 1, start)
+    around = indent.group() if indent else ""
+    # The text indents as its first member is, where that has a line of its own.
+    root = _after_space(text, 0) + 1
+    begin = text[root : _after_space(text, root)]
+    unit = begin.rpartition("\n")[2] if "\n" in begin and text[root + len(begin)] != "}" else _UNIT
+    line = newline + (around + unit if empty else gap.rpartition("\n")[2])
+    indented = {key: json.dumps(value, indent=unit).replace("\n", line) for key, value in values.items()}
+    body = ",".join(line + keys[key] + value for key, value in indented.items())
     return Piece(inside, f"{body}{newline}{around}" if empty else f"{body},")
 
 
@@ -80,39 +89,6 @@ def _after_space(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _key(key: str) -> str:
-    return f"{json.dumps(key)}: " if key else ""
-
-
-def _indented(value: Any, unit: str, line: str) -> str:
-    return json.dumps(value, indent=unit).replace("\n", line)
-
-
-def _unit(text: str) -> str:
-    """Return by how much the text indents: as its first member is, where that has a line of its own."""
-    root = _after_space(text, 0)
-    gap = text[root + 1 : _after_space(text, root + 1)]
-    return gap.rpartition("\n")[2] if "\n" in gap and text[root + 1 + len(gap)] != "}" else _UNIT
-
-
-def _indent_of_line(text: str, position: int) -> str:
-    match = _INDENT.match(text, text.rfind("\n", 0, position) + 1, position)
-    return match.group() if match else ""
-
-
-def commands(document: Any) -> Iterable[str]:
-    """Yield the shell lines of all well-formed hooks."""
-    for _, groups in _events(document):
-        for group in groups:
-            yield from (command for hook in _hooks(group) if (command := _line(hook)))
-
-
-def holds(document: Any, groups: Mapping[str, Group]) -> bool:
-    """Tell whether the settings have each group at its event."""
-    there = dict(_events(document))
-    return all(group in there.get(event, []) for event, group in groups.items())
-
-
 def without(text: str, is_ours: Callable[[str], bool]) -> str:
     """Remove the hooks whose shell line is ours, and what is empty without them. Raises CannotSplice."""
     # Imported here with all that it needs: most that is done with settings does without.
@@ -122,20 +98,21 @@ def without(text: str, is_ours: Callable[[str], bool]) -> str:
     paths: list[tuple[str | int, ...]] = []
     stays = False
     for event, groups in _events(document):
-        gone = [path for number, group in enumerate(groups) for path in _gone(number, group, is_ours)]
-        whole = len(gone) == len(groups) and all(len(path) == 1 for path in gone) and bool(gone)
+        gone: list[tuple[str | int, ...]] = []
+        whole = bool(groups)
+        for number, group in enumerate(groups):
+            hooks = _hooks(group)
+            ours = [place for place, hook in enumerate(hooks) if is_ours(_line(hook))]
+            if ours and len(ours) == len(hooks):
+                gone.append((number,))
+            else:
+                whole = False
+                gone += [(number, _MEMBER, place) for place in ours]
         stays = stays or not whole
         paths += [(_MEMBER, event)] if whole else [(_MEMBER, event, *path) for path in gone]
     if paths and not stays:
         paths = [(_MEMBER,)]
     return splice(text.encode(), document, dict.fromkeys(paths, REMOVED))[0].decode() if paths else text
-
-
-def _gone(number: int, group: Any, is_ours: Callable[[str], bool]) -> list[tuple[str | int, ...]]:
-    """Return the paths, in an event's list, of what goes of a group: all of it, or some of its hooks."""
-    hooks = _hooks(group)
-    ours = [place for place, hook in enumerate(hooks) if is_ours(_line(hook))]
-    return [(number,)] if ours and len(ours) == len(hooks) else [(number, _MEMBER, place) for place in ours]
 
 
 def _events(document: Any) -> list[tuple[str, list[Any]]]:
@@ -163,32 +140,33 @@ _SECONDS = 10
 _REMEDY = "Correct it, or name another folder with CLAUDE_CONFIG_DIR."
 
 
-class Claude:
-    """See AgentHooks."""
-
+class _Claude:
     title = "Claude Code"
 
     def file(self) -> Path:
-        """Return the user's settings: a project's are shared with others, who may not have this program."""
+        # The user's: a project's settings are shared with others, who may not have this program.
         return at_home(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"
 
     def programs(self, text: str) -> list[str]:
-        """See AgentHooks."""
-        found = map(program_of, commands(self._document(text)))
-        return [program for program in found if program is not None]
+        lines = (
+            _line(hook) for _, groups in _events(self._document(text)) for group in groups for hook in _hooks(group)
+        )
+        return [program for program in map(program_of, lines) if program is not None]
 
     def is_current(self, text: str) -> bool:
-        """Tell whether each event has its hook, and there are no others of ours."""
-        return holds(self._document(text), _groups()) and len(self.programs(text)) == len(_groups())
+        there, ours = dict(_events(self._document(text))), _groups()
+        return all(group in there.get(event, []) for event, group in ours.items()) and len(self.programs(text)) == len(
+            ours
+        )
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return the hooks, and the objects around them that are missing."""
         if text is not None:
-            self._refuse_unknown(self._document(text))
+            hooks = self._document(text).get(_MEMBER, {})
+            if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in _groups()):
+                raise self._refused('its "hooks" are no object with a list for each event', _REMEDY)
         return insertions(text, _groups())
 
     def taken_out(self, text: str) -> str:
-        """See AgentHooks."""
         from sessioncompress.core.splice import CannotSplice
 
         try:
@@ -197,7 +175,6 @@ class Claude:
             raise self._refused(f"our hooks cannot be taken out of it ({error})", "Take them out by hand.") from error
 
     def switched_off(self, text: str) -> str:
-        """See AgentHooks."""
         return "disableAllHooks in it is true" if self._document(text).get("disableAllHooks") is True else ""
 
     def _document(self, text: str) -> dict[str, Any]:
@@ -209,25 +186,15 @@ class Claude:
             raise self._refused("it holds no JSON object", _REMEDY)
         return document
 
-    def _refuse_unknown(self, document: dict[str, Any]) -> None:
-        hooks = document.get(_MEMBER, {})
-        lists = [hooks.get(event, []) for event in _groups()] if isinstance(hooks, dict) else [None]
-        if not all(isinstance(each, list) for each in lists):
-            raise self._refused('its "hooks" are no object with a list for each event', _REMEDY)
-
     def _refused(self, what: str, remedy: str) -> Refused:
         return Refused(what, where=self.file(), state="It is not changed.", remedy=remedy)
 
 
 def _groups() -> dict[str, Group]:
-    return {
-        "PreToolUse": {"matcher": _WRITING, "hooks": [_hook("guard")]},
-        "SessionEnd": {"hooks": [_hook("ended")]},
-    }
+    guard, ended = (
+        [{"type": "command", "command": shell_line(event), "timeout": _SECONDS}] for event in ("guard", "ended")
+    )
+    return {"PreToolUse": {"matcher": _WRITING, "hooks": guard}, "SessionEnd": {"hooks": ended}}
 
 
-def _hook(event: str) -> dict[str, Any]:
-    return {"type": "command", "command": shell_line(event), "timeout": _SECONDS}
-
-
-HOOKS: AgentHooks = Claude()
+HOOKS: AgentHooks = _Claude()

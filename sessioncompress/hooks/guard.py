@@ -2,24 +2,70 @@
 
     {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}}
 
-This is the format of Claude Code, which our hooks for other agents use too. No answer lets the tool run.
+This is the format of Claude Code, which our hooks for other agents use too. No answer lets the tool run. A call without
+a marker must cost next to nothing, so that everything else is imported where it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import marker
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _TAKEN_AWAY = frozenset({"old_string", "oldText"})
 """The keys of text that an edit removes: a marker there is in the file already."""
-
 
 _TOO_DEEP = (
     "Not written: the arguments are nested too deep to be looked at, and hold what looks like a marker for text "
     "that was left out of this session."
 )
+
+
+def answer(raw: bytes) -> bytes:
+    """Answer a call that is about to run; empty if it may."""
+    # JSON does not escape the beginning of a marker: without one the call is not even parsed.
+    if marker.PREFIX_BYTES not in raw:
+        return b""
+    import json
+
+    from sessioncompress.core.jsonl import is_deep
+
+    if is_deep(raw):
+        return _denied(_TOO_DEEP)
+    call = json.loads(raw)
+    found = new_markers(call.get("tool_input"))
+    if not found:
+        return b""
+    from pathlib import Path
+
+    from sessioncompress.hooks import base
+
+    session = call.get("transcript_path")
+    ours = known(found, Path(session)) if isinstance(session, str) else []
+    tool = f"{call.get('tool_name')} in {session}"
+    if not ours:
+        base.note_in_log("guard", f"let through {tool}: no store here knows {found[0]}")
+        return b""
+    base.note_in_log("guard", f"refused {tool}: {ours[0]}")
+    said = (
+        f"Not written: the text holds {ours[0]}, which is no content. It marks where a text was left out of this "
+        "session, and would damage a file."
+    )
+    if refs := list(dict.fromkeys(marker.references("\n".join(ours)))):
+        named = " and ".join(f"`sessioncompress show {ref} --all`" for ref in refs)
+        return _denied(f"{said} {named} prints that text in full: put what belongs there, and write again.")
+    return _denied(f"{said} No original of it was kept: read what it was from where it came from, and write again.")
+
+
+def _denied(why: str) -> bytes:
+    import json
+
+    said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
+    return json.dumps({"hookSpecificOutput": said}).encode()
 
 
 def new_markers(given: Any) -> list[str]:
@@ -41,51 +87,54 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _texts(each, key)
 
 
-def answer(raw: bytes) -> bytes:
-    """Answer a call that is about to run; empty if it may."""
-    # JSON does not escape the beginning of a marker: without one the call is not even parsed.
-    if marker.PREFIX_BYTES not in raw:
-        return b""
-    # Imported only now: this runs before each write, and nearly all calls end above.
+def known(found: Sequence[str], session: Path) -> list[str]:
+    """List the markers that name an original of a session in the folder, or else were put into this session.
+
+    An unknown marker may be a quote, and passes. The sessions that this one was forked from are in the same folder; a
+    subagent has a session of its own. Raises SessionCompressError and OSError.
+    """
+    from contextlib import suppress
+
+    from sessioncompress.errors import UsageError
+    from sessioncompress.formats import locations
+    from sessioncompress.operations.show import mentions
+    from sessioncompress.policy.model import BALANCED
+    from sessioncompress.policy.sources import Policies
+    from sessioncompress.store.layout import JOURNAL, beside_of
+
+    policies, policy = Policies(warn=lambda _: None), BALANCED
+    # A policy with an error, which every run reports, must not disable the guard.
+    with suppress(UsageError):
+        policy = policies.own
+        policy = policies.of(session)
+    beside = beside_of(session, policy)
+    own = [beside_of(each, policy).journal for each in (session, *locations.subagents(session))]
+    neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
+    journals = [each for each in dict.fromkeys([*own, *neighbours]) if each.is_file()]
+    named = {each: marker.references(each) for each in found}
+    ours = [each for each, refs in named.items() if any(mentions(ref, file) for ref in refs for file in journals)]
+    if ours:
+        # One is enough to refuse the call. It must not run because the others take long or cannot be read.
+        return ours
+    bare = [each for each, refs in named.items() if not refs]
+    return _put_in(bare, session, beside.journal) if bare else []
+
+
+def _put_in(bare: Sequence[str], session: Path, file: Path) -> list[str]:
+    """List the markers that stand in the rewritten lines of the session."""
     import json
+    from hashlib import sha256
 
-    from sessioncompress.core.jsonl import is_deep
+    from sessioncompress.core.jsonl import pieces
+    from sessioncompress.store import journal as journals
 
-    if is_deep(raw):
-        return _denied(_TOO_DEEP)
-    call = json.loads(raw)
-    found = new_markers(call.get("tool_input"))
-    if not found:
-        return b""
-    from pathlib import Path
-
-    from sessioncompress.hooks import base
-    from sessioncompress.hooks.known import known
-
-    session = call.get("transcript_path")
-    ours = known(found, Path(session)) if isinstance(session, str) else []
-    tool = f"{call.get('tool_name')} in {session}"
-    if not ours:
-        base.note_in_log("guard", f"let through {tool}: no store here knows {found[0]}")
-        return b""
-    base.note_in_log("guard", f"refused {tool}: {ours[0]}")
-    return _denied(reason(ours))
-
-
-def reason(found: list[str]) -> str:
-    """Tell the model why a text with these markers is not written, and how to get the original text."""
-    said = (
-        f"Not written: the text holds {found[0]}, which is no content. It marks where a text was left out of this "
-        "session, and would damage a file."
-    )
-    if refs := list(dict.fromkeys(marker.references("\n".join(found)))):
-        named = " and ".join(f"`sessioncompress show {ref} --all`" for ref in refs)
-        return f"{said} {named} prints that text in full: put what belongs there, and write again."
-    return f"{said} No original of it was kept: read what it was from where it came from, and write again."
-
-
-def _denied(why: str) -> bytes:
-    import json
-
-    said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
-    return json.dumps({"hookSpecificOutput": said}).encode()
+    journal = journals.load(file)
+    if not journal.runs:
+        return []
+    written = {each: json.dumps(each)[1:-1].encode() for each in bare}
+    put_in: set[str] = set()
+    with session.open("rb") as opened:
+        for _, raw, _ in pieces(opened, session.stat().st_size):
+            if marker.PREFIX_BYTES in raw and journal.rewriting(sha256(raw).digest()) is not None:
+                put_in.update(each for each, form in written.items() if form in raw)
+    return [each for each in bare if each in put_in]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from difflib import unified_diff
 from importlib import import_module
@@ -17,7 +17,6 @@ from msgspec.structs import asdict
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
 from sessioncompress.hooks.base import AgentHooks, log_file
 from sessioncompress.store import disk, layout
-from sessioncompress.store.disk import put
 
 
 class Record(Struct, frozen=True):
@@ -27,8 +26,7 @@ class Record(Struct, frozen=True):
     folders: tuple[str, ...] = ()
 
 
-def place(file: Path) -> Path:
-    """Return the path of a file's record."""
+def _place(file: Path) -> Path:
     from hashlib import sha256
 
     return layout.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
@@ -37,7 +35,7 @@ def place(file: Path) -> Path:
 def load(file: Path) -> Record:
     """Load the record of a file; empty if there is none, or it is unreadable."""
     try:
-        document = json.loads(place(file).read_bytes())
+        document = json.loads(_place(file).read_bytes())
         return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
     except (OSError, FileFailed, ValueError, KeyError, TypeError):
         return Record()
@@ -46,10 +44,10 @@ def load(file: Path) -> Record:
 def keep(file: Path, record: Record) -> None:
     """Write the record of a file, or remove it if it is empty. Raises OSError and FileFailed."""
     if record == Record():
-        disk.remove(place(file))
+        disk.remove(_place(file))
         return
-    disk.make_folder(place(file).parent)
-    put(place(file), json.dumps({"file": str(file)} | asdict(record), indent=2).encode() + b"\n")
+    disk.make_folder(_place(file).parent)
+    disk.put(_place(file), json.dumps({"file": str(file)} | asdict(record), indent=2).encode() + b"\n")
 
 
 _NOT_CHANGED = "It is not changed."
@@ -72,7 +70,7 @@ class FileChange(Struct, frozen=True):
 
 
 def agent_named(name: str) -> AgentHooks:
-    """Import an agent of the table."""
+    """Import the hooks of an agent in the table."""
     found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
     return found
 
@@ -87,7 +85,8 @@ def to_install(agent: AgentHooks) -> FileChange:
     after = base or ""
     for at, new in pieces:
         after = after[:at] + new + after[at:]
-    missing = () if folders else tuple(str(each) for each in _missing(file.parent))
+    parents = (file.parent, *file.parent.parents)
+    missing = tuple(str(each) for each in reversed(parents) if not each.exists())
     return FileChange(file, text, after, Record(tuple(new for _, new in pieces), folders or missing))
 
 
@@ -121,25 +120,16 @@ def read(agent: AgentHooks) -> tuple[Path, str | None]:
 def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
     if text is None or not agent.programs(text):
         return text
-    pieces = load(file).pieces
-    if pieces and (exact := _cut(text, pieces)) is not None:
-        with suppress(Refused):
-            if not exact or not agent.programs(exact):
-                return exact or None
-    return agent.taken_out(text)
-
-
-def _cut(text: str, pieces: Sequence[str]) -> str | None:
-    # Unless each piece is there exactly once, the text was changed.
+    exact, pieces = text, load(file).pieces
     for piece in pieces:
-        if text.count(piece) != 1:
-            return None
-        text = text.replace(piece, "")
-    return text
-
-
-def _missing(folder: Path) -> Iterable[Path]:
-    return [each for each in reversed((folder, *folder.parents)) if not each.exists()]
+        if exact.count(piece) != 1:
+            # The text was changed.
+            return agent.taken_out(text)
+        exact = exact.replace(piece, "")
+    with suppress(Refused):
+        if pieces and (not exact or not agent.programs(exact)):
+            return exact or None
+    return agent.taken_out(text)
 
 
 def write(change: FileChange) -> None:
@@ -152,7 +142,7 @@ def write(change: FileChange) -> None:
             # The record first, so that whatever happens then the hooks can be removed.
             keep(change.file, change.record)
             disk.make_folder(change.file.parent)
-            put(change.file, change.after.encode())
+            disk.put(change.file, change.after.encode())
         else:
             disk.remove(change.file)
             disk.flush_folder(change.file.parent)

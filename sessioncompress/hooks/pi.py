@@ -18,18 +18,15 @@ _OURS = "// The hooks of sessioncompress "
 _COMMAND = re.compile(r"^const COMMAND = (\[.*\]);$", re.MULTILINE)
 
 
-class Pi:
-    """See AgentHooks."""
-
+class _Pi:
     title = "pi"
 
     def file(self) -> Path:
-        """Return the path of the extension, which pi loads in every project."""
+        # pi loads it in every project.
         agent = at_home(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent")
         return agent / "extensions" / "sessioncompress.ts"
 
     def programs(self, text: str) -> list[str]:
-        """See AgentHooks."""
         found = _COMMAND.search(text) if text.startswith(_OURS) else None
         try:
             return [str(json.loads(found[1])[0])] if found else []
@@ -37,22 +34,19 @@ class Pi:
             return []
 
     def added(self, text: str | None) -> list[Piece]:
-        """Return the whole extension. An existing file belongs to someone else: raises Refused."""
         if text is not None:
             raise self._refused("a file lies here that is none of ours")
         return [Piece(0, _extension())]
 
     def is_current(self, text: str) -> bool:
-        """Tell whether it is the extension of this version."""
         return text == _extension()
 
     def taken_out(self, text: str) -> None:
-        """Remove the whole extension, if it is as this version writes it."""
         if not self.is_current(text):
             raise self._refused("our extension was changed, or comes from another installation")
 
     def switched_off(self, text: str) -> str:
-        """Nothing disables an extension: pi loads all in the folder."""
+        # Nothing disables an extension: pi loads all in the folder.
         del text
         return ""
 
@@ -66,4 +60,4 @@ def _extension() -> str:
     return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], _SOURCE.read_text(encoding="utf-8"))
 
 
-HOOKS: AgentHooks = Pi()
+HOOKS: AgentHooks = _Pi()

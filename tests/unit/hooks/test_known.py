@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.hooks.known import known
+from sessioncompress.hooks.guard import known
 from tests.support.runs import fixture
 from tests.unit.hooks.calls import INVENTED, compressed, markers
 
