@@ -23,30 +23,16 @@ if TYPE_CHECKING:
     from sessioncompress.policy.sources import policy_for
 
 _HOMES = {
-    "PRESETS": "policy.model",
-    "Budget": "policy.model",
-    "BudgetStats": "pipeline.summary",
-    "CompressionStats": "pipeline.summary",
-    "ForgetStats": "operations.forget",
-    "Limits": "policy.model",
-    "Placeholder": "policy.model",
-    "Policy": "policy.model",
-    "Prune": "policy.model",
-    "RestoreStats": "operations.restore",
-    "Rule": "policy.model",
-    "SessionCompressError": "errors",
-    "SessionStats": "operations.stats",
-    "Shown": "operations.show",
-    "Status": "pipeline.summary",
-    "VerifyStats": "operations.verify",
-    "budget_session": "operations.stats",
-    "compress_session": "operations.compress",
-    "forget_session": "operations.forget",
-    "inspect_session": "operations.stats",
-    "policy_for": "policy.sources",
-    "restore_session": "operations.restore",
-    "show": "operations.show",
-    "verify_session": "operations.verify",
+    "errors": ("SessionCompressError",),
+    "operations.compress": ("compress_session",),
+    "operations.forget": ("ForgetStats", "forget_session"),
+    "operations.restore": ("RestoreStats", "restore_session"),
+    "operations.show": ("Shown", "show"),
+    "operations.stats": ("SessionStats", "budget_session", "inspect_session"),
+    "operations.verify": ("VerifyStats", "verify_session"),
+    "pipeline.summary": ("BudgetStats", "CompressionStats", "Status"),
+    "policy.model": ("PRESETS", "Budget", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
+    "policy.sources": ("policy_for",),
 }
 
 __all__ = [
@@ -80,8 +66,9 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name's module when the name is first asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,9 +13,8 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from sessioncompress.core.text import json_safe
-from sessioncompress.errors import UsageError
 from sessioncompress.policy import model
-from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be
+from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be, wrong
 
 Held = TypeVar("Held", bound=model.Section)
 
@@ -42,7 +41,7 @@ class Key(NamedTuple):
 
 
 def keys_of(section: type[model.Section]) -> dict[str, Key]:
-    """Return the keys that a file may have in a section."""
+    """Collect the keys that a file may have in a section."""
     found = {}
     for key, name in zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True):
         kind = section.__annotations__[name]
@@ -61,16 +60,30 @@ _LONGEST_SHOWN = 80
 _NO_PRESET = "; a preset is chosen with --preset"
 
 
-def parsed(data: bytes, file: Path) -> Any:
-    """Parse a policy file. Raises UsageError."""
+def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
+    """Parse a policy file; return our section, None if it has none, and a warning about keys outside it.
+
+    Other tools have files of this name, too. Raises UsageError, also if a file of `ours` has no section.
+    """
     try:
         document = orjson.loads(data)
         json.loads(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise _error(f"the policy is no JSON: {error}", file) from error
+        raise wrong(f"the policy is no JSON: {error}", file) from error
     if not isinstance(document, dict):
-        raise _error(f"the policy is {_written(document)}, but must be an object", file)
-    return document
+        raise wrong(f"the policy is {_written(document)}, but must be an object", file)
+    if any(key.lower() == "preset" for key in document):
+        raise wrong(f'the policy has a key "preset"{_NO_PRESET}', file)
+    no_section = f'the policy has no object "{SECTION}"'
+    if SECTION in document and not isinstance(document[SECTION], dict):
+        raise wrong(no_section, file)
+    keys = [key for key in document if key in KEYS or (key != SECTION and key.lower() == SECTION)]
+    named = ", ".join(f'"{key}"' for key in keys)
+    are = "is" if len(keys) == 1 else "are"
+    outside = f'{named} {are} not heeded: keys stand in an object "{SECTION}"' if keys else ""
+    if SECTION not in document and ours:
+        raise wrong(f"{no_section}; {outside}" if outside else no_section, file)
+    return document.get(SECTION), outside
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,37 +96,20 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def section_of(document: Mapping[str, Any], file: Path) -> Mapping[str, Any] | None:
-    """Return our section of a document, or None. Raises UsageError."""
-    if any(key.lower() == "preset" for key in document):
-        raise _error(f'the policy has a key "preset"{_NO_PRESET}', file)
-    if SECTION not in document:
-        return None
-    if not isinstance(document[SECTION], dict):
-        raise no_section(file)
-    section: dict[str, Any] = document[SECTION]
-    return section
-
-
-def no_section(file: Path, also: str = "") -> UsageError:
-    """Make the error for a file of ours without a section; `also` says what else is wrong."""
-    return _error(f'the policy has no object "{SECTION}"' + (f"; {also}" if also else ""), file)
-
-
 def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: str = SECTION) -> Held:
     """Apply a section to the base, except for values that do not count; `where` is the section's dotted name.
 
     Raises UsageError with the file, the key and the nearest key.
     """
     if not isinstance(section, dict):
-        raise _error(f'the policy\'s "{where}" is {_written(section)}, but must be an object', file)
+        raise wrong(f'the policy\'s "{where}" is {_written(section)}, but must be an object', file)
     keys, changes = keys_of(type(base)), dict[str, Any]()
     for name, value in section.items():
         dotted = f"{where}.{name[:_LONGEST_SHOWN]}"
         if name not in keys:
             if dotted in _GONE:
-                raise _error(f'the policy has a key "{dotted}"; {_GONE[dotted]}', file)
-            raise _error(f'the policy has an unknown key "{dotted}"{_hint(name[:_LONGEST_SHOWN], keys)}', file)
+                raise wrong(f'the policy has a key "{dotted}"; {_GONE[dotted]}', file)
+            raise wrong(f'the policy has an unknown key "{dotted}"{_hint(name[:_LONGEST_SHOWN], keys)}', file)
         key = keys[name]
         try:
             if key.section is None:
@@ -122,7 +118,7 @@ def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: st
                 held = from_mapping(getattr(base, key.field), value, file, counts, dotted)
         except ValidationError:
             what = f'the policy\'s "{dotted}" is {_written(value)}, but must be {must_be(key.kind)}'
-            raise _error(what, file) from None
+            raise wrong(what, file) from None
         if counts(dotted, key, held):
             changes[key.field] = held
     return replace(base, **changes)
@@ -144,15 +140,6 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
     return f'; did you mean "{places[near[0]]}"?' if near else ""
 
 
-def misplaced(document: Mapping[str, Any]) -> str:
-    """Name the keys outside the section that were meant for it, and so have no effect; empty if there are none."""
-    keys = [key for key in document if key in KEYS or (key != SECTION and key.lower() == SECTION)]
-    named = ", ".join(f'"{key}"' for key in keys)
-    return (
-        f'{named} {"is" if len(keys) == 1 else "are"} not heeded: keys stand in an object "{SECTION}"' if keys else ""
-    )
-
-
 def to_mapping(policy: Policy) -> dict[str, Any]:
     """Write the policy with the keys of `compression.json`."""
     return {key: value for key, value in json_safe(to_builtins(policy)).items() if key not in OF_PRESETS}
@@ -160,7 +147,7 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def differences(policy: Policy) -> Mapping[str, Any]:
-    """Return what differs from the default, for the journal's run record. Equal policies give equal differences.
+    """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
     Without the log's path, which changes nothing in a session.
     """
@@ -182,7 +169,3 @@ def _written(value: Any) -> str:
     except orjson.JSONEncodeError:
         return f"a {type(value).__name__} too deep to show"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " (and more)"
-
-
-def _error(what: str, file: Path) -> UsageError:
-    return UsageError(what, where=file, state="No session is changed.", remedy="Correct the file.")

@@ -5,6 +5,7 @@
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import Annotated, Any, NamedTuple
 
@@ -12,6 +13,8 @@ from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from sessioncompress.errors import UsageError
+
+UNCHANGED = "No session is changed."
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
@@ -93,6 +96,11 @@ Models = Annotated[
 ]
 
 
+def wrong(what: str, file: Path) -> UsageError:
+    """Make the error for a policy file."""
+    return UsageError(what, where=file, state=UNCHANGED, remedy="Correct the file.")
+
+
 def must_be(kind: Any) -> str:
     """Describe the values of a field's type."""
     for each in getattr(kind, "__metadata__", ()):
@@ -120,7 +128,7 @@ class Section(Struct, frozen=True, gc=False, rename="camel"):
                 force_setattr(self, name, convert(plain, kind))
             except (ValidationError, TypeError):
                 what = f"the policy's {name} is {shortened(value)}, but must be {must_be(kind)}"
-                raise UsageError(what, state="No session is changed.", remedy="Correct the policy.") from None
+                raise UsageError(what, state=UNCHANGED, remedy="Correct the policy.") from None
 
 
 class Prune(Section, frozen=True, gc=False):
@@ -248,19 +256,12 @@ PRESETS: dict[str, Policy] = {
 }
 
 
-def preset_of(name: str | None) -> Policy:
-    """Return a preset by its name, None for the default. Raises UsageError."""
-    if name is not None and name not in PRESETS:
-        remedy = f"Presets are {', '.join(PRESETS)}."
-        raise UsageError(f"there is no preset {shortened(name)}", state="No session is changed.", remedy=remedy)
-    return PRESETS[name or "balanced"]
-
-
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
     "protect_tokens": "protect_tokens",
     "min_size": "size_threshold_kb",
     "backup_dir": "backup_dir",
+    "log": "log_file",
     "quiet_seconds": "quiet_seconds",
     "idle_seconds": "idle_seconds",
 }
@@ -272,10 +273,8 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     A folder on the command line counts from the working folder, one in a policy from the session's.
     """
     changes = {_OPTIONS[name]: options[name] for name in _OPTIONS if options.get(name) is not None}
-    if "backup_dir" in changes:
-        changes["backup_dir"] = os.path.abspath(changes["backup_dir"])  # noqa: PTH100 - must not resolve links
-    if options.get("log") is not None:
-        changes["log_file"] = os.path.abspath(options["log"])  # noqa: PTH100 - must not resolve links
+    for name in {"backup_dir", "log_file"} & changes.keys():
+        changes[name] = os.path.abspath(changes[name])  # noqa: PTH100 - must not resolve links
     if options.get("prune"):
         changes["prune"] = replace(policy.prune, enabled=True)
     if options.get("rule") is not None:

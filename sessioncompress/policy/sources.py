@@ -14,10 +14,11 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, preset_of, with_options
+from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
 
 if TYPE_CHECKING:
     from sessioncompress.policy.file import Key
@@ -39,7 +40,7 @@ Section = Mapping[str, Any]
 
 
 def policy_for(session: Path, config: Path | None = None, preset: str | None = None) -> Policy:
-    """Return the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
+    """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
     # Imported here: the commands have their own way to warn.
     import warnings
 
@@ -71,7 +72,7 @@ class Policies:
         self._found: dict[Path, Section | None] = {}
 
     def of(self, session: Path) -> Policy:
-        """Return the policy for a session. Raises UsageError."""
+        """Find the policy for a session. Raises UsageError."""
         # What a path passes on its way up and down again is not above the session.
         folder = Path(os.path.realpath(session.parent)) if ".." in session.parts else session.parent.absolute()
         if folder not in self._policies:
@@ -81,7 +82,11 @@ class Policies:
     @cached_property
     def own(self) -> Policy:
         """The preset and the user's configuration, without the files near sessions. Raises UsageError."""
-        base, (file, section) = preset_of(self._preset), self._user
+        base = PRESETS.get(self._preset or "balanced")
+        if base is None:
+            what, remedy = f"there is no preset {shortened(self._preset)}", f"Presets are {', '.join(PRESETS)}."
+            raise UsageError(what, state=UNCHANGED, remedy=remedy)
+        file, section = self._user
         return self._applied(section, base, file) if section else base
 
     @cached_property
@@ -97,7 +102,7 @@ class Policies:
         try:
             status = os.stat(self._config)
         except OSError as error:
-            raise _error(f"the policy cannot be read: {error.strerror}", self._config) from error
+            raise wrong(f"the policy cannot be read: {error.strerror}", self._config) from error
         return self._applied(self._read(self._config, status, ours=True) or {}, self.own, self._config)
 
     def _from_files(self, folder: Path) -> Policy:
@@ -123,25 +128,33 @@ class Policies:
         def counts(name: str, key: Key, value: Any) -> bool:
             if not near or key.only_user is None:
                 return True
-            if self._is_forbidden(name, key.only_user, value, getattr(BALANCED, key.field)):
+            option = key.only_user.option.removeprefix("--").replace("-", "_")
+            if (
+                (self._compresses or key.only_user.by_all)
+                and value != getattr(BALANCED, key.field)
+                and self._options.get(option) in (None, False)
+                and not _says(self._user[1] or {}, name)
+            ):
                 forbidden[name] = key.only_user
             return False
 
         policy = from_mapping(base, section, file, counts)
-        if forbidden:
-            raise _forbidden(forbidden, file)
-        return policy
-
-    def _is_forbidden(self, name: str, key: OnlyUser, value: Any, default: Any) -> bool:
-        if not (self._compresses or key.by_all):
-            return False
-        option = key.option.removeprefix("--").replace("-", "_")
-        if value == default or self._options.get(option) not in (None, False):
-            return False
-        return not _says(self._user[1] or {}, name)
+        if not forbidden:
+            return policy
+        this, them = ("this key", "it") if len(forbidden) == 1 else ("these keys", "them")
+        told = " and ".join(f'"{name}" {key.harm}' for name, key in forbidden.items())
+        options = " and ".join(f"{key.option}{key.to}" for key in forbidden.values())
+        where = user_file() or "your own configuration"
+        raise UsageError(
+            f"the policy's {told}, which a file found near a session may not",
+            where=file,
+            state=UNCHANGED,
+            remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} "
+            f"in {where}.",
+        )
 
     def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:
-        """Return the status of a regular file that belongs to the user or root, else None; warn about others.
+        """Look at a file: None if it is no regular one of the user or of root; warn about others.
 
         A file with `forbidden` permissions is ignored too. Raises UsageError.
         """
@@ -153,7 +166,7 @@ class Policies:
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            raise _error(f"the policy cannot be read: {error.strerror}", file) from error
+            raise wrong(f"the policy cannot be read: {error.strerror}", file) from error
         if found and not stat.S_ISREG(found.st_mode):
             return None
         if found is None or not _is_owned(found):
@@ -165,23 +178,17 @@ class Policies:
         return found
 
     def _read(self, file: Path, status: os.stat_result, *, ours: bool = False) -> Section | None:
-        """Return the section of a file, or None if it has none: other tools have files of this name, too.
+        """Read the section of a file, see section_in(); warn about keys outside it. Raises UsageError."""
+        from sessioncompress.policy.file import section_in
 
-        Warns about keys that stand outside the section. Raises UsageError, also if a file of `ours` has no section.
-        """
-        from sessioncompress.policy.file import misplaced, no_section, parsed, section_of
-
-        document = parsed(_bytes_of(file, status), file)
-        section, outside = section_of(document, file), misplaced(document)
-        if section is None and ours:
-            raise no_section(file, outside)
+        section, outside = section_in(_bytes_of(file, status), file, ours=ours)
         if outside:
             self._warn(f"{file}: {outside}")
         return section
 
 
 def user_file() -> Path | None:
-    """Return the path of the user's configuration, which need not exist; None if no home is known."""
+    """Locate the user's configuration, which need not exist; None if no home is known."""
     # Imported here: see _CONFIGURATIONS.
     from platformdirs import user_config_path
 
@@ -195,20 +202,6 @@ def _may_have_configuration() -> bool:
         return True
     homes = (os.path.expanduser(os.path.expandvars(home)) for home in _CONFIGURATIONS)  # noqa: PTH111 - raises nothing
     return any(os.path.lexists(os.path.join(home, _PROGRAM)) for home in homes)  # noqa: PTH118 - homes are texts
-
-
-def _forbidden(keys: Mapping[str, OnlyUser], file: Path) -> UsageError:
-    this, them = ("this key", "it") if len(keys) == 1 else ("these keys", "them")
-    told = " and ".join(f'"{name}" {key.harm}' for name, key in keys.items())
-    options = " and ".join(f"{key.option}{key.to}" for key in keys.values())
-    where = user_file() or "your own configuration"
-    return UsageError(
-        f"the policy's {told}, which a file found near a session may not",
-        where=file,
-        state="No session is changed.",
-        remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} in "
-        f"{where}.",
-    )
 
 
 def _says(section: Any, name: str) -> bool:
@@ -225,18 +218,14 @@ def _is_owned(found: os.stat_result) -> bool:
 
 def _bytes_of(file: Path, status: os.stat_result) -> bytes:
     if not stat.S_ISREG(status.st_mode):
-        raise _error("the policy is not a regular file", file)
+        raise wrong("the policy is not a regular file", file)
     try:
         with open(file, "rb", opener=lambda path, _: os.open(path, _FLAGS)) as opened:
             if not os.path.samestat(status, os.fstat(opened.fileno())):
-                raise _error("another file has just been put in the policy's place", file)
+                raise wrong("another file has just been put in the policy's place", file)
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise _error(f"the policy cannot be read: {error.strerror}", file) from error
+        raise wrong(f"the policy cannot be read: {error.strerror}", file) from error
     if len(data) > LARGEST:
-        raise _error(f"the policy has more than {LARGEST // 1024} KB", file)
+        raise wrong(f"the policy has more than {LARGEST // 1024} KB", file)
     return data
-
-
-def _error(what: str, file: Path) -> UsageError:
-    return UsageError(what, where=file, state="No session is changed.", remedy="Correct the file.")
