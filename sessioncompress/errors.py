@@ -55,8 +55,6 @@ class UsageError(SessionCompressError):
 class FileFailed(SessionCompressError):
     """One file could not be read or written; others may be fine."""
 
-    exit_code = 3
-
 
 class Refused(SessionCompressError):
     """The file is of a kind, or in a state, that we do not touch."""

@@ -35,15 +35,15 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
         cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept, referring=stats.referring)
         parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
     if stats.late_bytes:
-        verb_first = "would carry" if dry_run else "carried"
-        parts.append(f"{verb_first} {stats.late_bytes:,} bytes that came late over into the session")
+        carried = "would carry" if dry_run else "carried"
+        parts.append(f"{carried} {stats.late_bytes:,} bytes that came late over into the session")
     if stats.left_over:
-        parts.append(
-            f"{verb} {counted(stats.left_over, 'file', 'files')} that ended runs left, {kb(stats.left_over_bytes)}"
-        )
+        files = counted(stats.left_over, "file", "files")
+        parts.append(f"{verb} {files} that ended runs left, {kb(stats.left_over_bytes)}")
     if not stats.deleted and stats.cause is not Cause.DEAD_RUN:
         parts.append(f"{'the rest is ' if stats.left_over else ''}{KEPT}: {stats.reason}")
-        parts += [f"{KEPT} {links_kept(stats.links_kept)}"] if stats.links_kept else []
+        if stats.links_kept:
+            parts.append(f"{KEPT} {links_kept(stats.links_kept)}")
     return printable(f"{stats.path}: {'; '.join(parts)}")
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.operations import batch
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.discover import Found, Globs, discover
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.discover import Found, Globs
     from sessioncompress.pipeline.summary import CompressionStats
 
 
@@ -72,13 +75,9 @@ def compress(
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
-    from functools import partial
+    from sessioncompress.operations import report
 
-    from sessioncompress.operations import batch, report
-    from sessioncompress.pipeline import triage
-    from sessioncompress.pipeline.discover import Globs
-
-    selected = _meant(paths, Globs(include, exclude), agent, project, everything=everything, older_than=older_than)
+    selected = _selected(paths, agent, project, everything, older_than, Globs(include, exclude))
     rehearse = dry_run or check
     policies = options.policies_of(config, preset, compresses=True, **overrides)
 
@@ -122,14 +121,13 @@ def compress(
     sys.exit(batch.worst(codes))
 
 
-def _meant(
+def _selected(
     paths: Sequence[Path],
-    globs: Globs,
     agent: str | None,
     project: Path | None,
-    *,
     everything: bool,
     older_than: int | None,
+    globs: Globs,
 ) -> Iterator[Found]:
     some = agent is not None or project is not None
     if not paths and not (some or everything):
@@ -142,8 +140,6 @@ def _meant(
     if some and everything:
         raise click.UsageError("--all goes with neither --agent nor --project")
     if paths:
-        from sessioncompress.pipeline.discover import discover
-
         return discover(paths, globs)
     from sessioncompress.operations.sessions import Selection, sessions
 
