@@ -6,13 +6,9 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sessioncompress.errors import NOT_CHANGED, InUse, SessionCompressError, failing
 from sessioncompress.hooks import base
-from sessioncompress.hooks.base import command
-
-if TYPE_CHECKING:
-    from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
 """The agent may still append for a moment, so that nothing must have changed for this long."""
@@ -34,7 +30,7 @@ def start(raw: bytes) -> None:
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
-        command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
+        base.command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
         # In a process session of its own, so that the end of the agent does not end it; and not in anyone's folder.
         start_new_session=True,
         cwd="/",
@@ -46,36 +42,29 @@ def start(raw: bytes) -> None:
 
 def compress(session: Path) -> None:
     """Compress a session and its subagents' once nobody writes to them any more."""
-    from sessioncompress.errors import SessionCompressError
     from sessioncompress.formats.locations import subagents
+    from sessioncompress.operations.compress import compress_session
+    from sessioncompress.operations.report import line
+    from sessioncompress.pipeline import triage
     from sessioncompress.policy.sources import Policies
 
     policies = Policies(warn=lambda said: base.note_in_log("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
     for each in (session, *subagents(session)):
+        done = None
         try:
-            base.note_in_log("compress", _compressed(each, policies, deadline))
+            while done is None:
+                _until_quiet(each, deadline)
+                policy = policies.of(each)
+                try:
+                    done = triage.skip(each, policy, force=False) or compress_session(each, policy)
+                except InUse:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_POLL_SECONDS)
+            base.note_in_log("compress", line(done))
         except SessionCompressError as error:
             base.note_in_log("compress", str(error))
-
-
-def _compressed(session: Path, policies: Policies, deadline: float) -> str:
-    from sessioncompress.errors import InUse
-    from sessioncompress.operations.compress import compress_session
-    from sessioncompress.operations.report import line
-    from sessioncompress.pipeline import triage
-
-    while True:
-        _until_quiet(session, deadline)
-        policy = policies.of(session)
-        try:
-            done = triage.skip(session, policy, force=False) or compress_session(session, policy)
-        except InUse:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_SECONDS)
-        else:
-            return line(done)
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
@@ -83,8 +72,6 @@ def _until_quiet(session: Path, deadline: float) -> None:
 
     Raises InUse after the deadline, and FileFailed.
     """
-    from sessioncompress.errors import NOT_CHANGED, InUse, failing
-
     seen: object = None
     since = time.monotonic()
     while True:

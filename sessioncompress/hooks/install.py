@@ -63,10 +63,10 @@ class FileChange(Struct, frozen=True):
     record: Record
 
     @property
-    def lines(self) -> Iterator[str]:
-        """Yield only the changed lines, with `+` or `-`: settings may hold secrets."""
+    def lines(self) -> list[str]:
+        """Only the changed lines, with `+` or `-`: settings may hold secrets."""
         before, after = ((text or "").splitlines() for text in (self.before, self.after))
-        yield from list(unified_diff(before, after, lineterm="", n=0))[2:]
+        return list(unified_diff(before, after, lineterm="", n=0))[2:]
 
 
 def agent_named(name: str) -> AgentHooks:
@@ -98,8 +98,7 @@ def to_uninstall(agent: AgentHooks) -> FileChange:
 
 def read(agent: AgentHooks) -> tuple[Path, str | None]:
     """Read an agent's file; the path is the one that a link leads to. Raises Refused and FileFailed."""
-    named = agent.file()
-    file = Path(os.path.realpath(named))
+    file = Path(os.path.realpath(agent.file()))
     with failing(file, _NOT_CHANGED):
         try:
             found = file.lstat()
