@@ -83,7 +83,8 @@ def compress(
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
-        options.show_originals(found.path, policy, rehearse=rehearse)
+        if policy.commit_originals and not rehearse:
+            options.show_originals(found.path, policy)
         named = found.named
         # A file that the user named is opened if its first bytes do not show a session: it may be none.
         if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
@@ -115,7 +116,8 @@ def compress(
         output.echo_json(report.document(done, dry_run=rehearse))
     else:
         click.echo(report.total_line(done, passed_over=passed_over))
-    codes.add(output.cut_short(run))
+    if run.interrupted:
+        codes.add(output.cut_short(run))
     if check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))

@@ -51,15 +51,14 @@ class _Path(click.Path):
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
-def _format_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is None:
-        return None
-    # Imported here: most runs need no table of formats.
-    from sessioncompress.formats.table import NAMES
+class _Format(click.types.StringParamType):
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Imported here: most runs need no table of formats.
+        from sessioncompress.formats.table import NAMES
 
-    if value not in NAMES:
-        raise click.BadParameter(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", ctx, param)
-    return value
+        if value not in NAMES:
+            self.fail(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", param, ctx)
+        return value
 
 
 def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -115,10 +114,10 @@ FORMAT = click.option(
     "--format",
     "form",
     metavar="NAME",
-    callback=_format_name,
+    type=_Format(),
     help="Take the files for sessions of this format, whatever they look like.",
 )
-AGENT = click.option("--agent", metavar="NAME", callback=_format_name, help="Only sessions of this agent.")
+AGENT = click.option("--agent", metavar="NAME", type=_Format(), help="Only sessions of this agent.")
 PROJECT = click.option(
     "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
@@ -207,10 +206,8 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
         warn(f"{path}: another store of it lies in {other.folder}, which a run without --backup-dir knows")
 
 
-def show_originals(path: Path, policy: Policy, *, rehearse: bool) -> None:
+def show_originals(path: Path, policy: Policy) -> None:
     """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
-    if rehearse or not policy.commit_originals:
-        return
     from sessioncompress.store.folder import show_to_git
     from sessioncompress.store.layout import beside_of, holds
 

@@ -50,15 +50,13 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
         elif outcome.result is not None:
             done.results.append(replace(outcome.result, path=path))
             say(done.results[-1])
-    if isinstance(outcomes, batch.Archive):
+    if isinstance(outcomes, batch.Archive) and outcomes.interrupted:
         codes.add(cut_short(outcomes))
     return done._replace(exit_code=batch.worst(codes))
 
 
 def cut_short(run: Archive[Any]) -> int:
-    """Report what an interrupt left undone; return its exit code, 0 if there was none."""
-    if not run.interrupted:
-        return 0
+    """Report what an interrupt left undone; return its exit code."""
     begun = counted(run.left, "file was", "files were")
     click.echo(f"Interrupted; {begun} not begun, the others are done: run again to go on.", err=True)
     return process.EXIT_CODE

@@ -218,7 +218,8 @@ def pre_commit(
         path, policy = found.path, policies[found]
         if aside:
             refuse_if_put_aside(beside_of(path, policy), aside)
-        options.show_originals(path, policy, rehearse=check)
+        if policy.commit_originals and not check:
+            options.show_originals(path, policy)
         if (skipped := triage.skip(path, policy, force=False)) is not None:
             triage.check_originals(path, policy)
             return skipped
