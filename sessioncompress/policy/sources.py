@@ -82,7 +82,7 @@ class Policies:
     @cached_property
     def own(self) -> Policy:
         """The preset and the user's configuration, without the files near sessions. Raises UsageError."""
-        base = PRESETS.get(self._preset or "balanced")
+        base = BALANCED if self._preset is None else PRESETS.get(self._preset)
         if base is None:
             what, remedy = f"there is no preset {shortened(self._preset)}", f"Presets are {', '.join(PRESETS)}."
             raise UsageError(what, state=UNCHANGED, remedy=remedy)
@@ -93,8 +93,7 @@ class Policies:
     def _user(self) -> tuple[Path, Section | None]:
         """The user's configuration: its file and section."""
         file = user_file() if _may_have_configuration() else None
-        status = self._heeded(file, forbidden=_WRITABLE_BY_OTHERS) if file else None
-        return file or Path(), self._read(file, status, ours=True) if file and status else None
+        return (file, self._trusted(file, forbidden=_WRITABLE_BY_OTHERS, ours=True)) if file else (Path(), None)
 
     @cached_property
     def _named(self) -> Policy:
@@ -111,10 +110,8 @@ class Policies:
         for above in (folder, *folder.parents):
             for file in (above / FILE_NAME, above / _ALSO_IN / FILE_NAME):
                 if file not in self._found:
-                    status = self._heeded(file)
-                    self._found[file] = self._read(file, status) if status else None
-                section = self._found[file]
-                if section is not None:
+                    self._found[file] = self._trusted(file)
+                if (section := self._found[file]) is not None:
                     return self._applied(section, self.own, file, near=True)
         return self.own
 
@@ -153,8 +150,8 @@ class Policies:
             f"in {where}.",
         )
 
-    def _heeded(self, file: Path, forbidden: int = 0) -> os.stat_result | None:
-        """Look at a file: None if it is no regular one of the user or of root; warn about others.
+    def _trusted(self, file: Path, *, forbidden: int = 0, ours: bool = False) -> Section | None:
+        """Read the section of a regular file that belongs to the user or root; warn about others.
 
         A file with `forbidden` permissions is ignored too. Raises UsageError.
         """
@@ -175,7 +172,7 @@ class Policies:
         if found.st_mode & forbidden:
             self._warn(f"{file}: it is ignored, since others may write to it: run 'chmod go-w' on it")
             return None
-        return found
+        return self._read(file, found, ours=ours)
 
     def _read(self, file: Path, status: os.stat_result, *, ours: bool = False) -> Section | None:
         """Read the section of a file, see section_in(); warn about keys outside it. Raises UsageError."""

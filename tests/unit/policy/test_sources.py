@@ -202,7 +202,7 @@ def test_what_is_another_users_is_asked_nothing_more(clone: Path, monkeypatch: p
     monkeypatch.setattr(os, "stat", status)
     warned: list[str] = []
     policies = Policies(warn=warned.append)
-    assert policies._heeded(clone / "compression.json") is None
+    assert policies._trusted(clone / "compression.json") is None
     assert (refused, len(warned)) == ([], 1)
 
 
