@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from sys import intern
 from typing import Any, NoReturn
 
 import orjson
@@ -28,7 +27,7 @@ vendor; the third is what pi itself reckons with."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
 _MEDIA_TYPE = re.compile(r"data:([^;,]*)")
-_PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 
 
 def given(written: str) -> Any:
@@ -70,21 +69,21 @@ def part_text(part: Any) -> str:
     return text(fields(part).get("text"))
 
 
+def type_of(part: Any) -> str:
+    """Read the type of a content part, or of anything else that has one."""
+    return text(fields(part).get("type"))
+
+
+def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    """List the parts of a message's content that are objects, with their places."""
+    return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
+
+
 def image_of_url(part: Any) -> tuple[str, str]:
     """Read the media type and the base64 data of an image part that has them in a data URL."""
     address, data = image_data(fields(part))
     media = _MEDIA_TYPE.match(address)
     return media.group(1) if media else "", data
-
-
-def about(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Read the file that a call is about, and the part of it."""
-    for key in FILE_KEYS:
-        if key in arguments:
-            file = intern(text(arguments[key]))
-            part = [(key, arguments[key]) for key in _PART_KEYS if key in arguments] if file else ()
-            return file, ",".join(f"{key}={at if isinstance(at, str) else literal(at).decode()}" for key, at in part)
-    return "", ""
 
 
 def characters(content: Any) -> int:
@@ -120,11 +119,11 @@ def long_text(kind: Kind, path: JsonPath, value: str, tool: str, call: str) -> l
     return [make_block((kind, path, size, size, tool, call, digest_of(written), holds_one, False))]
 
 
-def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block]) -> int:
-    """Add the blocks of one call; count the characters of its arguments."""
+def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, signed: bool = False) -> int:
+    """Add the blocks of one call; count the characters of its arguments. What is signed has no bulk."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
-        bulk = sum(long_leaves(given))
+        bulk = 0 if signed else sum(long_leaves(given))
         blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name, b"", False, False)))
     if marker.PREFIX_BYTES in written:
         blocks += marked_leaves(path, given, made.tool, made.name)

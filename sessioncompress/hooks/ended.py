@@ -47,7 +47,7 @@ def start(raw: bytes) -> None:
 def compress(session: Path) -> None:
     """Compress a session and its subagents' once nobody writes to them any more."""
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.formats.locations import subagents
+    from sessioncompress.formats.table import subagents
     from sessioncompress.policy.sources import Policies
 
     policies = Policies(warn=lambda said: base.note_in_log("compress", said))

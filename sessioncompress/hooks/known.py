@@ -11,7 +11,7 @@ from pathlib import Path
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import pieces
 from sessioncompress.errors import UsageError
-from sessioncompress.formats import locations
+from sessioncompress.formats import table
 from sessioncompress.operations.show import mentions
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.policy.sources import Policies
@@ -27,7 +27,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     """
     policy = _policy_of(session)
     beside = beside_of(session, policy)
-    own = [beside_of(each, policy).journal for each in (session, *locations.subagents(session))]
+    own = [beside_of(each, policy).journal for each in (session, *table.subagents(session))]
     neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
     journals_there = list(filter(Path.is_file, dict.fromkeys([*own, *neighbours])))
     named = {each: marker.references(each) for each in found}
