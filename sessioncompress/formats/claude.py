@@ -6,11 +6,10 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from sys import intern
 from typing import Any
 
-from sessioncompress.core import marker, model
+from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -74,18 +73,20 @@ class ClaudeReader(base.Reader):
                 thinks += 1
                 characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
                 if size := len(values.literal(part)):
-                    thoughts.append(Block(Kind.THINKING, _part_path(index), size, size))
+                    thoughts.append(Block(Kind.THINKING, values.part_path(index), size, size))
                 continue
             says += 1
             characters += len(values.text(part.get("text")))
             if kind == "tool_use":
                 made = self.call(part.get("id"), part.get("name"), part.get("input"))
                 calls.append(made)
-                io += values.arguments(_part_path(index, "input"), part.get("input"), made, blocks)
+                io += values.arguments(values.part_path(index, "input"), part.get("input"), made, blocks)
         if len(thoughts) == thinks and (says or response):
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
         blocks += screen.screen_blocks(entry, "", "")
+        reads = characters + io + values.CALL * len(calls)
+        facts, time = _THINKS if thinks else PLAIN, _time(entry)
         return line_of(
             raw,
             Role.ASSISTANT,
@@ -93,26 +94,23 @@ class ClaudeReader(base.Reader):
             *names,
             calls=calls,
             io=io,
-            reads=characters + io + values.CALL * len(calls),
-            facts=_THINKS if thinks else PLAIN,
+            reads=reads,
+            facts=facts,
             response=response,
-            time=_time(entry),
+            time=time,
         )
 
     def _user(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         content = message.get("content")
-        parts = values.items(content)
         blocks: list[Block] = []
         results: list[tuple[int, Mapping[str, Any]]] = []
-        for index, part in enumerate(parts):
-            if isinstance(part, dict):
-                kind = part.get("type")
-                if kind == "tool_result":
-                    results.append((index, part))
-                elif kind in _PICTURES:
-                    blocks += _picture(_part_path(index), part, "", "")
-        if parts and marker.PREFIX_BYTES in raw:
-            blocks += values.marked_images(("message", "content"), parts)
+        for index, part in values.parts(content):
+            kind = part.get("type")
+            if kind == "tool_result":
+                results.append((index, part))
+            elif kind in _PICTURES:
+                blocks += _picture(values.part_path(index), part, "", "")
+        blocks += values.marked_images(raw, ("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
             is_prompt = not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
@@ -123,7 +121,7 @@ class ClaudeReader(base.Reader):
             role = Role.OTHER if unchanged else Role.RESULT
             calls = [self.answered(part.get("tool_use_id")) for _, part in results]
             for (index, part), made in zip(results, calls, strict=True):
-                io += _result(_part_path(index, "content"), part.get("content"), made, blocks)
+                io += _result(values.part_path(index, "content"), part.get("content"), made, blocks)
             failed = any(part.get("is_error") is True for _, part in results)
             if len(calls) == 1:
                 answers, tool, facts = calls[0].id, calls[0].tool, _FAILED if failed else PLAIN
@@ -163,11 +161,6 @@ def _repeating(entry: Entry) -> Facts:
 def _time(entry: Entry) -> int:
     """When a message was written; that of a subagent tells nothing of how the session hangs together."""
     return 0 if entry.get("isSidechain") else moment(values.text(entry.get("timestamp")))
-
-
-@cache
-def _part_path(index: int, *inner: str) -> JsonPath:
-    return ("message", "content", index, *inner)
 
 
 def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
@@ -303,21 +296,22 @@ class ClaudeCode(base.Format):
         old: Any = entry
         for step in path:
             old = old[step]
-        index = path[2] if len(path) > 2 and path[:2] == ("message", "content") else None  # noqa: PLR2004
-        if not isinstance(index, int):
-            return screen.note_may_change(entry, path, old, value) or screen.screen_may_change(entry, path, old, value)
-        part = values.fields(entry["message"]["content"][index])
+        match path:
+            case ("message", "content", int(index), *inner):
+                part = values.fields(entry["message"]["content"][index])
+            case _:
+                return screen.may_change(entry, path, old, value)
         kind = part.get("type")
         texts = isinstance(old, str) and isinstance(value, str)
-        match path[3:]:
-            case ():
+        match inner:
+            case []:
                 return kind in _THOUGHTS if value is REMOVED else kind in _PICTURES
-            case ("input", *_, step):
+            case ["input", *_, step]:
                 kept = str(part.get("name")).lower() in _KEPT_TOOLS
                 return kind == "tool_use" and texts and not kept and step not in values.FILE_KEYS
-            case ("content",) | ("content", int(), "text"):
+            case ["content"] | ["content", int(), "text"]:
                 return kind == "tool_result" and texts
-            case ("content", int()):
+            case ["content", int()]:
                 return kind == "tool_result" and values.type_of(old) in _PICTURES and value is not REMOVED
         return False
 

@@ -74,26 +74,6 @@ def _is_unseen(entry: Entry, path: JsonPath) -> bool:
     return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == _PROGRESS and entry.get("type") == "progress")
 
 
-def screen_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
-    """Tell whether this value of a copy may become that one: of the same type, and never nothing."""
-    match path:
-        case ("toolUseResult", *_):
-            is_copy = True
-        case ("data", _, *_):
-            is_copy = entry.get("type") == "progress"
-        case ("attachment", "stdout" | "stderr"):
-            is_copy = values.type_of(entry.get("attachment")) in _HOOKS
-        case _:
-            is_copy = False
-    if not is_copy or path[-1] in _PLACES:
-        return False
-    if isinstance(old, str):
-        if path[-1] == _NULLED:
-            return new is None
-        return isinstance(new, str) and (new != "" or _is_unseen(entry, path))
-    return isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
-
-
 def _is_emptied(path: JsonPath) -> bool:
     return path[-1] in _EMPTIED or path == _SHOWN_CONTENT
 
@@ -151,14 +131,27 @@ def note_blocks(entry: Entry) -> list[Block]:
     return found
 
 
-def note_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
-    """Tell whether this text may become that one."""
-    if path == ("content",):
-        known = entry.get("type") == _QUEUE
-    else:
-        name = values.type_of(entry.get("attachment"))
-        known = path[0] == "attachment" and name not in _PROMPTS and path[-1] not in _PLACES
-    return known and isinstance(old, str) and isinstance(new, str) and new != ""
+def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
+    """Tell whether a text of a note, or a copy, may become that: of the same type, and never nothing."""
+    kind, attached = entry.get("type"), values.type_of(entry.get("attachment"))
+    is_copy = is_note = False
+    match path:
+        case ("content",):
+            is_note = kind == _QUEUE
+        case ("toolUseResult", *_):
+            is_copy = True
+        case ("data", _, *_):
+            is_copy = kind == "progress"
+        case ("attachment", *inner):
+            is_note = attached not in _PROMPTS
+            is_copy = attached in _HOOKS and inner in (["stdout"], ["stderr"])
+    if not (is_copy or is_note) or path[-1] in _PLACES:
+        return False
+    if isinstance(old, str):
+        if is_copy and path[-1] == _NULLED:
+            return new is None
+        return isinstance(new, str) and (new != "" or (is_copy and _is_unseen(entry, path)))
+    return is_copy and isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
 
 
 def said(entry: Entry) -> tuple[bytes, ...]:

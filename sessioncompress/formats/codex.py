@@ -144,9 +144,9 @@ class RolloutReader(base.Reader):
         blocks = []
         path = (_PAYLOAD, *place)
         if size >= values.SMALLEST_BLOCK:
-            blocks.append(Block(Kind.ARGUMENT, path, size, sum(values.long_leaves(arguments)), made.tool, call))
+            blocks.append(Block(Kind.ARGUMENT, path, size, values.bulk_of(arguments), made.tool, call))
         if marker.PREFIX_BYTES in raw and size:
-            blocks += values.marked_leaves(path, arguments, made.tool, call)
+            blocks += values.marked_leaves(Kind.ARGUMENT, path, arguments, made.tool, call)
         return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=size + values.CALL)
 
     def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
@@ -196,8 +196,7 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
         text = values.part_text(part)
         if FRAME.fullmatch(text):
             blocks += values.long_text(Kind.ATTACHMENT, (_PAYLOAD, "content", index, "text"), text, _SKILLS, "")
-    if marker.PREFIX_BYTES in raw:
-        blocks += values.marked_images((_PAYLOAD, "content"), parts)
+    blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
     facts = Facts(prompt=True) if role == "user" else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
 

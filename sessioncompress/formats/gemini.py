@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.core import marker, model
+from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -73,8 +73,7 @@ class GeminiReader(base.Reader):
         blocks = [block for index, part in parts for block in _picture(("content", index), part, _SEVERAL)]
         if kind != "user":
             return line_of(raw, Role.OTHER, blocks, name)
-        if marker.PREFIX_BYTES in raw:
-            blocks += values.marked_images(("content",), values.items(entry.get("content")))
+        blocks += values.marked_images(raw, ("content",), entry.get("content"))
         text = _said(entry.get("content"))
         if text.strip():
             is_turn = not text.strip().startswith(_NOT_SAID)

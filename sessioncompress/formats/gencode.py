@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sessioncompress.core import model
@@ -21,7 +21,6 @@ _BESIDE = "anthropic"
 
 _CLEARED = "[Old tool result content cleared]"
 _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class GenCodeReader(base.Reader):
@@ -104,7 +103,7 @@ class GenCode(base.Format):
         part = block.path[:-1]
         if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
             return None
-        at = (_EPOCH + timedelta(milliseconds=now)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
 
     def noted(self, document: Any) -> Mapping[int, Answer]:

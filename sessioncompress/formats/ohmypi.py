@@ -10,7 +10,7 @@ from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
-from sessioncompress.formats.base import Cleared, Entry
+from sessioncompress.formats.base import Cleared, Entry, Head
 
 _ARGUMENTS: JsonPath = ("data", "args")
 _PRUNED: JsonPath = ("message", "prunedAt")
@@ -45,11 +45,14 @@ class OhMyPi(pi.FamilyFormat):
     tools = frozenset({*OhMyPiReader.purposes, *_TOOLS.split()})
     links = re.compile(r"artifact://\d+")
 
-    def is_own(self, entry: Entry) -> bool:
-        kind = entry.get("type")
-        if _is_start(entry) or (kind == "model_change" and "model" in entry):
-            return True
-        return kind in _OWN_ENTRIES.split()
+    def recognizes(self, head: Head) -> bool:
+        own = any(
+            entry.get("type") in _OWN_ENTRIES.split()
+            or (entry.get("type") == "model_change" and "model" in entry)
+            or _is_start(entry)
+            for entry in head.entries
+        )
+        return own and super().recognizes(head)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Let the arguments of a start be emptied, never dropped."""

@@ -50,8 +50,7 @@ class ChatReader(base.Reader):
                 return line_of(raw, Role.RESULT, blocks, answers=made.id, io=size, reads=reads)
             case "user":
                 blocks = _pictures(content, "", "")
-                if marker.PREFIX_BYTES in raw:
-                    blocks += values.marked_images(("content",), values.items(content))
+                blocks += values.marked_images(raw, ("content",), content)
                 return line_of(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
         return line_of(raw, Role.OTHER, reads=size)
 
@@ -71,9 +70,9 @@ class ChatReader(base.Reader):
             parsed = values.literal(given)
             whole = len(values.literal(written)) if parsed else 0
             if whole >= values.SMALLEST_BLOCK:
-                blocks.append(Block(Kind.ARGUMENT, path, whole, sum(values.long_leaves(given)), made.tool, made.name))
+                blocks.append(Block(Kind.ARGUMENT, path, whole, values.bulk_of(given), made.tool, made.name))
             if marker.PREFIX_BYTES in parsed:
-                blocks += values.marked_leaves(path, given, made.tool, made.name)
+                blocks += values.marked_leaves(Kind.ARGUMENT, path, given, made.tool, made.name)
         thoughts = {key: text for key in _REASONING if (text := values.text(entry.get(key)))}
         for key, text in thoughts.items() if _may_go(entry) else ():
             length = len(values.literal(text))

@@ -126,19 +126,21 @@ class OpenCode(base.Format):
         return Name(values.text(info.get("id")), (parent,) if parent else (), values.text(info.get("directory")))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
-        if path == _DIFFS:
-            return bool(value == [])
         match path:
+            case ("info", "summary", "diffs"):
+                return bool(value == [])
             case ("parts", int(index), *inner):
                 part = values.fields(entry["parts"][index])
-                kind, state = part.get("type"), values.fields(part.get("state"))
-                match inner:
-                    case []:
-                        return kind == "reasoning" and value is REMOVED
-                    case ["metadata", *_]:
-                        return value is REMOVED and tuple(inner) == _tied(part)
-                    case ["state", *place] if kind == "tool":
-                        return _may_change_state(state, place, value)
+            case _:
+                return False
+        kind, state = part.get("type"), values.fields(part.get("state"))
+        match inner:
+            case []:
+                return kind == "reasoning" and value is REMOVED
+            case ["metadata", *_]:
+                return value is REMOVED and tuple(inner) == _tied(part)
+            case ["state", *place] if kind == "tool":
+                return _may_change_state(state, place, value)
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from functools import cache
 from sys import intern
 from typing import Any
 
-from sessioncompress.core import marker, model
+from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
@@ -57,8 +56,7 @@ class PiReader(base.Reader):
         else:
             parts = values.items(message.get("content"))
             blocks = [block for index, part in enumerate(parts) for block in _image(index, part, "", "")]
-            if marker.PREFIX_BYTES in raw:
-                blocks += values.marked_images(("message", "content"), parts)
+            blocks += values.marked_images(raw, ("message", "content"), parts)
             reads = values.characters(message.get("content")) + values.pictures(blocks)
             reads += len(values.text(message.get("output"))) + len(values.text(message.get("command")))
             line = line_of(raw, Role.USER if role == "user" else Role.OTHER, blocks, *names, reads=reads)
@@ -104,7 +102,7 @@ class PiReader(base.Reader):
             text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                found = values.long_text(Kind.RESULT, _part_path(index, "text"), text, tool, call)
+                found = values.long_text(Kind.RESULT, values.part_path(index, "text"), text, tool, call)
                 if found and len(text) <= _LONGEST_COMPARED:
                     self._unanswered.append((text, found[0].digest))
                 blocks += found
@@ -135,24 +133,24 @@ class PiReader(base.Reader):
                 calls.append(made)
                 # A thought signature vouches for the call as it was made: its arguments stay.
                 signed = bool(part.get("thoughtSignature"))
-                io += values.arguments(_part_path(index, "arguments"), arguments, made, blocks, signed=signed)
+                io += values.arguments(values.part_path(index, "arguments"), arguments, made, blocks, signed=signed)
                 if "partialJson" in part:
-                    copy = _part_path(index, "partialJson")
+                    copy = values.part_path(index, "partialJson")
                     blocks += values.whole(Kind.MIRROR, copy, part["partialJson"], made.tool, made.name)
                 if responses:
-                    ties += _id_tie(_part_path(index, "id"), name)
+                    ties += _id_tie(values.part_path(index, "id"), name)
             elif kind == "text":
                 text = values.text(part.get("text"))
                 texts.append(text)
                 characters += len(text)
                 if responses:
-                    ties += _signature_tie(_part_path(index, "textSignature"), part.get("textSignature"))
+                    ties += _signature_tie(values.part_path(index, "textSignature"), part.get("textSignature"))
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
                 size = len(values.literal(part))
                 written += size > 0
-                blocks.append(Block(Kind.THINKING, _part_path(index), size, size))
+                blocks.append(Block(Kind.THINKING, values.part_path(index), size, size))
         if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
             # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
             blocks = [block for block in blocks if block.kind is not Kind.THINKING]
@@ -175,11 +173,6 @@ class PiReader(base.Reader):
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
         reads = 0 if message.get("stopReason") in _STOPS else characters + io + values.CALL * len(calls)
         return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
-
-
-@cache
-def _part_path(index: int, *inner: str) -> JsonPath:
-    return ("message", "content", index, *inner)
 
 
 def _names_blob(value: Any, path: JsonPath) -> bool:
@@ -229,12 +222,7 @@ class FamilyFormat(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognizes(self, head: Head) -> bool:
-        return _header_of(head) is not None and any(map(self.is_own, head.entries))
-
-    def is_own(self, entry: Entry) -> bool:
-        """Tell whether only this agent of the family writes such an entry."""
-        del entry
-        return True
+        return _header_of(head) is not None
 
     def named(self, head: Head) -> Name:
         header = _header_of(head) or {}
@@ -268,8 +256,23 @@ class FamilyFormat(base.Format):
             case ("message", "toolCallId"):
                 return bool(value) and value == values.text(message.get("toolCallId")).partition("|")[0]
             case ("message", "content", int(index), *inner):
-                return _may_change_part(message["content"][index], inner, value, message.get("role") == "toolResult")
-        return False
+                part = values.fields(message["content"][index])
+            case _:
+                return False
+        kind, may = part.get("type"), False
+        match inner:
+            case []:
+                may = kind in _THOUGHTS if value is REMOVED else kind == "image"
+            case ["text"]:
+                may = kind == "text" and message.get("role") == "toolResult" and isinstance(value, str)
+            case ["textSignature" | "partialJson" as key]:
+                kept = _phase_alone(part.get(key)) if key == "textSignature" else None
+                may = value is REMOVED if kept is None else bool(value == kept)
+            case ["id"]:
+                may = kind == "toolCall" and bool(value) and value == values.text(part.get("id")).partition("|")[0]
+            case ["arguments", *_, step]:
+                may = kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
+        return may
 
     def image(self, part: Any) -> tuple[str, str]:
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
@@ -306,23 +309,6 @@ def _header_of(head: Head) -> Entry | None:
     return None
 
 
-def _may_change_part(part: Any, inner: list[str | int], value: Any, in_result: bool) -> bool:
-    kind = values.fields(part).get("type")
-    match inner:
-        case []:
-            return kind in _THOUGHTS if value is REMOVED else kind == "image"
-        case ["text"]:
-            return kind == "text" and in_result and isinstance(value, str)
-        case ["textSignature" | "partialJson" as key]:
-            kept = _phase_alone(part.get(key)) if key == "textSignature" else None
-            return value is REMOVED if kept is None else bool(value == kept)
-        case ["id"]:
-            return kind == "toolCall" and bool(value) and value == values.text(part.get("id")).partition("|")[0]
-        case ["arguments", *_, step]:
-            return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
-    return False
-
-
 class Pi(FamilyFormat):
     """Sessions of pi, versions 1 to 3 and the entries of pi 1.x; also what GitClaw keeps of its pi."""
 
@@ -352,6 +338,7 @@ class OpenClaw(FamilyFormat):
     reader = OpenClawReader
     tools = frozenset({*OpenClawReader.purposes, *_OPENCLAW_TOOLS.split()})
 
-    def is_own(self, entry: Entry) -> bool:
-        kind = entry.get("customType")
-        return isinstance(kind, str) and (kind.startswith("openclaw") or kind == "model-snapshot")
+    def recognizes(self, head: Head) -> bool:
+        kinds = [values.text(entry.get("customType")) for entry in head.entries]
+        own = any(kind.startswith("openclaw") or kind == "model-snapshot" for kind in kinds)
+        return own and super().recognizes(head)
