@@ -18,11 +18,14 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
+from sessioncompress.core.references import image_data
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
+
+_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 
 HEAD_LINES = 64
 """So many of a session's first lines are looked at to tell its format."""
@@ -158,7 +161,6 @@ class Format(ABC):
 
         Of a text it may be Treatment.REFERENCE, which asks for its reference.
         """
-        del path, value
         return REMOVED
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
@@ -166,7 +168,6 @@ class Format(ABC):
 
         None where it has no words of its own for that.
         """
-        del entry, block, text, now
         return None
 
     def text_part(self, text: str) -> Any:
@@ -174,20 +175,20 @@ class Format(ABC):
         return {"type": "text", "text": text}
 
     def image(self, part: Any) -> tuple[str, str]:
-        """Read an image part's media type and its base64 data."""
-        return values.image_of_url(part)
+        """Read an image part's media type and its base64 data; here it has both in a data URL."""
+        address, data = image_data(values.fields(part))
+        media = _MEDIA_TYPE.match(address)
+        return media.group(1) if media else "", data
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.
 
         It never raises, whatever the entry holds.
         """
-        del entry
         return None
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that stand around a document's messages, by the number of the message."""
-        del document
         return {}
 
 

@@ -53,7 +53,7 @@ class ClaudeReader(base.Reader):
         # A line beside the conversation, or one that the agent itself put into it.
         shown = screen.note_blocks(entry)
         reads = sum(block.size for block in shown) if kind == "attachment" else 0
-        facts = _repeating(entry)
+        facts = screen.facts_of(entry)
         if call := values.text(entry.get("parentToolUseID")):
             facts = facts._replace(reports=call)
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
@@ -114,7 +114,7 @@ class ClaudeReader(base.Reader):
         tool, answers, io = "", "", 0
         if not results:
             is_prompt = not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
-            role, facts = Role.USER if is_prompt else Role.OTHER, _repeating(entry)
+            role, facts = Role.USER if is_prompt else Role.OTHER, screen.facts_of(entry)
         else:
             # A read that only says that its file is as it was supersedes no earlier read: to the plan it is no result.
             unchanged = any(values.text(part.get("content")).startswith(_UNCHANGED) for _, part in results)
@@ -147,15 +147,9 @@ def _result(path: JsonPath, content: Any, made: model.Call, blocks: list[Block])
 
 
 def _picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
-    """Make the block of an image or a document, none of any other part."""
     part = values.fields(part)
     data = values.fields(part.get("source")).get("data")
     return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in _PICTURES and data else []
-
-
-def _repeating(entry: Entry) -> Facts:
-    said = screen.said(entry)
-    return Facts(repeats=said) if said else PLAIN
 
 
 def _time(entry: Entry) -> int:

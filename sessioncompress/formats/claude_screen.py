@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Block, JsonPath, Kind, Treatment, make_block
+from sessioncompress.core.model import PLAIN, Block, Facts, JsonPath, Kind, Treatment, make_block
 from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
@@ -154,16 +154,17 @@ def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
     return is_copy and isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
 
 
-def said(entry: Entry) -> tuple[bytes, ...]:
+def facts_of(entry: Entry) -> Facts:
     """Digest the user's words in a line: a queue may hold them once more."""
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
     content = attachment.get("prompt") if values.type_of(attachment) in _PROMPTS else message.get("content")
     if not content:
-        return ()
+        return PLAIN
     texts = [content] if isinstance(content, str) else map(values.part_text, values.items(content))
     long = (each for each in texts if len(each) >= values.SMALLEST_BLOCK)
-    return tuple(digest_of(values.literal(each)) for each in long)
+    said = tuple(digest_of(values.literal(each)) for each in long)
+    return Facts(repeats=said) if said else PLAIN
 
 
 def _leaves(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:

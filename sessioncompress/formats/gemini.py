@@ -218,7 +218,13 @@ class Gemini(base.Format):
             return _is_header(values.fields(head.document)) and all(map(_MESSAGE_KEYS.issubset, head.entries))
         if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
             return False
-        return all(map(_is_record, head.entries))
+        for entry in head.entries:
+            # An update, a way back or the like; or a message, or the header again.
+            is_update = any(key.startswith("$") for key in entry)
+            is_message = entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str)
+            if len(entry) > 1 if is_update else not (is_message or _is_header(entry)):
+                return False
+        return True
 
     def named(self, head: Head) -> Name:
         first = head.entries[0] if head.document is None and head.entries else head.document
@@ -295,13 +301,6 @@ class Gemini(base.Format):
 
 def _is_header(entry: Mapping[str, Any]) -> bool:
     return "type" not in entry and all(isinstance(entry.get(key), str) for key in _OUTER_KEYS)
-
-
-def _is_record(entry: Entry) -> bool:
-    """Tell whether it is a line of this agent: an update, a way back or the like, a message, or the header again."""
-    if any(key.startswith("$") for key in entry):
-        return len(entry) == 1
-    return _is_header(entry) or (entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str))
 
 
 def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:

@@ -99,7 +99,6 @@ class GenCode(base.Format):
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give the agent's words, and its two marks; None where one of them is there."""
-        del text
         part = block.path[:-1]
         if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
             return None

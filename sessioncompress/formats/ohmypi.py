@@ -65,7 +65,6 @@ class OhMyPi(pi.FamilyFormat):
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give the agent's words, and when it said them; None where it has done so before."""
-        del block
         if not _may_be_pruned(entry):
             return None
         return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})

@@ -137,7 +137,6 @@ class Chat(base.Format):
 
     def named(self, head: Head) -> Name:
         """Give an empty name: an id of such a file may be anybody's."""
-        del head
         return Name()
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
@@ -161,7 +160,6 @@ class Chat(base.Format):
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give what lists of chats say of a result that is gone; None where no call names its tool."""
-        del entry, now
         if not block.tool:
             return None
         # The exit code stands at the end, or else above all.

@@ -145,12 +145,10 @@ class OpenCode(base.Format):
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give an empty one of its type, since the agent's schema asks for it."""
-        del path
         return type(value)()
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give the time by which the agent knows what it does not send; the words are its own, in the request."""
-        del text
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
 

@@ -89,7 +89,6 @@ class PiReader(base.Reader):
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
         """Make the blocks of an entry that is no message; most agents have none."""
-        del entry
         return []
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:

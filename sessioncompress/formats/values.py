@@ -13,7 +13,7 @@ import orjson
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import is_deep, is_readable, shallow
 from sessioncompress.core.model import Block, Call, JsonPath, Kind, make_block
-from sessioncompress.core.references import digest_of, image_data
+from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
@@ -27,7 +27,6 @@ a result; for an image. The first two were measured on recorded usage: both toge
 vendor; the third is what pi itself reckons with."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
-_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 
 
@@ -84,13 +83,6 @@ def part_path(index: int, *inner: str) -> JsonPath:
 def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
     """List the parts of a message's content that are objects, with their places."""
     return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
-
-
-def image_of_url(part: Any) -> tuple[str, str]:
-    """Read the media type and the base64 data of an image part that has them in a data URL."""
-    address, data = image_data(fields(part))
-    media = _MEDIA_TYPE.match(address)
-    return media.group(1) if media else "", data
 
 
 def characters(content: Any) -> int:
