@@ -133,7 +133,6 @@ class ClaudeReader(base.Reader):
 
 
 def _result(path: JsonPath, content: Any, made: model.Call, blocks: list[Block]) -> int:
-    """Add the blocks of one result; count its characters."""
     if isinstance(content, str):
         if not content.startswith(_USERS_WORDS):
             blocks += values.long_text(Kind.RESULT, path, content, made.tool, made.id)
@@ -270,7 +269,6 @@ class ClaudeCode(base.Format):
         return Name()
 
     def shape(self, lines: Lines) -> Shape:
-        """Find the live path, with what stood on it before a compaction, which is dead."""
         numbers = {name: number for number, name in enumerate(lines.ids) if name}
         # The leaf is the newest message; in a file that holds none but a subagent's, the last line.
         newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=None)
@@ -287,9 +285,7 @@ class ClaudeCode(base.Format):
         return Shape(array("I", path), frozenset(_dead(lines, path)))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
-        old: Any = entry
-        for step in path:
-            old = old[step]
+        old = values.at(entry, path)
         match path:
             case ("message", "content", int(index), *inner):
                 part = values.fields(entry["message"]["content"][index])

@@ -79,7 +79,6 @@ def _is_emptied(path: JsonPath) -> bool:
 
 
 def _add_copies(value: Any, path: JsonPath, tool: str, call: str, found: list[Block]) -> None:
-    """Add the long texts and lists at any depth."""
     if isinstance(value, str):
         marked = marker.occurs_in(value)
         long = len(value) >= values.SMALLEST_BLOCK
@@ -168,7 +167,6 @@ def facts_of(entry: Entry) -> Facts:
 
 
 def _leaves(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
-    """Yield the texts at any depth of an object or a list that may be blocks."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(child, str):
             if _may_go(child) and step not in _PLACES:

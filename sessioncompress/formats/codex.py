@@ -359,7 +359,6 @@ class Codex(base.Format):
         return {"type": "input_text", "text": text}
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what an event says of the request before it, or which model those behind it go to."""
         payload = values.fields(entry.get(_PAYLOAD))
         match entry.get("type"), payload.get("type"):
             case "turn_context", _:
@@ -412,7 +411,6 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
 
 
 def _may_change_part(parts: Any, path: list[Any], value: Any) -> bool:
-    """Tell whether a text of a content part may become that text, or an image that part."""
     match path:
         case [int(index), "text"]:
             return isinstance(value, str) and values.type_of(values.items(parts)[index]) in _TEXT_PARTS

@@ -82,7 +82,6 @@ class GeminiReader(base.Reader):
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
     def _results(self, raw: bytes, message: str, results: _Parts, parts: _Parts) -> Line:
-        """Read what the model gets as the results of its calls."""
         names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
         calls = [self.asked.get(name) or Call(name, name, "", Purpose.OTHER) for name in names]
         blocks: list[Block] = []
@@ -145,7 +144,6 @@ class GeminiReader(base.Reader):
 
 
 def _said(content: Any) -> str:
-    """Read the text of a message's content."""
     if isinstance(content, str):
         return content
     texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
@@ -213,7 +211,6 @@ class Gemini(base.Format):
     answer_marks = (b'"gemini"', b'"error"')
 
     def recognizes(self, head: Head) -> bool:
-        """Tell whether it names a session and a project first, and goes on with messages of this agent."""
         if head.document is not None:
             return _is_header(values.fields(head.document)) and all(map(_MESSAGE_KEYS.issubset, head.entries))
         if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
@@ -304,7 +301,6 @@ def _is_header(entry: Mapping[str, Any]) -> bool:
 
 
 def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
-    """Tell whether a part may go, or become a text, or a text in it another one."""
     signed = "thoughtSignature" in values.fields(part)
     match path:
         case []:

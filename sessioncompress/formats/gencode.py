@@ -70,7 +70,6 @@ class GenCode(base.Format):
     kept_tools = frozenset({_USERS_WORDS})
 
     def recognizes(self, head: Head) -> bool:
-        """Tell whether the document says of itself what this agent's sessions do, and its messages have their roles."""
         metadata = values.fields(values.fields(head.document).get("metadata"))
         if not all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS):
             return False
@@ -98,7 +97,6 @@ class GenCode(base.Format):
         return False
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Give the agent's words, and its two marks; None where one of them is there."""
         part = block.path[:-1]
         if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
             return None

@@ -64,7 +64,6 @@ def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
 
 
 def _is_list_of(value: Any, *keys: str) -> bool:
-    """Tell whether a value is a list of objects that all have those keys."""
     found = values.items(value)
     return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
 

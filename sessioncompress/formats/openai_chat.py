@@ -159,7 +159,6 @@ class Chat(base.Format):
         return False
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Give what lists of chats say of a result that is gone; None where no call names its tool."""
         if not block.tool:
             return None
         # The exit code stands at the end, or else above all.

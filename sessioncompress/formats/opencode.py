@@ -73,13 +73,16 @@ class OpenCodeReader(base.Reader):
                     reads += len(values.text(part.get("text")))
                     size = len(values.literal(part))
                     thoughts.append(Block(Kind.THINKING, ("parts", index), size, size))
-        ties: tuple[Tie, ...] = ()
+        ties: list[Tie] = []
         if _may_go(parts):
             blocks += thoughts
-            ties = tuple(_tie(index, part, path) for index, part in parts if (path := _tied(part)))
+            for index, part in parts:
+                if path := _tied(part):
+                    size = len(values.literal(values.at(part, path)))
+                    ties.append(Tie(("parts", index, *path), None, size))
         made = info.get("summary") is True and bool(info.get("finish")) and not info.get("error")
         keeps = self._tails.get(values.text(info.get("parentID")), "") if made else ""
-        facts = Facts(ties=ties, thinks=bool(thoughts), keeps=keeps)
+        facts = Facts(ties=tuple(ties), thinks=bool(thoughts), keeps=keeps)
         role = Role.CHECKPOINT if keeps else Role.ASSISTANT
         reads += io + (values.CALL + values.RESULT) * len(calls)
         return line_of(raw, role, blocks, name, calls=calls, io=io, reads=reads, facts=facts)
@@ -114,7 +117,6 @@ class OpenCode(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognizes(self, head: Head) -> bool:
-        """Tell whether the document is one session with its messages, as the export has them."""
         info = values.fields(values.fields(head.document).get("info"))
         if not all(isinstance(info.get(key), str) for key in ("id", "projectID", "directory")):
             return False
@@ -198,13 +200,6 @@ def _may_be_pruned(state: Mapping[str, Any]) -> bool:
     """Tell whether the agent could take the output of a call out of what it sends, and has not yet."""
     time = state.get("time")
     return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
-
-
-def _tie(index: int, part: Mapping[str, Any], path: JsonPath) -> Tie:
-    value: Any = part
-    for step in path:
-        value = value[step]
-    return Tie(("parts", index, *path), None, len(values.literal(value)))
 
 
 def _tied(part: Mapping[str, Any]) -> JsonPath | None:

@@ -88,7 +88,6 @@ class PiReader(base.Reader):
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Make the blocks of an entry that is no message; most agents have none."""
         return []
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
@@ -175,9 +174,7 @@ class PiReader(base.Reader):
 
 
 def _names_blob(value: Any, path: JsonPath) -> bool:
-    for step in path:
-        value = value[step]
-    written = values.literal(value)
+    written = values.literal(values.at(value, path))
     return not written or _BLOB_BYTES in written
 
 

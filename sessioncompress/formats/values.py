@@ -64,6 +64,13 @@ def fields(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def at(value: Any, path: JsonPath) -> Any:
+    """Find the value at a path, which is there."""
+    for step in path:
+        value = value[step]
+    return value
+
+
 def part_text(part: Any) -> str:
     """Read the text of a content part; all agents have it under one key."""
     return text(fields(part).get("text"))
