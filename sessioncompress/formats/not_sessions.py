@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sessioncompress.formats import values
@@ -33,20 +33,16 @@ def seen(sample: Sample) -> str:
         return "it is empty"
     if isinstance(sample.value, list):
         return "one JSON list"
-    if isinstance(sample.value, dict):
-        return "one JSON document with the keys " + _keys(sample.value)
-    if sample.entries:
-        return "its first object has the keys " + _keys(sample.entries[0])
+    if isinstance(sample.value, dict) or sample.entries:
+        shown = sample.value if isinstance(sample.value, dict) else sample.entries[0]
+        what = "one JSON document with" if shown is sample.value else "its first object has"
+        return f"{what} the keys {', '.join(list(shown)[:_KEYS_SHOWN]) or '(none)'}"
     if sample.first.lstrip()[:1] in (b"{", b"["):
         return (
             "it begins as one JSON document, but is not JSON (cut off, or with bytes that are no UTF-8 in it), or "
             "holds over a million values"
         )
     return "no JSON object in its first lines"
-
-
-def _keys(of: Mapping[str, Any]) -> str:
-    return ", ".join(list(of)[:_KEYS_SHOWN]) or "(none)"
 
 
 def _begins(magic: bytes) -> Callable[[Sample], bool]:

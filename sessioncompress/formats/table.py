@@ -208,11 +208,6 @@ def format_named(name: str) -> Format:
     return _made(found)
 
 
-def every() -> tuple[Format, ...]:
-    """Make all formats."""
-    return tuple(map(_made, _TABLE))
-
-
 @cache
 def _made(row: _Row) -> Format:
     module, _, kind = row.made_by.partition(".")

@@ -12,7 +12,7 @@ import pytest
 
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import UsageError
-from sessioncompress.formats.base import HEAD_LINES, Head
+from sessioncompress.formats.base import HEAD_LINES, Format, Head
 from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
 from sessioncompress.formats.table import (
@@ -22,7 +22,6 @@ from sessioncompress.formats.table import (
     NAMES,
     REVISED,
     detect,
-    every,
     format_named,
     head_of,
     may_be_session,
@@ -64,6 +63,11 @@ FIXTURE_FORMATS = {
     "look-alike": None,
 }
 ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*"))
+
+
+def every() -> list[Format]:
+    """Return all formats in the order of the table."""
+    return [format_named(row.name) for row in _TABLE]
 
 
 def lines(*entries: Any) -> list[bytes]:
