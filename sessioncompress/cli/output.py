@@ -78,9 +78,9 @@ def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str,
 
 def tell_of_opencode(agent: str | None) -> None:
     """Tell where OpenCode keeps sessions that cannot be read, if all agents or OpenCode were asked for."""
-    from sessioncompress.formats import locations
+    from sessioncompress.formats import table
 
-    if agent in (None, "opencode") and (store := locations.opencode()):
+    if agent in (None, "opencode") and (store := table.opencode()):
         what = f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out"
         click.echo(printable(what), err=True)
 

@@ -4,66 +4,31 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import takewhile
+from sys import intern
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
+from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Role, Shape, make_line
+from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
+from sessioncompress.core.references import image_data
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import tree, values
-
-_LATEST = 1 << 53
-"""Milliseconds: what JavaScript counts exactly."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_MINUTE = len("2026-01-31T12:34")
-_SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
-"""What agents write behind the minute."""
-
-
-def moment(value: Any) -> int:
-    """Read a time in milliseconds, from such a number or from a text that names it; 0 where it is neither."""
-    if isinstance(value, int):
-        return int(value) if 0 <= value <= _LATEST else 0
-    written = values.text(value)
-    try:
-        if (seconds := _SECONDS.fullmatch(written, _MINUTE)) is None:
-            found = _milliseconds(written)
-        else:
-            found = _milliseconds_of_minute(written[:_MINUTE]) + int(seconds[1] + seconds[2])
-    except (ValueError, OverflowError):
-        return 0
-    return max(0, found)
-
-
-@lru_cache(maxsize=64)
-def _milliseconds_of_minute(minute: str) -> int:
-    # Lines that follow each other are of few minutes, and datetime takes ten times as long.
-    return _milliseconds(f"{minute}:00Z")
-
-
-def _milliseconds(written: str) -> int:
-    return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // _MILLISECOND
-
+from sessioncompress.formats import values
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
 
+_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
+
 HEAD_LINES = 64
 """So many of a session's first lines are looked at to tell its format."""
-
-
-class Reader(Protocol):
-    """Reads the lines of one file in their order; may keep what the lines before said."""
-
-    def line(self, raw: bytes, entry: Entry) -> Line:
-        """Read what the plan must know of this line."""
 
 
 class Head(NamedTuple):
@@ -96,11 +61,59 @@ class Cleared(NamedTuple):
     flags: Mapping[JsonPath, Any]
 
 
+class Reader(ABC):
+    """Reads the lines of one file in their order; may keep what the lines before said."""
+
+    purposes: Mapping[str, Purpose] = {}
+    """What the agent's tools are for, by their names in lower case; of any other nothing is supposed."""
+
+    file_keys: Sequence[str] = values.FILE_KEYS
+    part_keys: Sequence[str] = values.PART_KEYS
+    """The arguments that name the file that a call is about, and the part of it."""
+
+    reads_as = ""
+    """Set where what a read returns is never, or not surely, the file itself: its lines come with their numbers."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Call] = {}
+        """The calls that wait for their results, so that a result's names are those of its call, held once."""
+
+    @abstractmethod
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        """Read what the plan must know of this line."""
+
+    def call(self, name: Any, tool: Any, given: Any, stays: str | None = None) -> Call:
+        """Read a call, which then waits for its result; `stays` is the part of its name that no change cuts."""
+        name, tool, given = values.text(name), intern(values.text(tool)), values.fields(given)
+        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
+        parts = [self.reads_as] if self.reads_as and purpose is Purpose.READ else []
+        file = ""
+        for key in self.file_keys:
+            if key in given:
+                file = intern(values.text(given[key]))
+                break
+        for key in self.part_keys if file else ():
+            if key in given:
+                at = given[key]
+                parts.append(f"{key}={at if isinstance(at, str) else values.literal(at).decode()}")
+        made = Call(name, name if stays is None else stays, tool, purpose, file, ",".join(parts))
+        self.asked[name] = made
+        return made
+
+    def answered(self, name: Any) -> Call:
+        """Find the call that a result answers, which waits no longer; one without a tool where nobody made it."""
+        name = values.text(name)
+        return self.asked.pop(name, None) or Call(name, name, "", Purpose.OTHER)
+
+
 class Format(ABC):
     """One agent's way to write sessions. An agent's class says what differs from the defaults here."""
 
     name: str
     """The name in reports and in `--json`."""
+
+    reader: type[Reader]
+    """What reads the lines; made anew for each file."""
 
     tools: frozenset[str] = frozenset()
     """The agent's own tools, in lower case."""
@@ -131,13 +144,10 @@ class Format(ABC):
     def named(self, head: Head) -> Name:
         """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
 
-    @abstractmethod
-    def reader(self) -> Reader:
-        """Make a reader for one file."""
-
     def shape(self, lines: Lines) -> Shape:
-        """Find the live path and the dead history; here all entries follow each other."""
-        return tree.listed(lines)
+        """Find the live path and the dead history; here all entries follow each other, whatever their ids."""
+        live = entries(lines)
+        return Shape(array("I", live), frozenset(dead(lines, live)))
 
     @abstractmethod
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
@@ -151,7 +161,6 @@ class Format(ABC):
 
         Of a text it may be Treatment.REFERENCE, which asks for its reference.
         """
-        del path, value
         return REMOVED
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
@@ -159,7 +168,6 @@ class Format(ABC):
 
         None where it has no words of its own for that.
         """
-        del entry, block, text, now
         return None
 
     def text_part(self, text: str) -> Any:
@@ -167,20 +175,20 @@ class Format(ABC):
         return {"type": "text", "text": text}
 
     def image(self, part: Any) -> tuple[str, str]:
-        """Read an image part's media type and its base64 data."""
-        return values.image_of_url(part)
+        """Read an image part's media type and its base64 data; here it has both in a data URL."""
+        address, data = image_data(values.fields(part))
+        media = _MEDIA_TYPE.match(address)
+        return media.group(1) if media else "", data
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.
 
         It never raises, whatever the entry holds.
         """
-        del entry
         return None
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that stand around a document's messages, by the number of the message."""
-        del document
         return {}
 
 
@@ -188,9 +196,9 @@ def line_of(
     raw: bytes,
     role: Role,
     blocks: Iterable[Block] = (),
-    *,
     id: str = "",  # noqa: A002
     parent: str = "",
+    *,
     calls: Iterable[Call] = (),
     answers: str = "",
     io: int = 0,
@@ -201,6 +209,57 @@ def line_of(
 ) -> Line:
     """Make the line that these bytes are."""
     digest = xxh3_64_intdigest(raw)
-    return make_line(
+    return model.make_line(
         (role, len(raw), digest, id, parent, tuple(blocks), tuple(calls), answers, io, reads, facts, response, time)
     )
+
+
+_NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})
+
+
+def entries(lines: Lines) -> list[int]:
+    """Find the lines that the agent reads as entries, also where we do not (those are sealed)."""
+    return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]
+
+
+def dead(lines: Lines, live: Sequence[int]) -> set[int]:
+    """Find the lines before the first entry that the last checkpoint kept; without one, before the checkpoint."""
+    last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
+    if last is None:
+        return set()
+    earlier, keeps = live[:last], lines.facts[live[last]].keeps
+    if isinstance(keeps, int):
+        every = entries(lines)
+        return {number for number in earlier if 0 <= keeps < len(every) and number < every[keeps]}
+    return set(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
+
+
+_LATEST = 1 << 53
+"""Milliseconds: what JavaScript counts exactly."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MINUTE = len("2026-01-31T12:34")
+_SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
+"""What agents write behind the minute."""
+
+
+def moment(value: Any) -> int:
+    """Read a time in milliseconds, from such a number or from a text that names it; 0 where it is neither."""
+    if isinstance(value, int):
+        return int(value) if 0 <= value <= _LATEST else 0
+    written = values.text(value)
+    try:
+        if (seconds := _SECONDS.fullmatch(written, _MINUTE)) is None:
+            found = _milliseconds(written)
+        else:
+            # Lines that follow each other are of few minutes, and datetime takes ten times as long.
+            found = _milliseconds(f"{written[:_MINUTE]}:00Z") + int(seconds[1] + seconds[2])
+    except (ValueError, OverflowError):
+        return 0
+    return max(0, found)
+
+
+@lru_cache(maxsize=64)
+def _milliseconds(written: str) -> int:
+    return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // _MILLISECOND

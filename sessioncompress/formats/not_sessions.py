@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
-
-from msgspec import Struct
 
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 
-FIRST_BYTES = 4096
-"""So much of a file's beginning is looked at to tell what packed or wrote it."""
-
 _KEYS_SHOWN = 8
 
 
-class Sample(Struct, frozen=True):
+class Sample(NamedTuple):
     """What is looked at of a file: its first bytes, its first objects, and all of it where that is one JSON value."""
 
     first: bytes
@@ -38,10 +33,10 @@ def seen(sample: Sample) -> str:
         return "it is empty"
     if isinstance(sample.value, list):
         return "one JSON list"
-    if isinstance(sample.value, dict):
-        return "one JSON document with the keys " + _keys(sample.value)
-    if sample.entries:
-        return "its first object has the keys " + _keys(sample.entries[0])
+    if isinstance(sample.value, dict) or sample.entries:
+        shown = sample.value if isinstance(sample.value, dict) else sample.entries[0]
+        what = "one JSON document with" if shown is sample.value else "its first object has"
+        return f"{what} the keys {', '.join(list(shown)[:_KEYS_SHOWN]) or '(none)'}"
     if sample.first.lstrip()[:1] in (b"{", b"["):
         return (
             "it begins as one JSON document, but is not JSON (cut off, or with bytes that are no UTF-8 in it), or "
@@ -50,12 +45,8 @@ def seen(sample: Sample) -> str:
     return "no JSON object in its first lines"
 
 
-def _keys(of: Mapping[str, Any]) -> str:
-    return ", ".join(list(of)[:_KEYS_SHOWN]) or "(none)"
-
-
-def _begins(*magics: bytes) -> Callable[[Sample], bool]:
-    return lambda sample: sample.first.startswith(magics)
+def _begins(magic: bytes) -> Callable[[Sample], bool]:
+    return lambda sample: sample.first.startswith(magic)
 
 
 def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
@@ -68,6 +59,11 @@ def _stored(start: str, *keys: str) -> Callable[[Sample], bool]:
     return recognizes
 
 
+def _is_list_of(value: Any, *keys: str) -> bool:
+    found = values.items(value)
+    return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
+
+
 def _is_other_harness(sample: Sample) -> bool:
     first = sample.entries[0] if sample.entries else {}
     return first.get("type") == "session" and ("createdAt" in first or any("seq" in each for each in sample.entries))
@@ -78,23 +74,9 @@ def _is_old_rollout(sample: Sample) -> bool:
     return first.keys() >= {"id", "timestamp", "instructions"} and "type" not in first
 
 
-def _is_list_of(value: Any, *keys: str) -> bool:
-    """Tell whether a value is a list of objects that all have those keys."""
-    found = values.items(value)
-    return bool(found) and all(isinstance(each, dict) and each.keys() >= set(keys) for each in found)
-
-
 def _is_restore_point(sample: Sample) -> bool:
     found = values.fields(sample.value)
     return "toolCall" in found and not found.keys().isdisjoint({"history", "clientHistory", "commitHash"})
-
-
-def _is_training_data(sample: Sample) -> bool:
-    return bool(sample.entries) and all(isinstance(each.get("messages"), list) for each in sample.entries)
-
-
-def _is_saved_chat(sample: Sample) -> bool:
-    return _is_list_of(values.fields(sample.value).get("history", sample.value), "role", "parts")
 
 
 _EXPORT = "Name what 'opencode export SESSION > FILE' writes."
@@ -131,11 +113,15 @@ OTHERS: tuple[Other, ...] = (
         lambda sample: _is_list_of(sample.value, "sessionId", "messageId", "type", "message"),
     ),
     Other("what Gemini CLI keeps for /restore before a tool changes files", _CHATS, _is_restore_point),
-    Other("a conversation saved with /chat save of Gemini CLI (checkpoint-TAG.json)", _CHATS, _is_saved_chat),
+    Other(
+        "a conversation saved with /chat save of Gemini CLI (checkpoint-TAG.json)",
+        _CHATS,
+        lambda sample: _is_list_of(values.fields(sample.value).get("history", sample.value), "role", "parts"),
+    ),
     Other(
         "a list of whole conversations, as in data for training, with which no agent goes on",
         "",
-        _is_training_data,
+        lambda sample: bool(sample.entries) and all(isinstance(each.get("messages"), list) for each in sample.entries),
     ),
     Other("a rollout of Codex from before its session_meta lines, of mid-2025", "", _is_old_rollout),
 )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
-from sessioncompress.formats.base import Cleared, Entry, Reader
+from sessioncompress.formats.base import Cleared, Entry, Head
 
 _ARGUMENTS: JsonPath = ("data", "args")
 _PRUNED: JsonPath = ("message", "prunedAt")
-_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND, "eval": Purpose.COMMAND}
 _TOOLS = "edit grep glob find ls web_search fetch task"
 _OWN_ENTRIES = (
     "title title_change session_init model_usage service_tier_change ttsr_injection mode_change credential_pin "
@@ -21,22 +21,38 @@ _OWN_ENTRIES = (
 )
 
 
+class OhMyPiReader(pi.PiReader):
+    """Reads oh-my-pi's entries."""
+
+    purposes: Mapping[str, Purpose] = {**pi.PiReader.purposes, "eval": Purpose.COMMAND}
+
+    def entry_blocks(self, entry: Entry) -> list[Block]:
+        """Find the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
+        if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
+            return []
+        size = len(values.literal(entry["data"]["args"]))
+        if size < values.SMALLEST_BLOCK:
+            return []
+        tool, call = (values.text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
+        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, tool, call)]
+
+
 class OhMyPi(pi.FamilyFormat):
     """Sessions of oh-my-pi."""
 
     name = "oh-my-pi"
-    purposes = _PURPOSES
-    tools = frozenset({*_PURPOSES, *_TOOLS.split()})
+    reader = OhMyPiReader
+    tools = frozenset({*OhMyPiReader.purposes, *_TOOLS.split()})
     links = re.compile(r"artifact://\d+")
 
-    def is_own(self, entry: Entry) -> bool:
-        kind = entry.get("type")
-        if _is_start(entry) or (kind == "model_change" and "model" in entry):
-            return True
-        return kind in _OWN_ENTRIES.split()
-
-    def reader(self) -> Reader:
-        return OhMyPiReader(self.purposes)
+    def recognizes(self, head: Head) -> bool:
+        own = any(
+            entry.get("type") in _OWN_ENTRIES.split()
+            or (entry.get("type") == "model_change" and "model" in entry)
+            or _is_start(entry)
+            for entry in head.entries
+        )
+        return own and super().recognizes(head)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Let the arguments of a start be emptied, never dropped."""
@@ -49,24 +65,9 @@ class OhMyPi(pi.FamilyFormat):
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give the agent's words, and when it said them; None where it has done so before."""
-        del block
         if not _may_be_pruned(entry):
             return None
         return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})
-
-
-class OhMyPiReader(pi.FamilyReader):
-    """Reads oh-my-pi's entries."""
-
-    def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Find the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
-        if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
-            return []
-        size = len(values.literal(entry["data"]["args"]))
-        if size < values.SMALLEST_BLOCK:
-            return []
-        tool, call = (values.text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
-        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, tool, call)]
 
 
 def _is_start(entry: Entry) -> bool:

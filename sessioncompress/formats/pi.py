@@ -1,38 +1,19 @@
-"""pi: one entry a line, a tree by `parentId` (version 1: a list); calls and results are messages."""
+"""pi and its relatives: one entry a line, a tree by `parentId` (version 1: a list); calls and results are messages."""
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
-from msgspec import Struct, field
-
-from sessioncompress.core import marker
+from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import (
-    PLAIN,
-    Answer,
-    Block,
-    Call,
-    Facts,
-    JsonPath,
-    Kind,
-    Line,
-    Purpose,
-    Role,
-    Shape,
-    Tie,
-    Usage,
-    beside,
-    make_block,
-)
-from sessioncompress.core.references import digest_of
+from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.formats import base, tree, values
-from sessioncompress.formats.base import Entry, Head, Name, Reader, line_of
+from sessioncompress.formats import base, values
+from sessioncompress.formats.base import Entry, Head, Name, line_of
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16
@@ -46,11 +27,6 @@ _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
-_CONTENT: JsonPath = ("message", "content")
-_DETAILS: JsonPath = ("message", "details")
-_ANSWERED: JsonPath = ("message", "toolCallId")
-_MIRRORS: tuple[JsonPath, ...] = (_DETAILS, ("message", "providerPayload"))
-
 _STOPS = ("error", "aborted")
 """Why a message ends that holds no whole answer: the next request goes without it."""
 
@@ -58,137 +34,121 @@ _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
 
 
-def header_of(head: Head) -> Entry | None:
-    """Find the header of a pi-like session: the first entry, or the second behind a title slot."""
-    for entry in head.entries[:2]:
-        if entry.get("type") == "session":
-            good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
-            # DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`.
-            foreign = any("createdAt" in each or "seq" in each for each in head.entries)
-            return entry if good and not foreign else None
-        if entry.get("type") != "title":
-            return None
-    return None
+class PiReader(base.Reader):
+    """Reads the entries of one session; what the tools are for differs among the relatives."""
 
+    purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
 
-class FamilyReader(Struct):
-    """Reads the entries of one session; `purposes` says what the agent's tools are for."""
-
-    purposes: Mapping[str, Purpose]
-    _unanswered: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=_MOST_COMPARED))
-    _asked: dict[str, Call] = {}
-    """The calls that wait for their results, so that a result's names are those of its call, held once."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._unanswered: deque[tuple[str, bytes]] = deque(maxlen=_MOST_COMPARED)
+        """The newest results and their digests: the text that follows may repeat them."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
+        names = values.text(entry.get("id")), values.text(entry.get("parentId"))
         message = entry.get("message")
         if not isinstance(message, dict) or entry.get("type") != "message":
-            line = self._other(raw, entry)
+            line = self._other(raw, names, entry)
         elif (role := message.get("role")) == "assistant":
-            line = self._assistant(raw, entry, message)
+            line = self._assistant(raw, names, message)
         elif role == "toolResult":
-            line = self._result(raw, entry, message)
+            line = self._result(raw, names, message)
         else:
-            line = self._message(raw, entry, message)
-        return _with_blobs(line, entry) if _BLOB_BYTES in raw else line
+            parts = values.items(message.get("content"))
+            blocks = [block for index, part in enumerate(parts) for block in _image(index, part, "", "")]
+            blocks += values.marked_images(raw, ("message", "content"), parts)
+            reads = values.characters(message.get("content")) + values.pictures(blocks)
+            reads += len(values.text(message.get("output"))) + len(values.text(message.get("command")))
+            line = line_of(raw, Role.USER if role == "user" else Role.OTHER, blocks, *names, reads=reads)
+        if _BLOB_BYTES not in raw:
+            return line
+        # What names a blob stays: the agent deletes those that no session names, and it does not know our originals.
+        kept = tuple(
+            block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
+            for block in line.blocks
+        )
+        sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
+        return line._replace(blocks=kept, facts=line.facts._replace(sealed=sealed))
 
-    def _other(self, raw: bytes, entry: Entry) -> Line:
+    def _other(self, raw: bytes, names: tuple[str, str], entry: Entry) -> Line:
         kind = entry.get("type")
-        role = Role.OTHER
-        keeps: str | int = ""
+        role, facts = Role.OTHER, PLAIN
         if kind == "session":
             # Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent.
             version = entry.get("version")
             is_list = version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
             return line_of(raw, Role.HEADER, facts=Facts(listed=True) if is_list else PLAIN)
         if kind == "compaction":
-            role = Role.CHECKPOINT
             index = entry.get("firstKeptEntryIndex")
             keeps = index if isinstance(index, int) else values.text(entry.get("firstKeptEntryId"))
+            role, facts = Role.CHECKPOINT, Facts(keeps=keeps)
         elif kind == "reset_boundary":
             role = Role.CHECKPOINT
-        facts = Facts(keeps=keeps) if role is Role.CHECKPOINT else PLAIN
         reads = len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
-        return _line(raw, entry, role, self.entry_blocks(entry), reads=reads, facts=facts)
+        return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Make the blocks of an entry that is no message; most agents have none."""
-        del entry
         return []
 
-    def _message(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        content = message.get("content")
-        blocks = [block for index, part in enumerate(values.items(content)) for block in _image(index, part, "", "")]
-        if marker.PREFIX_BYTES in raw:
-            blocks += values.marked_images(("message", "content"), values.items(content))
-        reads = (
-            values.characters(content)
-            + values.pictures(blocks)
-            + len(values.text(message.get("output")))
-            + len(values.text(message.get("command")))
-        )
-        role = Role.USER if message.get("role") == "user" else Role.OTHER
-        return _line(raw, entry, role, blocks, reads=reads)
-
-    def _result(self, raw: bytes, entry: Entry, message: Entry) -> Line:
+    def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
         tool = intern(values.text(message.get("toolName")))
-        answers = values.text(message.get("toolCallId"))
-        made = self._asked.pop(answers, None)
-        answers, call = (answers, _call_of(answers)) if made is None else (made.id, made.name)
+        made = self.answered(message.get("toolCallId"))
+        call = made.name.partition("|")[0]
         blocks: list[Block] = []
         characters = 0
         for index, part in enumerate(values.items(message.get("content"))):
             text = values.text(part.get("text")) if isinstance(part, dict) and part.get("type") == "text" else ""
             if text:
                 characters += len(text)
-                marked = marker.occurs_in(text)
-                if len(text) < values.SMALLEST_BLOCK and not marked:
-                    continue
-                written = values.literal(text)
-                digest, size = digest_of(written), len(written)
-                if len(text) <= _LONGEST_COMPARED:
-                    self._unanswered.append((text, digest))
-                path = _part_path(index, "text")
-                blocks.append(make_block((Kind.RESULT, path, size, size, tool, call, digest, marked, False)))
+                found = values.long_text(Kind.RESULT, values.part_path(index, "text"), text, tool, call)
+                if found and len(text) <= _LONGEST_COMPARED:
+                    self._unanswered.append((text, found[0].digest))
+                blocks += found
             else:
                 blocks += _image(index, part, tool, call)
         details = message.get("details")
         if isinstance(details, (dict, list)) and details:
-            blocks += values.whole(Kind.MIRROR, _DETAILS, details, tool, call)
-        ties = _id_tie(_ANSWERED, answers)
+            blocks += values.whole(Kind.MIRROR, ("message", "details"), details, tool, call)
+        ties = _id_tie(("message", "toolCallId"), made.id)
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
         reads = characters + values.pictures(blocks) + values.RESULT
-        return _line(raw, entry, Role.RESULT, blocks, answers=answers, io=characters, reads=reads, facts=facts)
+        return line_of(raw, Role.RESULT, blocks, *names, answers=made.id, io=characters, reads=reads, facts=facts)
 
-    def _assistant(self, raw: bytes, entry: Entry, message: Entry) -> Line:
-        parts = values.items(message.get("content"))
+    def _assistant(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
         responses = "responses" in values.text(message.get("api"))
         blocks: list[Block] = []
         ties: list[Tie] = []
-        calls: list[Call] = []
+        calls: list[model.Call] = []
         texts: list[str] = []
-        characters = io = 0
-        thoughts = written = 0
-        for index, part in enumerate(parts):
+        characters = io = thoughts = written = 0
+        for index, part in enumerate(values.items(message.get("content"))):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
-                made, size = self._call(index, part, blocks)
+                name, arguments = values.text(part.get("id")), part.get("arguments")
+                # Behind a bar stands an item id, which may have to go.
+                made = self.call(name, part.get("name"), arguments, name.partition("|")[0])
                 calls.append(made)
-                io += size
+                # A thought signature vouches for the call as it was made: its arguments stay.
+                signed = bool(part.get("thoughtSignature"))
+                io += values.arguments(values.part_path(index, "arguments"), arguments, made, blocks, signed=signed)
+                if "partialJson" in part:
+                    copy = values.part_path(index, "partialJson")
+                    blocks += values.whole(Kind.MIRROR, copy, part["partialJson"], made.tool, made.name)
                 if responses:
-                    ties += _id_tie((*_part_path(index), "id"), part.get("id"))
+                    ties += _id_tie(values.part_path(index, "id"), name)
             elif kind == "text":
                 text = values.text(part.get("text"))
                 texts.append(text)
                 characters += len(text)
                 if responses:
-                    ties += _signature_tie(_part_path(index), part.get("textSignature"))
+                    ties += _signature_tie(values.part_path(index, "textSignature"), part.get("textSignature"))
             elif kind in _THOUGHTS:
                 thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
                 size = len(values.literal(part))
                 written += size > 0
-                blocks.append(Block(Kind.THINKING, _part_path(index), size, size))
+                blocks.append(Block(Kind.THINKING, values.part_path(index), size, size))
         if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
             # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
             blocks = [block for block in blocks if block.kind is not Kind.THINKING]
@@ -198,135 +158,23 @@ class FamilyReader(Struct):
         if payload is not None and not sealed:
             blocks += values.whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
+        # Results that stand again, whole, in the texts that follow them.
+        longest = max(map(len, texts), default=0)
+        repeats = tuple(
+            digest
+            for result, digest in self._unanswered
+            if longest and 0 < len(said := result.strip()) <= longest and any(said in text for text in texts)
+        )
+        self._unanswered.clear()
         facts = _THINKS if thoughts else PLAIN
-        repeats = self._repeated(texts)
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
         reads = 0 if message.get("stopReason") in _STOPS else characters + io + values.CALL * len(calls)
-        return _line(raw, entry, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads, facts=facts)
-
-    def _call(self, index: int, part: Entry, blocks: list[Block]) -> tuple[Call, int]:
-        """Read a call and add its blocks; also count the characters of its arguments."""
-        tool = intern(values.text(part.get("name")))
-        arguments = part.get("arguments")
-        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
-        call_id = values.text(part.get("id"))
-        call = _call_of(call_id)
-        made = Call(call_id, call, tool, purpose, *values.about(values.fields(arguments)))
-        self._asked[call_id] = made
-        written = values.literal(arguments)
-        path = _part_path(index, "arguments")
-        if len(written) >= values.SMALLEST_BLOCK and isinstance(arguments, dict):
-            # A thought signature vouches for the call as it was made: its arguments stay.
-            bulk = 0 if part.get("thoughtSignature") else sum(values.long_leaves(arguments))
-            blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, tool, call, b"", False, False)))
-        if marker.PREFIX_BYTES in written:
-            blocks += values.marked_leaves(path, arguments, tool, call)
-        if "partialJson" in part:
-            blocks += values.whole(Kind.MIRROR, _part_path(index, "partialJson"), part["partialJson"], tool, call)
-        return made, len(written)
-
-    def _repeated(self, texts: Sequence[str]) -> tuple[bytes, ...]:
-        """Find the results that stand again, whole, in the texts that follow them; as digests."""
-        if not self._unanswered:
-            return ()
-        waiting = tuple(self._unanswered)
-        self._unanswered.clear()
-        longest = max(map(len, texts), default=0)
-        found = []
-        for result, digest in waiting if longest else ():
-            said = result.strip()
-            if 0 < len(said) <= longest and any(said in text for text in texts):
-                found.append(digest)
-        return tuple(found)
-
-
-class FamilyFormat(base.Format):
-    """What the formats of the family share; each adds its name, its marks and its tools."""
-
-    purposes: Mapping[str, Purpose]
-    """What the agent's tools are for, by their names in lower case."""
-
-    answer_marks = (b'"assistant"',)
-
-    def recognizes(self, head: Head) -> bool:
-        return header_of(head) is not None and any(map(self.is_own, head.entries))
-
-    def is_own(self, entry: Entry) -> bool:
-        """Tell whether only this agent of the family writes such an entry."""
-        del entry
-        return True
-
-    def named(self, head: Head) -> Name:
-        header = header_of(head) or {}
-        parents = (values.text(header.get(key)) for key in _PARENTS)
-        return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
-
-    def reader(self) -> Reader:
-        return FamilyReader(self.purposes)
-
-    def shape(self, lines: Lines) -> Shape:
-        return tree.shape(lines)
-
-    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
-        if path in _MIRRORS:
-            return value is REMOVED
-        message = values.fields(entry.get("message"))
-        if path == ("message", "toolCallId"):
-            return bool(value) and value == _call_of(values.text(message.get("toolCallId")))
-        if path[:2] == _CONTENT and len(path) > len(_CONTENT) and isinstance(path[2], int):
-            part = message["content"][path[2]]
-            return _may_change_part(part, path[3:], value, message.get("role") == "toolResult")
-        return False
-
-    def image(self, part: Any) -> tuple[str, str]:
-        return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
-
-    def answer(self, entry: Entry) -> Answer | None:
-        """Read what an assistant message says of its request; usage that stands elsewhere is of no such request."""
-        message = values.fields(entry.get("message"))
-        if entry.get("type") != "message" or message.get("role") != "assistant":
-            return None
-        stop, error = values.text(message.get("stopReason")), ""
-        if stop in _STOPS:
-            error = values.text(message.get("errorMessage")) or stop
-        return Answer(
-            model=values.text(message.get("model")),
-            usage=None if error else _usage(values.fields(message.get("usage"))),
-            error=error,
-            at=base.moment(message.get("timestamp")) or base.moment(entry.get("timestamp")),
-        )
-
-
-def _line(raw: bytes, entry: Entry, role: Role, blocks: Iterable[Block], **fields: Any) -> Line:
-    name, parent = values.text(entry.get("id")), values.text(entry.get("parentId"))
-    return line_of(raw, role, blocks, id=name, parent=parent, **fields)
-
-
-def _call_of(call_id: str) -> str:
-    """The part of a call's id that stays: behind a bar stands an item id that may have to go."""
-    return call_id.partition("|")[0]
-
-
-@cache
-def _part_path(index: int, *inner: str) -> JsonPath:
-    return ("message", "content", index, *inner)
-
-
-def _with_blobs(line: Line, entry: Entry) -> Line:
-    """Keep what names a blob: the agent deletes those that no session names, and it does not know our originals."""
-    blocks = tuple(
-        block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
-        for block in line.blocks
-    )
-    sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
-    return line._replace(blocks=blocks, facts=line.facts._replace(sealed=sealed))
+        return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
 
 def _names_blob(value: Any, path: JsonPath) -> bool:
-    for step in path:
-        value = value[step]
-    written = values.literal(value)
+    written = values.literal(values.at(value, path))
     return not written or _BLOB_BYTES in written
 
 
@@ -337,9 +185,9 @@ def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 
-def _id_tie(path: JsonPath, name: Any) -> list[Tie]:
+def _id_tie(path: JsonPath, name: str) -> list[Tie]:
     """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
-    call, bar, item = values.text(name).partition("|")
+    call, bar, item = name.partition("|")
     return [Tie(path, call, len(item) + 1)] if call and bar else []
 
 
@@ -349,7 +197,7 @@ def _signature_tie(path: JsonPath, signature: Any) -> list[Tie]:
     if not isinstance(signature, str) or kept == signature:
         return []
     stays = len(values.literal(kept)) if kept else -len(',"textSignature":')
-    return [Tie((*path, "textSignature"), kept, len(values.literal(signature)) - stays)]
+    return [Tie(path, kept, len(values.literal(signature)) - stays)]
 
 
 def _phase_alone(signature: Any) -> str | None:
@@ -364,35 +212,129 @@ def _phase_alone(signature: Any) -> str | None:
     return values.literal({"v": 1, "id": "", "phase": phase}).decode()
 
 
-def _may_change_part(part: Any, rest: JsonPath, value: Any, in_result: bool) -> bool:
-    kind = values.fields(part).get("type")
-    match rest:
-        case ():
-            return kind in _THOUGHTS if value is REMOVED else kind == "image"
-        case ("text",):
-            return kind == "text" and in_result and isinstance(value, str)
-        case ("textSignature" | "partialJson" as key,):
-            kept = _phase_alone(part.get(key)) if key == "textSignature" else None
-            return value is REMOVED if kept is None else bool(value == kept)
-        case ("id",):
-            return kind == "toolCall" and bool(value) and value == _call_of(values.text(part.get("id")))
-        case ("arguments", *_, step):
-            return kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
-    return False
+class FamilyFormat(base.Format):
+    """What the formats of the family share; each adds its name, its marks and its tools."""
+
+    answer_marks = (b'"assistant"',)
+
+    def recognizes(self, head: Head) -> bool:
+        return _header_of(head) is not None
+
+    def named(self, head: Head) -> Name:
+        header = _header_of(head) or {}
+        parents = (values.text(header.get(key)) for key in _PARENTS)
+        return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
+
+    def shape(self, lines: Lines) -> Shape:
+        """Walk from the last entry to the root; a parent that is missing (or walked before) ends the walk.
+
+        Where the header says so, or none has an id, entries follow each other.
+        """
+        header = next((number for number, role in enumerate(lines.roles) if role is Role.HEADER), None)
+        if (header is not None and lines.facts[header].listed) or not any(lines.ids):
+            return super().shape(lines)
+        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        step: int | None = max(numbers.values())
+        path: list[int] = []
+        seen = bytearray(len(lines))
+        while step is not None and not seen[step]:
+            seen[step] = True
+            path.append(step)
+            step = numbers.get(lines.parents[step])
+        path.reverse()
+        return Shape(array("I", path), frozenset(base.dead(lines, path)))
+
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
+        message = values.fields(entry.get("message"))
+        match path:
+            case ("message", "details" | "providerPayload"):
+                return value is REMOVED
+            case ("message", "toolCallId"):
+                return bool(value) and value == values.text(message.get("toolCallId")).partition("|")[0]
+            case ("message", "content", int(index), *inner):
+                part = values.fields(message["content"][index])
+            case _:
+                return False
+        kind, may = part.get("type"), False
+        match inner:
+            case []:
+                may = kind in _THOUGHTS if value is REMOVED else kind == "image"
+            case ["text"]:
+                may = kind == "text" and message.get("role") == "toolResult" and isinstance(value, str)
+            case ["textSignature" | "partialJson" as key]:
+                kept = _phase_alone(part.get(key)) if key == "textSignature" else None
+                may = value is REMOVED if kept is None else bool(value == kept)
+            case ["id"]:
+                may = kind == "toolCall" and bool(value) and value == values.text(part.get("id")).partition("|")[0]
+            case ["arguments", *_, step]:
+                may = kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
+        return may
+
+    def image(self, part: Any) -> tuple[str, str]:
+        return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Read what an assistant message says of its request; usage that stands elsewhere is of no such request."""
+        message = values.fields(entry.get("message"))
+        if entry.get("type") != "message" or message.get("role") != "assistant":
+            return None
+        stop, error = values.text(message.get("stopReason")), ""
+        if stop in _STOPS:
+            error = values.text(message.get("errorMessage")) or stop
+        recorded = values.fields(message.get("usage"))
+        sent, made, read, wrote = map(recorded.get, ("input", "output", "cacheRead", "cacheWrite"))
+        usage = model.beside(sent, made, read, wrote, recorded.get("reasoning", recorded.get("reasoningTokens")))
+        return Answer(
+            model=values.text(message.get("model")),
+            usage=None if error else usage,
+            error=error,
+            at=base.moment(message.get("timestamp")) or base.moment(entry.get("timestamp")),
+        )
 
 
-def _usage(recorded: Mapping[str, Any]) -> Usage | None:
-    reasoning = recorded.get("reasoning", recorded.get("reasoningTokens"))
-    given = (recorded.get("input"), recorded.get("output"), recorded.get("cacheRead"), recorded.get("cacheWrite"))
-    return beside(*given, reasoning)
-
-
-_PURPOSES = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
+def _header_of(head: Head) -> Entry | None:
+    """Find the header of a pi-like session: the first entry, or the second behind a title slot."""
+    for entry in head.entries[:2]:
+        if entry.get("type") == "session":
+            good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
+            # DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`.
+            foreign = any("createdAt" in each or "seq" in each for each in head.entries)
+            return entry if good and not foreign else None
+        if entry.get("type") != "title":
+            return None
+    return None
 
 
 class Pi(FamilyFormat):
     """Sessions of pi, versions 1 to 3 and the entries of pi 1.x; also what GitClaw keeps of its pi."""
 
     name = "pi"
-    purposes = _PURPOSES
-    tools = frozenset({*_PURPOSES, "edit", "grep", "find", "ls"})
+    reader = PiReader
+    tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
+
+
+class OpenClawReader(PiReader):
+    """Reads the entries of OpenClaw."""
+
+    purposes: Mapping[str, Purpose] = {
+        "read": Purpose.READ,
+        "write": Purpose.WRITE,
+        "exec": Purpose.COMMAND,
+        "process": Purpose.COMMAND,
+    }
+
+
+_OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"
+
+
+class OpenClaw(FamilyFormat):
+    """Sessions of OpenClaw up to about 2026.3: pi version 3 with entries and tool names of its own."""
+
+    name = "openclaw"
+    reader = OpenClawReader
+    tools = frozenset({*OpenClawReader.purposes, *_OPENCLAW_TOOLS.split()})
+
+    def recognizes(self, head: Head) -> bool:
+        kinds = [values.text(entry.get("customType")) for entry in head.entries]
+        own = any(kind.startswith("openclaw") or kind == "model-snapshot" for kind in kinds)
+        return own and super().recognizes(head)

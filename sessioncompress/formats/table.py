@@ -1,74 +1,144 @@
-"""The table of formats, by which a session's format is detected from its content.
+"""The table of agents: one row says what an agent's sessions begin with, where they lie, and which class reads them.
 
-A format is imported when a session may be its own: to import all takes longer than to compress a small session.
+A format is imported when a session may be its own: to import all takes longer than to compress a small session. This
+module itself is imported before anything is known of a file, so it imports nothing that takes time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core.jsonl import is_readable, loads
+from msgspec import Struct
+
 from sessioncompress.errors import UsageError
-from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head
+
+if TYPE_CHECKING:
+    from sessioncompress.formats.base import Entry, Format, Head
+
+FIRST_BYTES = 4096
+"""So much of a file is read to tell what it may be: what names a session stands at its beginning."""
 
 
-class _Row(NamedTuple):
-    """One format: its name, its module and class there, and a sign that every session of it shows."""
+class _Row(Struct, frozen=True):
+    """One agent: the name of its format, and the class that knows it, behind its module."""
 
     name: str
-    module: str
-    kind: str
-    shows: Callable[[Head], bool]
+    made_by: str
+
+    sign: tuple[str, str | None]
+    """A key, and its value where that matters, in one of the first entries or around the messages of every session."""
+
+    keys: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
+    """What stands in the first bytes of a file that is plainly a session, and what does not."""
+
+    is_document: bool = False
+
+    folders: tuple[tuple[str, str, str], ...] = ()
+    """Environment variable, folder without it (where that is empty there is none), where below it sessions lie."""
+
     is_relative: bool = False
     """Of pi: what is one of these is a session of pi, too, with more in it."""
 
+    def shows(self, head: Head) -> bool:
+        """Tell whether a file may be a session of this agent, so that its format is asked."""
+        key, value = self.sign
+        around = (head.document,) if isinstance(head.document, dict) else ()
+        return any(key in each and value in (None, each[key]) for each in (*head.entries, *around))
 
-def _begins_as_pi(head: Head) -> bool:
-    return any(entry.get("type") == "session" for entry in head.entries[:2])
-
-
-def _begins_as_codex(head: Head) -> bool:
-    return bool(head.entries) and head.entries[0].get("type") == "session_meta"
-
-
-def _begins_as_gemini(head: Head) -> bool:
-    return any(isinstance(each, dict) and "projectHash" in each for each in (head.document, *head.entries[:1]))
-
-
-def _has_roles(head: Head) -> bool:
-    return bool(head.entries) and all("role" in entry for entry in head.entries)
-
-
-def _is_document_with(key: str) -> Callable[[Head], bool]:
-    return lambda head: isinstance(head.document, dict) and key in head.document
+    def is_plain(self, first: bytes) -> bool:
+        """Tell whether a file that begins so is a session of this agent for certain."""
+        return (
+            bool(self.keys) and all(key in first for key in self.keys) and not any(key in first for key in self.others)
+        )
 
 
 _TABLE = (
-    _Row("oh-my-pi", "ohmypi", "OhMyPi", _begins_as_pi, is_relative=True),
-    _Row("openclaw", "openclaw", "OpenClaw", _begins_as_pi, is_relative=True),
-    _Row("pi", "pi", "Pi", _begins_as_pi, is_relative=True),
-    _Row("claude-code", "claude.format", "ClaudeCode", lambda head: any("parentUuid" in each for each in head.entries)),
+    _Row(
+        "pi",
+        "pi.Pi",
+        ("type", "session"),
+        # Its relatives begin alike, and so does a harness of DeepSeek's.
+        keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
+        others=(b'"createdAt"', b'"seq"'),
+        folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
+    ),
+    _Row(
+        "oh-my-pi",
+        "ohmypi.OhMyPi",
+        ("type", "session"),
+        # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under
+        # XDG_DATA_HOME.
+        folders=(
+            ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
+            ("", "~/.omp", "profiles/*/agent/sessions/*"),
+            ("XDG_DATA_HOME", "", "omp/sessions/*"),
+            ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
+        ),
+        is_relative=True,
+    ),
+    _Row(
+        "claude-code",
+        "claude.ClaudeCode",
+        ("parentUuid", None),
+        keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
+        others=(b'"parts"',),
+        folders=(
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
+        ),
+    ),
+    _Row(
+        "openclaw",
+        "pi.OpenClaw",
+        ("type", "session"),
+        # It was Clawdbot and Moltbot before.
+        folders=(
+            ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
+            ("CLAWDBOT_STATE_DIR", "~/.clawdbot", "agents/*/sessions"),
+            ("", "~/.moltbot", "agents/*/sessions"),
+        ),
+        is_relative=True,
+    ),
     _Row(
         "codex",
-        "codex.format",
-        "Codex",
-        _begins_as_codex,
+        "codex.Codex",
+        ("type", "session_meta"),
+        keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
+        folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
     ),
-    _Row("gemini", "gemini", "Gemini", _begins_as_gemini),
-    _Row("opencode", "opencode", "OpenCode", _is_document_with("info")),
-    _Row("gencode", "gencode", "GenCode", _is_document_with("metadata")),
     _Row(
-        "openai-chat",
-        "openai_chat",
-        "Chat",
-        _has_roles,
+        "gemini",
+        "gemini.Gemini",
+        ("projectHash", None),
+        keys=(b'"sessionId"', b'"projectHash"'),
+        is_document=True,
+        folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
     ),
+    _Row(
+        "opencode",
+        "opencode.OpenCode",
+        ("info", None),
+        keys=(b'"info"', b'"projectID"', b'"directory"'),
+        is_document=True,
+    ),
+    _Row(
+        "gencode",
+        "gencode.GenCode",
+        ("metadata", None),
+        keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
+        is_document=True,
+        folders=(("", "~/.gen", "sessions"),),
+    ),
+    # It names no agent: it has no first keys, since a file that is only met may be anything.
+    _Row("openai-chat", "openai_chat.Chat", ("role", None)),
 )
-"""In the order they are asked: pi comes behind its relatives, since they are pi with more; a chat names nobody."""
 
 NAMES = tuple(sorted(row.name for row in _TABLE))
 NAMELESS = frozenset({"openai-chat"})
@@ -84,11 +154,24 @@ AGENTS = (
 _BOM = b"\xef\xbb\xbf"
 
 
+def may_be_session(first: bytes) -> bool:
+    """Tell whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
+    return any(row.is_plain(first) for row in _TABLE if row.is_document)
+
+
+def is_plainly_session(first: bytes) -> bool:
+    """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
+    return first.startswith(b"{") and any(row.is_plain(first) for row in _TABLE)
+
+
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
     """Parse a file's first lines; those that are no JSON object are passed over.
 
     Of a document the lines are its messages, and `document` is all else of it.
     """
+    from sessioncompress.core.jsonl import is_readable, loads
+    from sessioncompress.formats.base import HEAD_LINES, Head
+
     entries: list[Entry] = []
     parsed: dict[bytes, Entry] = {}
     for raw in islice(lines, HEAD_LINES):
@@ -111,13 +194,10 @@ def detect(head: Head) -> Format | None:
 
 def recognizing(head: Head) -> tuple[Format, ...]:
     """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
-    found: list[Format] = []
-    is_pi = False
-    for row in _TABLE:
-        if row.shows(head) and not (row.is_relative and is_pi) and _made(row).recognizes(head):
-            found.append(_made(row))
-            is_pi |= row.is_relative
-    return tuple(found)
+    found = [row for row in _TABLE if row.shows(head) and _made(row).recognizes(head)]
+    if relatives := [row for row in found if row.is_relative]:
+        found = [relatives[0], *(row for row in found if row.name != "pi" and not row.is_relative)]
+    return tuple(map(_made, found))
 
 
 def format_named(name: str) -> Format:
@@ -128,12 +208,58 @@ def format_named(name: str) -> Format:
     return _made(found)
 
 
-def every() -> tuple[Format, ...]:
-    """Make all formats, in the order in which they are asked."""
-    return tuple(map(_made, _TABLE))
-
-
 @cache
 def _made(row: _Row) -> Format:
-    made: Format = getattr(import_module(f"sessioncompress.formats.{row.module}"), row.kind)()
+    module, _, kind = row.made_by.partition(".")
+    made: Format = getattr(import_module(f"sessioncompress.formats.{module}"), kind)()
     return made
+
+
+_BELOW = (".GITCLAW/state/sessions", "state/sessions")
+_STORAGE = ("session", "message", "part")
+
+
+def agent_folders() -> Iterator[Path]:
+    """Find the folders of this user's agents that may hold sessions."""
+    for home, pattern in _homes():
+        yield from sorted(home.glob(pattern)) if pattern else [home]
+
+
+def agent_roots() -> Iterator[Path]:
+    """List the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
+    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in _homes())
+    yield from dict.fromkeys(roots)
+
+
+def _homes() -> Iterator[tuple[Path, str]]:
+    for row in _TABLE:
+        for variable, usual, pattern in row.folders:
+            if named := os.environ.get(variable) or usual:
+                yield _expanded(named), pattern
+
+
+def _expanded(named: str) -> Path:
+    # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+    return Path(os.path.expanduser(named))  # noqa: PTH111
+
+
+def subagents(session: Path) -> list[Path]:
+    """Find the sessions of a session's subagents, which Claude Code keeps in a folder of its name."""
+    return sorted(session.with_suffix("").glob("subagents/*.jsonl"))
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """List where an agent that keeps its state in a project has the sessions of a project in that folder."""
+    yield from (folder / each for each in _BELOW)
+
+
+def opencode() -> Path | None:
+    """Find this user's folder of OpenCode where sessions lie in it, which only OpenCode itself can give out."""
+    folder = _expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "opencode"
+    return folder if holds_opencode(folder) else None
+
+
+def holds_opencode(folder: Path) -> bool:
+    """Tell whether a folder is one in which OpenCode keeps sessions: its database, or the files that were before it."""
+    stored = any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))
+    return stored or next(folder.glob("opencode*.db"), None) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from sys import intern
+from functools import cache
 from typing import Any, NoReturn
 
 import orjson
@@ -13,7 +13,7 @@ import orjson
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import is_deep, is_readable, shallow
 from sessioncompress.core.model import Block, Call, JsonPath, Kind, make_block
-from sessioncompress.core.references import digest_of, image_data
+from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
@@ -27,8 +27,7 @@ a result; for an image. The first two were measured on recorded usage: both toge
 vendor; the third is what pi itself reckons with."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
-_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
-_PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 
 
 def given(written: str) -> Any:
@@ -65,26 +64,32 @@ def fields(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def at(value: Any, path: JsonPath) -> Any:
+    """Find the value at a path, which is there."""
+    for step in path:
+        value = value[step]
+    return value
+
+
 def part_text(part: Any) -> str:
     """Read the text of a content part; all agents have it under one key."""
     return text(fields(part).get("text"))
 
 
-def image_of_url(part: Any) -> tuple[str, str]:
-    """Read the media type and the base64 data of an image part that has them in a data URL."""
-    address, data = image_data(fields(part))
-    media = _MEDIA_TYPE.match(address)
-    return media.group(1) if media else "", data
+def type_of(part: Any) -> str:
+    """Read the type of a content part, or of anything else that has one."""
+    return text(fields(part).get("type"))
 
 
-def about(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Read the file that a call is about, and the part of it."""
-    for key in FILE_KEYS:
-        if key in arguments:
-            file = intern(text(arguments[key]))
-            part = [(key, arguments[key]) for key in _PART_KEYS if key in arguments] if file else ()
-            return file, ",".join(f"{key}={at if isinstance(at, str) else literal(at).decode()}" for key, at in part)
-    return "", ""
+@cache
+def part_path(index: int, *inner: str) -> JsonPath:
+    """Give the path to a content part of a line's message, or to a value in it."""
+    return ("message", "content", index, *inner)
+
+
+def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    """List the parts of a message's content that are objects, with their places."""
+    return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
 
 
 def characters(content: Any) -> int:
@@ -120,49 +125,49 @@ def long_text(kind: Kind, path: JsonPath, value: str, tool: str, call: str) -> l
     return [make_block((kind, path, size, size, tool, call, digest_of(written), holds_one, False))]
 
 
-def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block]) -> int:
-    """Add the blocks of one call; count the characters of its arguments."""
+def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, signed: bool = False) -> int:
+    """Add the blocks of one call; count the characters of its arguments. What is signed has no bulk."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
-        bulk = sum(long_leaves(given))
+        bulk = 0 if signed else bulk_of(given)
         blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name, b"", False, False)))
     if marker.PREFIX_BYTES in written:
-        blocks += marked_leaves(path, given, made.tool, made.name)
+        blocks += marked_leaves(Kind.ARGUMENT, path, given, made.tool, made.name)
     return len(written)
 
 
-def marked_leaves(path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
-    """Find the strings in arguments that hold something in the marker's form, at any depth."""
+def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
+    """Make the blocks of the strings that hold something in the marker's form, at any depth."""
     if isinstance(value, str):
-        return [marked(Kind.ARGUMENT, path, value, tool, call)] if marker.occurs_in(value) else []
+        if not marker.occurs_in(value):
+            return []
+        written = literal(value)
+        return [Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)]
     children = value.items() if isinstance(value, dict) else enumerate(items(value))
-    return [block for step, child in children for block in marked_leaves((*path, step), child, tool, call)]
+    return [block for step, child in children for block in marked_leaves(kind, (*path, step), child, tool, call)]
 
 
-def marked(kind: Kind, path: JsonPath, text: str, tool: str, call: str) -> Block:
-    """Make the block of a text that holds something in the marker's form."""
-    written = literal(text)
-    return Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)
+def marked_images(raw: bytes, path: JsonPath, content: Any) -> list[Block]:
+    """Find what may stand in an image's place in a prompt of this line: a text that is a marker and nothing else."""
+    found: list[Block] = []
+    for index, part in parts(content) if marker.PREFIX_BYTES in raw else ():
+        if marker.is_one(said := text(part.get("text"))):
+            found += marked_leaves(Kind.IMAGE, (*path, index, "text"), said, "", "")
+    return found
 
 
-def marked_images(path: JsonPath, parts: Sequence[Any]) -> list[Block]:
-    """Find what may stand in an image's place in a prompt: a text that is a marker and nothing else."""
-    texts = ((index, text(fields(part).get("text"))) for index, part in enumerate(parts))
-    return [marked(Kind.IMAGE, (*path, index, "text"), each, "", "") for index, each in texts if marker.is_one(each)]
-
-
-def long_leaves(value: Any) -> list[int]:
-    """Measure all strings of SMALLEST_BLOCK characters or more, at any depth."""
+def bulk_of(value: Any) -> int:
+    """Count the characters of all strings of SMALLEST_BLOCK characters or more, at any depth."""
     if isinstance(value, str):
-        return [len(value)] if len(value) >= SMALLEST_BLOCK else []
-    found: list[int] = []
+        return len(value) if len(value) >= SMALLEST_BLOCK else 0
+    count = 0
     for child in value.values() if isinstance(value, dict) else items(value):
         if isinstance(child, str):
             if len(child) >= SMALLEST_BLOCK:
-                found.append(len(child))
+                count += len(child)
         elif isinstance(child, (dict, list)):
-            found += long_leaves(child)
-    return found
+            count += bulk_of(child)
+    return count
 
 
 _STRINGS = {
@@ -173,7 +178,6 @@ _STRINGS = {
     )
 }
 _LONGEST_NUMBER = 15
-
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 _LONGEST_STRING = 4096
@@ -217,9 +221,17 @@ class Skeleton:
 
 
 def entry_of(raw: bytes) -> dict[str, Any] | None:
-    """Parse the object that an agent reads, without what is too large or nested too deep; None where it is none."""
+    """Parse the object that an agent reads, without what is too large or nested too deep; None where it is none.
+
+    Of one that is too large to be parsed only the few strings are picked that hang lines together.
+    """
     if not is_readable(raw):
-        return _outline(raw) if raw.lstrip().startswith(b"{") else None
+        if not raw.lstrip().startswith(b"{"):
+            return None
+        matches = {key: match for key, pattern in _STRINGS.items() if (match := pattern.search(raw))}
+        found = {key: match.group(1).decode(errors="replace") for key, match in matches.items()}
+        message = {key: found.pop(key) for key in ("role", "toolCallId") if key in found}
+        return {**found, "message": message}
     try:
         value = json.loads(
             shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=lambda _: 0, parse_constant=_refuse
@@ -227,17 +239,6 @@ def entry_of(raw: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _outline(raw: bytes) -> dict[str, Any]:
-    """Pick the few strings that hang lines together out of one that is too large to be parsed."""
-    found = {
-        key: match.group(1).decode(errors="replace")
-        for key, pattern in _STRINGS.items()
-        if (match := pattern.search(raw))
-    }
-    message = {key: found.pop(key) for key in ("role", "toolCallId") if key in found}
-    return {**found, "message": message}
 
 
 def _number(written: str) -> int:

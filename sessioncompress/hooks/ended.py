@@ -42,7 +42,7 @@ def start(raw: bytes) -> None:
 
 def compress(session: Path) -> None:
     """Compress a session and its subagents' once nobody writes to them any more."""
-    from sessioncompress.formats.locations import subagents
+    from sessioncompress.formats.table import subagents
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.report import line
     from sessioncompress.pipeline import triage

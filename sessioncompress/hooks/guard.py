@@ -96,7 +96,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     from contextlib import suppress
 
     from sessioncompress.errors import UsageError
-    from sessioncompress.formats import locations
+    from sessioncompress.formats import table
     from sessioncompress.operations.show import mentions
     from sessioncompress.policy.model import BALANCED
     from sessioncompress.policy.sources import Policies
@@ -108,7 +108,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
         policy = policies.own
         policy = policies.of(session)
     beside = beside_of(session, policy)
-    own = [beside_of(each, policy).journal for each in (session, *locations.subagents(session))]
+    own = [beside_of(each, policy).journal for each in (session, *table.subagents(session))]
     neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
     journals = [each for each in dict.fromkeys([*own, *neighbours]) if each.is_file()]
     named = {each: marker.references(each) for each in found}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
-from sessioncompress.formats import locations
+from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
@@ -69,11 +69,11 @@ def sessions(selection: Selection) -> Iterator[Found]:
 
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    for root in locations.agent_roots():
+    for root in table.agent_roots():
         yield root, None
     here = _working_folder()
     for keeper in [project] if project else [*here, *(up for each in here for up in each.parents)]:
-        for folder in locations.below(keeper):
+        for folder in table.below(keeper):
             yield folder, keeper
 
 

@@ -24,7 +24,7 @@ from sessioncompress.errors import (
     UsageError,
     failing,
 )
-from sessioncompress.formats import locations
+from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
@@ -178,8 +178,8 @@ def _around(policy: Policy) -> Iterator[Path]:
         yield here / backup_folder(policy.backup_dir, here)
     for folder in (here, *here.parents):
         yield folder
-        yield from locations.below(folder)
-    yield from locations.agent_folders()
+        yield from table.below(folder)
+    yield from table.agent_folders()
 
 
 def working_folder() -> Path:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
-from sessioncompress.formats.locations import FIRST_BYTES, holds_opencode, may_be_session
+from sessioncompress.formats.table import FIRST_BYTES, holds_opencode, may_be_session
 from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 

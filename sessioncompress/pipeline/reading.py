@@ -28,7 +28,7 @@ from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import PLAIN, Facts, Line, Role
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
-from sessioncompress.formats.table import AGENTS, NAMELESS, detect, format_named, head_of, recognizing
+from sessioncompress.formats.table import AGENTS, FIRST_BYTES, NAMELESS, detect, format_named, head_of, recognizing
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -248,7 +248,7 @@ def _refusal(session: OpenSession, head: Head) -> Refused:
     NotASession if it is of none; Refused if it may be of several, or is too long to know.
     """
     # Imported here because most sessions are plainly of one format.
-    from sessioncompress.formats.not_sessions import FIRST_BYTES, OTHERS, Sample, seen
+    from sessioncompress.formats.not_sessions import OTHERS, Sample, seen
 
     state = "The file is not changed."
     if found := recognizing(head):

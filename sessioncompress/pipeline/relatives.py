@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.formats import locations
+from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import handed
@@ -185,9 +185,9 @@ def _last_of(parent: str) -> str:
 
 def _folders_near(session: Path) -> list[Path]:
     """The session's folder, and if it is one of an agent's all folders in which that one keeps sessions."""
-    roots = [Path(os.path.realpath(root)) for root in locations.agent_roots()]
+    roots = [Path(os.path.realpath(root)) for root in table.agent_roots()]
     around = [root for root in roots if session.is_relative_to(root)]
-    folders = (Path(os.path.realpath(folder)) for folder in locations.agent_folders()) if around else ()
+    folders = (Path(os.path.realpath(folder)) for folder in table.agent_folders()) if around else ()
     near = (folder for folder in folders if any(map(folder.is_relative_to, around)))
     return list(dict.fromkeys([session.parent, *near]))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import KB, counted
 from sessioncompress.errors import failing
-from sessioncompress.formats import locations
+from sessioncompress.formats import table
 from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.store.layout import beside_of, has_leftovers, last_line, size_of
 
@@ -75,7 +75,7 @@ def _not_due(
 def is_plainly_session(path: Path) -> bool:
     """Say whether a file's first bytes show a session: of one that is let alone, nothing more is read then."""
     with failing(path), path.open("rb") as file:
-        return locations.is_plainly_session(file.read(locations.FIRST_BYTES))
+        return table.is_plainly_session(file.read(table.FIRST_BYTES))
 
 
 def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.model import Answer, Usage
-from sessioncompress.formats.table import every, format_named
+from sessioncompress.formats.table import NAMES, format_named
 from tests.unit.core.test_usage import NONSENSE
 
 Entry = dict[str, Any]
@@ -271,4 +271,4 @@ def test_what_caches_held_is_counted_as_the_provider_does(provider: str, prompt:
 
 def test_only_gencode_notes_answers_there() -> None:
     document = {"metadata": {"completions": [{"afterMessageIndex": 0, "usage": CACHED}]}}
-    assert [form.name for form in every() if form.noted(document)] == ["gencode"]
+    assert [form.name for form in map(format_named, NAMES) if form.noted(document)] == ["gencode"]

@@ -18,7 +18,7 @@ from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shap
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
-from sessioncompress.formats.claude.format import ClaudeCode
+from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.rewrite import rewrite

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sessioncompress import verify_session
 from sessioncompress.core.model import JsonPath
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats.codex.format import Codex
+from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
 from tests.support.rollout import Rollout, parted

@@ -12,11 +12,20 @@ import pytest
 
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import UsageError
-from sessioncompress.formats.base import HEAD_LINES, Head
-from sessioncompress.formats.locations import FIRST_BYTES, may_be_session
+from sessioncompress.formats.base import HEAD_LINES, Format, Head
 from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
-from sessioncompress.formats.table import _TABLE, NAMELESS, NAMES, REVISED, detect, every, format_named, head_of
+from sessioncompress.formats.table import (
+    _TABLE,
+    FIRST_BYTES,
+    NAMELESS,
+    NAMES,
+    REVISED,
+    detect,
+    format_named,
+    head_of,
+    may_be_session,
+)
 from tests.support.build import (
     ClaudeSession,
     OmpAnthropicSession,
@@ -54,6 +63,11 @@ FIXTURE_FORMATS = {
     "look-alike": None,
 }
 ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*"))
+
+
+def every() -> list[Format]:
+    """Return all formats in the order of the table."""
+    return [format_named(row.name) for row in _TABLE]
 
 
 def lines(*entries: Any) -> list[bytes]:
@@ -275,7 +289,7 @@ def test_other_documents_are_not(first: bytes) -> None:
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
     names = [
-        *("oh-my-pi", "openclaw", "pi", "claude-code", "codex"),
+        *("pi", "oh-my-pi", "claude-code", "openclaw", "codex"),
         *("gemini", "opencode", "gencode", "openai-chat"),
     ]
     assert [form.name for form in every()] == names
@@ -300,7 +314,7 @@ def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
 def test_the_table_says_what_the_formats_say() -> None:
     """Names are asked for before any format is imported."""
     assert [row.name for row in _TABLE] == [form.name for form in every()]
-    assert {row.name for row in _TABLE if row.is_relative} == {
+    assert {"pi", *(row.name for row in _TABLE if row.is_relative)} == {
         form.name for form in every() if isinstance(form, FamilyFormat)
     }
     assert frozenset(NAMES) >= NAMELESS | REVISED
@@ -317,4 +331,4 @@ def test_only_the_format_of_a_session_is_imported() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     modules = {name.rpartition(".")[2] for name in done.stdout.split()}
     assert "codex" in modules
-    assert modules.isdisjoint({"claude", "family", "gemini", "opencode", "gencode", "chat"})
+    assert modules.isdisjoint({"claude", "pi", "gemini", "opencode", "gencode", "openai_chat"})

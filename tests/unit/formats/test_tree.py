@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Line, Role
-from sessioncompress.formats.tree import shape
+from sessioncompress.formats.pi import Pi
 from tests.support.build import OmpAnthropicSession, PiSession
 from tests.support.runs import EAGER, compress, compress_again, line, survey_of, turn, write
 
@@ -59,7 +59,7 @@ TREES: list[tuple[str, str, list[int], set[int]]] = [
 @pytest.mark.parametrize(("story", "live", "dead"), [case[1:] for case in TREES], ids=[case[0] for case in TREES])
 def test_shape(story: str, live: list[int], dead: set[int]) -> None:
     """Which lines the model is sent, and which of them lie before what the last checkpoint kept."""
-    found = shape(Lines(tree(story)))
+    found = Pi().shape(Lines(tree(story)))
     assert list(found.live) == live
     assert found.dead == dead
 
@@ -86,7 +86,7 @@ H, U, A, K, Q, B = Role.HEADER, Role.USER, Role.ASSISTANT, Role.CHECKPOINT, Role
 )
 def test_version_1_follows_its_lines(roles: list[Role], keeps: int | None, dead: set[int]) -> None:
     """Entries without ids follow each other; a checkpoint names an index among them, the header being 0."""
-    found = shape(Lines(version_1(*roles, keeps=keeps)))
+    found = Pi().shape(Lines(version_1(*roles, keeps=keeps)))
     assert list(found.live) == [number for number, role in enumerate(roles) if role is not B]
     assert found.dead == dead
 
@@ -98,7 +98,7 @@ def test_an_entry_with_an_id_makes_no_tree(listed: bool, live: list[int]) -> Non
     """The header's version does: the agent numbers the entries of version 1 anew."""
     header = line(H, **({"listed": True} if listed else {}))
     lines = [header, line(U), line(A), line(Role.OTHER, id="abc"), line(U)]
-    assert list(shape(Lines(lines)).live) == live
+    assert list(Pi().shape(Lines(lines)).live) == live
 
 
 @pytest.mark.parametrize(

@@ -11,53 +11,53 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Block, JsonPath, Kind, Treatment, make_block
+from sessioncompress.core.model import PLAIN, Block, Facts, JsonPath, Kind, Treatment, make_block
 from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 
-RESULT: JsonPath = ("toolUseResult",)
+_RESULT = "toolUseResult"
 """A second form of a tool's result. It stays, and stays truthy: a line without it would count as a prompt."""
 
-PROGRESS: JsonPath = ("data",)
-"""What a tool said while it was at work."""
+_PROGRESS = "data"
+"""What a tool said while it was at work, in a line of the type `progress`."""
 
-_SHOWN_CONTENT: JsonPath = ("data", "message", "message", "content")
+_SHOWN_CONTENT: JsonPath = (_PROGRESS, "message", "message", "content")
 _EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
 """Lists of many short values; an empty one is as good to the screen."""
 
 _NULLED = "originalFile"
 """The agent itself writes null here where a file is long."""
 
-_READ_CONTENT = frozenset({(*RESULT, "file", "content"), (*RESULT, "file", "base64")})
+_READ_CONTENT = frozenset({(_RESULT, "file", "content"), (_RESULT, "file", "base64")})
 """What a read returned. The screen says how many lines, pages or bytes that were."""
 
-_WRITTEN: JsonPath = (*RESULT, "content")
+_WRITTEN: JsonPath = (_RESULT, "content")
 """The new content of a file. The screen shows that of a new file, and of one that was there before the difference."""
 
-PLACES = frozenset(
+_PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
 )
 """What names a file stays, however long."""
 
-HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
-HOOK_OUTPUT = ("stdout", "stderr")
+_HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
+_HOOK_OUTPUT = ("stdout", "stderr")
 """The model reads a hook's `content`."""
 
 
 def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     """Find the copies for the screen in a line."""
     found: list[Block] = []
-    if shown := entry.get("toolUseResult"):
-        _add_copies(shown, RESULT, tool, call, found)
+    if shown := entry.get(_RESULT):
+        _add_copies(shown, (_RESULT,), tool, call, found)
     if entry.get("type") == "progress":
-        _add_copies(values.fields(entry.get("data")), PROGRESS, tool, call, found)
+        _add_copies(values.fields(entry.get(_PROGRESS)), (_PROGRESS,), tool, call, found)
     if "attachment" in entry:
         attachment = values.fields(entry["attachment"])
-        if (hook := values.text(attachment.get("type"))) in HOOKS:
-            for key in HOOK_OUTPUT:
+        if (hook := values.type_of(attachment)) in _HOOKS:
+            for key in _HOOK_OUTPUT:
                 _add_copies(attachment.get(key), ("attachment", key), hook, call, found)
-    return [block._replace(unseen=True) if is_unseen(entry, block.path) else block for block in found]
+    return [block._replace(unseen=True) if _is_unseen(entry, block.path) else block for block in found]
 
 
 def stand_in(path: JsonPath, value: Any) -> Any:
@@ -67,33 +67,11 @@ def stand_in(path: JsonPath, value: Any) -> Any:
     return [] if isinstance(value, list) else Treatment.REFERENCE
 
 
-def is_unseen(entry: Entry, path: JsonPath) -> bool:
+def _is_unseen(entry: Entry, path: JsonPath) -> bool:
     """Tell whether no screen shows a copy again; one of what was said at work, once that is done."""
     if path == _WRITTEN:
-        return values.fields(entry.get("toolUseResult")).get("type") == "update"
-    return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == PROGRESS[0] and entry.get("type") == "progress")
-
-
-def screen_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
-    """Tell whether this value of a copy may become that one: of the same type, and never nothing."""
-    if not _is_copy(entry, path) or path[-1] in PLACES:
-        return False
-    if isinstance(old, str):
-        if path[-1] == _NULLED:
-            return new is None
-        return isinstance(new, str) and (new != "" or is_unseen(entry, path))
-    return isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
-
-
-def _is_copy(entry: Entry, path: JsonPath) -> bool:
-    match path:
-        case ("toolUseResult", *_):
-            return True
-        case ("data", _, *_):
-            return entry.get("type") == "progress"
-        case ("attachment", key):
-            return key in HOOK_OUTPUT and values.text(values.fields(entry.get("attachment")).get("type")) in HOOKS
-    return False
+        return values.fields(entry.get(_RESULT)).get("type") == "update"
+    return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == _PROGRESS and entry.get("type") == "progress")
 
 
 def _is_emptied(path: JsonPath) -> bool:
@@ -101,17 +79,13 @@ def _is_emptied(path: JsonPath) -> bool:
 
 
 def _add_copies(value: Any, path: JsonPath, tool: str, call: str, found: list[Block]) -> None:
-    """Add the long texts and lists at any depth."""
     if isinstance(value, str):
-        if path[-1] not in PLACES:
-            marked = marker.occurs_in(value)
-            long = len(value) >= values.SMALLEST_BLOCK
-            if long or marked:
-                written = values.literal(value)
-                digest, size = digest_of(written) if marked else b"", len(written)
-                found.append(
-                    make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked, False))
-                )
+        marked = marker.occurs_in(value)
+        long = len(value) >= values.SMALLEST_BLOCK
+        if (long or marked) and path[-1] not in _PLACES:
+            written = values.literal(value)
+            digest, size = digest_of(written) if marked else b"", len(written)
+            found.append(make_block((Kind.MIRROR, path, size, size if long else 0, tool, call, digest, marked, False)))
     elif isinstance(value, list) and _is_emptied(path):
         found += values.whole(Kind.MIRROR, path, value, tool, call)
     elif isinstance(value, (dict, list)):
@@ -137,53 +111,65 @@ LISTINGS = frozenset({"skill_listing", "agent_listing_delta", "deferred_tools_de
 """Attachments that list what the agent has."""
 
 _QUEUE = "queue-operation"
-_WAITING: JsonPath = ("content",)
 
 
 def note_blocks(entry: Entry) -> list[Block]:
     """Find what may be replaced in a line that is no message."""
     kind = entry.get("type")
     if kind == _QUEUE and isinstance(entry.get("content"), str):
-        return values.long_text(Kind.ATTACHMENT, _WAITING, entry["content"], _QUEUE, "")
+        return values.long_text(Kind.ATTACHMENT, ("content",), entry["content"], _QUEUE, "")
     if kind != "attachment":
         return []
     attachment = values.fields(entry.get("attachment"))
-    name = values.text(attachment.get("type"))
+    name = values.type_of(attachment)
     found: list[Block] = []
     for path, value in _leaves(attachment, ("attachment",)) if name not in _PROMPTS else ():
-        if not (name in HOOKS and path[-1] in HOOK_OUTPUT):
+        if not (name in _HOOKS and path[-1] in _HOOK_OUTPUT):
             what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
             found += values.long_text(what, path, value, name, "")
     return found
 
 
-def note_may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
-    """Tell whether this text may become that one."""
-    if path == _WAITING:
-        known = entry.get("type") == _QUEUE
-    else:
-        name = values.text(values.fields(entry.get("attachment")).get("type"))
-        known = path[0] == "attachment" and name not in _PROMPTS and path[-1] not in PLACES
-    return known and isinstance(old, str) and isinstance(new, str) and new != ""
+def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
+    """Tell whether a text of a note, or a copy, may become that: of the same type, and never nothing."""
+    kind, attached = entry.get("type"), values.type_of(entry.get("attachment"))
+    is_copy = is_note = False
+    match path:
+        case ("content",):
+            is_note = kind == _QUEUE
+        case ("toolUseResult", *_):
+            is_copy = True
+        case ("data", _, *_):
+            is_copy = kind == "progress"
+        case ("attachment", *inner):
+            is_note = attached not in _PROMPTS
+            is_copy = attached in _HOOKS and inner in (["stdout"], ["stderr"])
+    if not (is_copy or is_note) or path[-1] in _PLACES:
+        return False
+    if isinstance(old, str):
+        if is_copy and path[-1] == _NULLED:
+            return new is None
+        return isinstance(new, str) and (new != "" or (is_copy and _is_unseen(entry, path)))
+    return is_copy and isinstance(old, list) and _is_emptied(path) and isinstance(new, list) and not new
 
 
-def said(entry: Entry) -> tuple[bytes, ...]:
+def facts_of(entry: Entry) -> Facts:
     """Digest the user's words in a line: a queue may hold them once more."""
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
-    content = attachment.get("prompt") if values.text(attachment.get("type")) in _PROMPTS else message.get("content")
+    content = attachment.get("prompt") if values.type_of(attachment) in _PROMPTS else message.get("content")
     if not content:
-        return ()
+        return PLAIN
     texts = [content] if isinstance(content, str) else map(values.part_text, values.items(content))
     long = (each for each in texts if len(each) >= values.SMALLEST_BLOCK)
-    return tuple(digest_of(values.literal(each)) for each in long)
+    said = tuple(digest_of(values.literal(each)) for each in long)
+    return Facts(repeats=said) if said else PLAIN
 
 
 def _leaves(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
-    """Yield the texts at any depth of an object or a list that may be blocks."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(child, str):
-            if _may_go(child) and step not in PLACES:
+            if _may_go(child) and step not in _PLACES:
                 yield (*path, step), child
         elif isinstance(child, (dict, list)):
             yield from _leaves(child, (*path, step))

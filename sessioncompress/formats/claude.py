@@ -1,0 +1,350 @@
+"""Claude Code: how to recognize a session, read its lines, find its live path, and what may change in it."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
+from typing import Any
+
+from sessioncompress.core import model
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats import base, values
+from sessioncompress.formats import claude_screen as screen
+from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+_PICTURES = ("image", "document")
+_USERS_WORDS = "The user doesn't want to "
+"""So begins the result of a call that the user refused, perhaps saying why."""
+
+_THINKS = Facts(thinks=True)
+_FAILED = Facts(failed=True)
+_UNCHANGED = "File unchanged since last read"
+
+
+class ClaudeReader(base.Reader):
+    """Reads the lines of one session: messages, and notes beside them."""
+
+    purposes: Mapping[str, Purpose] = {
+        "read": Purpose.READ,
+        "write": Purpose.WRITE,
+        **dict.fromkeys(("bash", "powershell", "bashoutput", "taskoutput"), Purpose.COMMAND),
+    }
+    reads_as = "numbered"
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        kind = entry.get("type")
+        message = entry.get("message")
+        names = values.text(entry.get("uuid")), values.text(entry.get("parentUuid"))
+        if kind == "assistant" and isinstance(message, dict):
+            return self._assistant(raw, names, entry, message)
+        if kind == "user" and isinstance(message, dict):
+            return self._user(raw, names, entry, message)
+        if kind == "system" and entry.get("subtype") == "compact_boundary":
+            kept = values.fields(values.fields(entry.get("compactMetadata")).get("preservedSegment"))
+            facts = Facts(keeps=values.text(kept.get("headUuid")))
+            # A compaction has no parent, so that the agent's walk ends there; ours goes on, through what is dead.
+            return line_of(raw, Role.CHECKPOINT, (), names[0], values.text(entry.get("logicalParentUuid")), facts=facts)
+        # A line beside the conversation, or one that the agent itself put into it.
+        shown = screen.note_blocks(entry)
+        reads = sum(block.size for block in shown) if kind == "attachment" else 0
+        facts = screen.facts_of(entry)
+        if call := values.text(entry.get("parentToolUseID")):
+            facts = facts._replace(reports=call)
+        return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
+
+    def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
+        response = intern(values.text(message.get("id")))
+        blocks: list[Block] = []
+        calls: list[model.Call] = []
+        thoughts: list[Block] = []
+        says = characters = io = thinks = 0
+        for index, part in enumerate(values.items(message.get("content"))):
+            if not isinstance(part, dict):
+                says += 1
+                continue
+            kind = part.get("type")
+            if kind in _THOUGHTS:
+                thinks += 1
+                characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
+                if size := len(values.literal(part)):
+                    thoughts.append(Block(Kind.THINKING, values.part_path(index), size, size))
+                continue
+            says += 1
+            characters += len(values.text(part.get("text")))
+            if kind == "tool_use":
+                made = self.call(part.get("id"), part.get("name"), part.get("input"))
+                calls.append(made)
+                io += values.arguments(values.part_path(index, "input"), part.get("input"), made, blocks)
+        if len(thoughts) == thinks and (says or response):
+            # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
+            blocks = thoughts + blocks
+        blocks += screen.screen_blocks(entry, "", "")
+        reads = characters + io + values.CALL * len(calls)
+        facts, time = _THINKS if thinks else PLAIN, _time(entry)
+        return line_of(
+            raw,
+            Role.ASSISTANT,
+            blocks,
+            *names,
+            calls=calls,
+            io=io,
+            reads=reads,
+            facts=facts,
+            response=response,
+            time=time,
+        )
+
+    def _user(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
+        content = message.get("content")
+        blocks: list[Block] = []
+        results: list[tuple[int, Mapping[str, Any]]] = []
+        for index, part in values.parts(content):
+            kind = part.get("type")
+            if kind == "tool_result":
+                results.append((index, part))
+            elif kind in _PICTURES:
+                blocks += _picture(values.part_path(index), part, "", "")
+        blocks += values.marked_images(raw, ("message", "content"), content)
+        tool, answers, io = "", "", 0
+        if not results:
+            is_prompt = not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
+            role, facts = Role.USER if is_prompt else Role.OTHER, screen.facts_of(entry)
+        else:
+            # A read that only says that its file is as it was supersedes no earlier read: to the plan it is no result.
+            unchanged = any(values.text(part.get("content")).startswith(_UNCHANGED) for _, part in results)
+            role = Role.OTHER if unchanged else Role.RESULT
+            calls = [self.answered(part.get("tool_use_id")) for _, part in results]
+            for (index, part), made in zip(results, calls, strict=True):
+                io += _result(values.part_path(index, "content"), part.get("content"), made, blocks)
+            failed = any(part.get("is_error") is True for _, part in results)
+            if len(calls) == 1:
+                answers, tool, facts = calls[0].id, calls[0].tool, _FAILED if failed else PLAIN
+            else:
+                facts = Facts(failed=failed, several=tuple(made.id for made in calls))
+        reads = values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results)
+        blocks += screen.screen_blocks(entry, tool, answers)
+        return line_of(raw, role, blocks, *names, answers=answers, io=io, reads=reads, facts=facts, time=_time(entry))
+
+
+def _result(path: JsonPath, content: Any, made: model.Call, blocks: list[Block]) -> int:
+    if isinstance(content, str):
+        if not content.startswith(_USERS_WORDS):
+            blocks += values.long_text(Kind.RESULT, path, content, made.tool, made.id)
+        return len(content)
+    for index, part in enumerate(values.items(content)):
+        text = values.part_text(part)
+        if text and part.get("type") == "text":
+            blocks += values.long_text(Kind.RESULT, (*path, index, "text"), text, made.tool, made.id)
+        blocks += _picture((*path, index), part, made.tool, made.id)
+    return values.characters(content)
+
+
+def _picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
+    part = values.fields(part)
+    data = values.fields(part.get("source")).get("data")
+    return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in _PICTURES and data else []
+
+
+def _time(entry: Entry) -> int:
+    """When a message was written; that of a subagent tells nothing of how the session hangs together."""
+    return 0 if entry.get("isSidechain") else moment(values.text(entry.get("timestamp")))
+
+
+def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
+    """Walk from the leaf to the root; where a parent is missing, the walk goes on at the message before it in time."""
+    times: list[tuple[int, int]] | None = None
+    path: list[int] = []
+    seen = bytearray(len(lines))
+    step: int | None = leaf
+    while step is not None and not seen[step]:
+        seen[step] = True
+        path.append(step)
+        parent = lines.parents[step]
+        following = numbers.get(parent)
+        if parent and following is None and lines.roles[step] is not Role.CHECKPOINT:
+            if times is None:
+                times = sorted((time, number) for number, time in enumerate(lines.times) if time)
+            at = bisect_left(times, (lines.times[step], 0))
+            following = times[at - 1][1] if at else None
+        step = following
+    path.reverse()
+    return path
+
+
+def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> list[int]:
+    """Put in what else belongs to the responses on the path: calls made at once hang beside each other."""
+    last = {lines.responses[number]: number for number in path if lines.responses[number]}
+    on_path = frozenset(path)
+    # The lines off the path that belong to a response on it: its other parts, and their results.
+    beside: dict[str, list[int]] = {}
+    for number, role in enumerate(lines.roles):
+        if number in on_path or not (lines.responses[number] or role is Role.RESULT):
+            continue
+        parent = numbers.get(lines.parents[number]) if role is Role.RESULT else None
+        response = lines.responses[number if parent is None else parent]
+        if response in last:
+            beside.setdefault(response, []).append(number)
+    whole: list[int] = []
+    for number in path:
+        whole.append(number)
+        if last.get(lines.responses[number]) == number:
+            whole += sorted(beside.get(lines.responses[number], ()), key=lambda each: (lines.times[each], each))
+    return whole
+
+
+def _dead(lines: Lines, path: Sequence[int]) -> Iterable[int]:
+    """Find the lines of the path that no model sees again, by the last compaction that the path knows of.
+
+    What a compaction kept hangs behind the lines before it, as it always did: the path may lead through it and past
+    the compaction.
+    """
+    positions = {number: position for position, number in enumerate(path)}
+    places = {lines.ids[number]: position for number, position in positions.items()}
+    for number in range(len(lines) - 1, -1, -1):
+        if lines.roles[number] is Role.CHECKPOINT:
+            until = positions.get(number)
+            keeps = lines.facts[number].keeps
+            kept = places.get(str(keeps)) if keeps else None
+            if kept is not None and (until is None or kept < until):
+                until = kept
+            if until is not None:
+                return path[:until]
+    return ()
+
+
+_TOOLS = (
+    "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
+    "ExitPlanMode ExitWorktree Glob Grep KillBash KillShell ListMcpResourcesTool LS LSP Monitor MultiEdit "
+    "NotebookEdit NotebookRead PowerShell Read ReadMcpResourceTool SendMessage SendUserFile Skill SlashCommand "
+    "StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite "
+    "ToolSearch WebFetch WebSearch Workflow Write "
+)
+_KEPT_TOOLS = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
+"""What the user answered; the plan, which a resume writes to its file, and the list, which it shows."""
+
+_NOTES = (
+    "summary custom-title ai-title last-prompt tag agent-name agent-color agent-setting pr-link mode progress "
+    "file-history-snapshot file-history-delta attribution-snapshot permission-mode worktree-state queue-operation "
+    "content-replacement"
+)
+"""Lines beside the conversation, which often come first."""
+
+
+class ClaudeCode(base.Format):
+    """Sessions of Claude Code, and of its subagents."""
+
+    name = "claude-code"
+    reader = ClaudeReader
+    tools = frozenset(_TOOLS.lower().split())
+    kept_tools = _KEPT_TOOLS
+    listings = screen.LISTINGS
+    # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
+    links: re.Pattern[str] | None = re.compile(
+        r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
+    )
+    answer_marks = (b'"assistant"',)
+
+    def recognizes(self, head: Head) -> bool:
+        """Tell whether lines hang on each other as Claude Code writes them; other lines may be anybody's."""
+        for entry in head.entries:
+            # Others hang their lines together alike, but write a message's `parts`, or begin with a header.
+            message = entry.get("message")
+            if (isinstance(message, dict) and "parts" in message) or entry.get("type") in ("session", "session_meta"):
+                return False
+        return any("parentUuid" in entry and _is_own(entry) for entry in head.entries)
+
+    def named(self, head: Head) -> Name:
+        folder = next((cwd for entry in head.entries if (cwd := values.text(entry.get("cwd")))), "")
+        for entry in filter(_is_own, head.entries):
+            own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
+            if name := own or values.text(entry.get("sessionId")):
+                parent = values.text(values.fields(entry.get("forkedFrom")).get("sessionId"))
+                return Name(name, (parent,) if parent else (), folder)
+        return Name()
+
+    def shape(self, lines: Lines) -> Shape:
+        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        # The leaf is the newest message; in a file that holds none but a subagent's, the last line.
+        newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=None)
+        leaf = max(numbers.values(), default=None) if newest is None else newest[1]
+        if leaf is None:
+            return Shape(array("I"), frozenset())
+        path = _joined(lines, _up(lines, leaf, numbers), numbers)
+        # What hangs on the leaf and is no message of the conversation: attachments, notes of the agent.
+        names = {lines.ids[leaf]}
+        for number in range(leaf + 1, len(lines)):
+            if lines.ids[number] and lines.parents[number] in names:
+                names.add(lines.ids[number])
+                path.append(number)
+        return Shape(array("I", path), frozenset(_dead(lines, path)))
+
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
+        old = values.at(entry, path)
+        match path:
+            case ("message", "content", int(index), *inner):
+                part = values.fields(entry["message"]["content"][index])
+            case _:
+                return screen.may_change(entry, path, old, value)
+        kind = part.get("type")
+        texts = isinstance(old, str) and isinstance(value, str)
+        match inner:
+            case []:
+                return kind in _THOUGHTS if value is REMOVED else kind in _PICTURES
+            case ["input", *_, step]:
+                kept = str(part.get("name")).lower() in _KEPT_TOOLS
+                return kind == "tool_use" and texts and not kept and step not in values.FILE_KEYS
+            case ["content"] | ["content", int(), "text"]:
+                return kind == "tool_result" and texts
+            case ["content", int()]:
+                return kind == "tool_result" and values.type_of(old) in _PICTURES and value is not REMOVED
+        return False
+
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
+        return screen.stand_in(path, value)
+
+    def image(self, part: Any) -> tuple[str, str]:
+        source = values.fields(values.fields(part).get("source"))
+        return values.text(source.get("media_type")), values.text(source.get("data"))
+
+    def answer(self, entry: Entry) -> Answer | None:
+        """Read what a line of an answer says of its request; the last line of a response has the whole usage."""
+        if entry.get("type") != "assistant":
+            return None
+        message = values.fields(entry.get("message"))
+        at = moment(entry.get("timestamp"))
+        if entry.get("isApiErrorMessage") is True:
+            said = "".join(values.part_text(part) for part in values.items(message.get("content")))
+            return Answer(error=said or "the request failed", at=at)
+        made_by = values.text(message.get("model"))
+        if made_by == "<synthetic>":
+            # The agent made this answer itself.
+            return None
+        recorded = values.fields(message.get("usage"))
+        # Where the vendor went round several times, all rounds together are counted, and then each of them.
+        rounds = values.items(recorded.get("iterations"))
+        counted = values.fields(rounds[-1]) if rounds else recorded
+        usage = model.beside(
+            counted.get("input_tokens"),
+            counted.get("output_tokens"),
+            counted.get("cache_read_input_tokens"),
+            counted.get("cache_creation_input_tokens"),
+            values.fields(recorded.get("output_tokens_details")).get("thinking_tokens"),
+        )
+        return Answer(model=made_by, usage=usage, at=at)
+
+
+def _is_own(entry: Entry) -> bool:
+    kind = entry.get("type")
+    if not isinstance(kind, str):
+        return False
+    if "parentUuid" in entry:
+        return isinstance(entry.get("sessionId"), str)
+    return kind in _NOTES.split() and any(
+        isinstance(entry.get(key), str) for key in ("sessionId", "leafUuid", "messageId")
+    )

@@ -1,1 +1,0 @@
-"""Claude Code: how its sessions are read, what its screen shows, and what may change."""

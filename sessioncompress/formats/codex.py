@@ -1,0 +1,419 @@
+"""Codex CLI: rollouts of items, which the model gets, and of events, which hold copies for the screen."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
+from typing import Any
+
+from sessioncompress.core import marker, model
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
+from sessioncompress.core.references import digest_of
+from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.core.turns import GrowingPath
+from sessioncompress.formats import base, values
+from sessioncompress.formats.base import Entry, Head, Name, line_of
+
+_PAYLOAD = "payload"
+_CALLS: Mapping[str, JsonPath] = {
+    "function_call": ("arguments",),
+    "custom_tool_call": ("input",),
+    "local_shell_call": ("action", "command"),
+}
+"""The items that are calls, and where in them the arguments stand."""
+
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
+_TEXT_PARTS = frozenset({"input_text", "output_text"})
+_FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
+_TOOLS = (
+    "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
+    "mcp_tool_call"
+)
+_COMMANDS = frozenset(
+    {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
+)
+
+_REASONING = "reasoning"
+_PASSED_OVER = "other"
+"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+
+_FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+"""The calls that may stand without their item's id, as in all rollouts of before 2026."""
+
+_SKILLS = "skills_instructions"
+FRAME = re.compile(rf"(<{_SKILLS}>).*(</{_SKILLS}>)\s*", re.DOTALL)
+"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
+
+PREAMBLE = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n"
+    r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
+)
+"""What stands above the output of a command."""
+
+_PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
+"""What says of two equal outputs only when they came."""
+
+_PART = re.compile(r"[^|;&\n]+")
+_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
+_WORD = re.compile(r"[^\s'\"`\\]+")
+_NAMES_SKILL = re.compile(rf"\b{re.escape(SKILL_FILE)}\b")
+
+
+class RolloutReader(base.Reader):
+    """Reads the lines of one rollout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[int] = set()
+        """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
+        self._responses = 0
+        self._response = ""
+        """What goes from one input, or output of a tool, to the next is one response: how many, and the last."""
+
+    def line(self, raw: bytes, entry: Entry) -> Line:
+        payload = values.fields(entry.get(_PAYLOAD))
+        match entry.get("type"):
+            case "session_meta":
+                return line_of(raw, Role.HEADER)
+            case "response_item" if payload:
+                return self._item(raw, payload)
+            case "event_msg":
+                return _event(raw, payload)
+            case "compacted":
+                history = payload.get("replacement_history")
+                # Codex passes over a line that is not as it expects.
+                is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
+                if is_whole and isinstance(payload.get("message"), str):
+                    return self._checkpoint(raw, values.items(history))
+        return line_of(raw, Role.OTHER)
+
+    def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+        kind = values.text(item.get("type"))
+        is_answer = _is_answer(item)
+        if kind in _CALLS:
+            line = self._call(raw, item, _CALLS[kind])
+        elif kind in _RESULTS:
+            line = self._result(raw, item)
+        elif kind in ("message", "agent_message"):
+            self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
+            line = _message(raw, item)
+        elif kind in (_REASONING, _PASSED_OVER):
+            line = line_of(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
+        else:
+            line = line_of(raw, Role.OTHER)
+        if kind.endswith("_output") or kind == "agent_message" or (kind == "message" and not is_answer):
+            self._response = ""
+            return line
+        if not self._response:
+            self._responses += 1
+            self._response = f"response {self._responses}"
+        line = line._replace(response=self._response)
+        # What must change together with the reasoning of the response.
+        if kind == _REASONING:
+            seal = item.get("encrypted_content")
+            if not isinstance(seal, str):
+                return line._replace(facts=Facts(thinks=True))
+            # Without a seal of some length it stays, and all that hangs on it.
+            blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), seal, "", "")
+            tie = Tie((_PAYLOAD, "type"), _PASSED_OVER, 0)
+            return line._replace(blocks=tuple(blocks), facts=Facts(ties=(tie,), thinks=True))
+        name = item.get("id")
+        if not isinstance(name, str) or kind == _PASSED_OVER:
+            return line
+        if not (kind in _FREE or is_answer):
+            return line._replace(facts=line.facts._replace(sealed=True))
+        # The id names the item to the API, which then wants the reasoning before it.
+        ties = (Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",')),)
+        return line._replace(facts=line.facts._replace(ties=ties))
+
+    def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath) -> Line:
+        call = values.text(item.get("call_id")) or values.text(item.get("id"))
+        tool = values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call")
+        written = _arguments_of(item, place)
+        # A command that prints a skill is a read of it.
+        skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
+        purpose = Purpose.READ if skill else Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER
+        made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
+        # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
+        arguments = values.given(written) if isinstance(written, str) else written
+        size = len(values.literal(written))
+        blocks = []
+        path = (_PAYLOAD, *place)
+        if size >= values.SMALLEST_BLOCK:
+            blocks.append(Block(Kind.ARGUMENT, path, size, values.bulk_of(arguments), made.tool, call))
+        if marker.PREFIX_BYTES in raw and size:
+            blocks += values.marked_leaves(Kind.ARGUMENT, path, arguments, made.tool, call)
+        return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=size + values.CALL)
+
+    def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+        made = self.answered(item.get("call_id"))
+        output = item.get("output")
+        texts: list[tuple[JsonPath, str]] = []
+        if isinstance(output, str):
+            inner = wrapped(output)
+            texts.append(((), output) if inner is None else (("output",), inner))
+        for index, part in enumerate(values.items(output)):
+            if values.type_of(part) in _TEXT_PARTS and isinstance(part.get("text"), str):
+                texts.append(((index, "text"), part["text"]))
+        blocks: list[Block] = []
+        for path, text in texts:
+            blocks += _result_text((_PAYLOAD, "output", *path), text, made.tool, made.id)
+        blocks += _images_in((_PAYLOAD, "output"), output, made.tool, made.id)
+        io = sum(len(text) for _, text in texts)
+        reads = io + values.pictures(blocks) + values.RESULT
+        return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=reads)
+
+    def _checkpoint(self, raw: bytes, history: Sequence[Any]) -> Line:
+        """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
+
+        Then it may still be gone back to, so only such texts go that stand in full before it.
+        """
+        blocks: list[Block] = []
+        for index, item in enumerate(history):
+            path: JsonPath = (*_HISTORY, index, "content")
+            parts = values.items(item.get("content"))
+            blocks += _images_in(path, parts)
+            for step, part in enumerate(parts):
+                text = values.part_text(part)
+                if values.type_of(part) in _TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
+                    blocks += _result_text((*path, step, "text"), text, "", "")
+        reads = sum(len(text) for item in history for text in _texts(item))
+        return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
+
+
+def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
+    reads, role = sum(map(len, _texts(item))), item.get("role")
+    if role == "assistant":
+        return line_of(raw, Role.ASSISTANT, reads=reads)
+    parts = values.items(item.get("content"))
+    blocks = _images_in((_PAYLOAD, "content"), parts)
+    for index, part in enumerate(parts if role == "developer" else ()):
+        # The lists of skills among the texts that Codex itself puts in.
+        text = values.part_text(part)
+        if FRAME.fullmatch(text):
+            blocks += values.long_text(Kind.ATTACHMENT, (_PAYLOAD, "content", index, "text"), text, _SKILLS, "")
+    blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
+    facts = Facts(prompt=True) if role == "user" else PLAIN
+    return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
+
+
+def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
+    kind, back = values.text(event.get("type")), event.get("num_turns")
+    if kind == "thread_rolled_back" and isinstance(back, int):
+        return line_of(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
+    if kind in ("task_started", "turn_started"):
+        return line_of(raw, Role.OTHER, facts=Facts(task=True))
+    blocks: list[Block] = []
+    tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
+    for path, value in _mirrors(event, values.fields(event.get("changes"))):
+        blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
+    return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
+
+
+def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
+    """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
+    value: Any = item
+    for step in path:
+        value = values.fields(value).get(str(step))
+    return value if isinstance(value, list if path == _CALLS["local_shell_call"] else str) else None
+
+
+def _skill_read(command: str) -> str:
+    """Find the path of the skill that a command prints; an empty text where it prints none."""
+    for part in _PART.findall(command):
+        prints = _PRINTS.search(part)
+        for word in _WORD.findall(part, prints.end()) if prints else ():
+            if named := list(_NAMES_SKILL.finditer(word)):
+                return str(word[: named[-1].end()])
+    return ""
+
+
+def _texts(item: Mapping[str, Any]) -> list[str]:
+    return [values.part_text(part) for part in values.items(item.get("content"))]
+
+
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "message" and item.get("role") == "assistant"
+
+
+def wrapped(output: str) -> str | None:
+    """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
+    found = values.fields(within(output)) if '"metadata"' in output else {}
+    text = found.get("output")
+    return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
+
+
+def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]:
+    """Make the block of a text that the model reads, where it is long enough or holds something like a marker."""
+    marked = marker.occurs_in(text)
+    if len(text) < values.SMALLEST_BLOCK and not marked:
+        return []
+    compared = written = values.literal(text)
+    if not marked and (above := PREAMBLE.match(text)) is not None:
+        # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
+        rest = written[len(values.literal(above.group())) - 1 :]
+        compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
+    size = len(written)
+    return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
+
+
+def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:
+    """Make the blocks of the images among content parts; one that only names an address stays."""
+    found: list[Block] = []
+    for index, part in enumerate(values.items(parts)):
+        if values.type_of(part) == "input_image" and values.text(part.get("image_url")).startswith("data:"):
+            found += values.whole(Kind.IMAGE, (*path, index), part, tool, call)
+    return found
+
+
+_COPIES: Mapping[str, tuple[JsonPath, ...]] = {
+    "exec_command_end": (("stdout",), ("stderr",), ("aggregated_output",), ("formatted_output",)),
+    "patch_apply_end": (("stdout",), ("stderr",)),
+    "mcp_tool_call_end": (
+        ("invocation", "arguments"),
+        ("result", "Ok", "content"),
+        ("result", "Ok", "structuredContent"),
+    ),
+    "user_message": (("images",),),
+}
+"""The copies for the screen in events. Codex itself empties the outputs of most commands when it writes one."""
+
+_CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
+"""The texts of a change to a file."""
+
+
+def _mirrors(event: Mapping[str, Any], files: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
+    """Find the copies for the screen in an event, and in the changes to these of its files."""
+    kind = values.text(event.get("type"))
+    for path in _COPIES.get(kind, ()):
+        value: Any = event
+        for step in path:
+            value = values.fields(value).get(str(step))
+        if isinstance(value, str if kind in ("exec_command_end", "patch_apply_end") else (list, dict)):
+            yield path, value
+    for file, change in files.items() if kind == "patch_apply_end" else ():
+        for key, value in values.fields(change).items():
+            if key in _CHANGE and isinstance(value, str):
+                yield ("changes", file, key), value
+
+
+class Codex(base.Format):
+    """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
+
+    name = "codex"
+    reader = RolloutReader
+    tools = frozenset(_TOOLS.split())
+    listings = frozenset({_SKILLS})
+    preamble = PREAMBLE
+    frame: re.Pattern[str] | None = FRAME
+    answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
+
+    def recognizes(self, head: Head) -> bool:
+        header = head.entries[0] if head.entries else {}
+        meta = values.fields(header.get(_PAYLOAD))
+        named = (header.get("timestamp"), meta.get("id"), meta.get("cwd"))
+        return header.get("type") == "session_meta" and all(isinstance(each, str) for each in named)
+
+    def named(self, head: Head) -> Name:
+        header = head.entries[0] if head.entries else {}
+        meta = values.fields(header.get(_PAYLOAD)) if header.get("type") == "session_meta" else {}
+        parent = values.text(meta.get("forked_from_id"))
+        return Name(values.text(meta.get("id")), (parent,) if parent else (), values.text(meta.get("cwd")))
+
+    def shape(self, lines: Lines) -> model.Shape:
+        """Take the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
+
+        Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
+        the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
+        """
+        live = GrowingPath(lines)
+        for number in base.entries(lines):
+            if back := lines.facts[number].back:
+                live.take_back(back)
+            live.add(number)
+        return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
+
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
+        payload = values.fields(entry.get(_PAYLOAD))
+        match entry.get("type"), *path:
+            case "response_item", "payload", *_:
+                return _may_change_item(payload, path[1:], value)
+            case "event_msg", "payload", *inner:
+                changes = values.fields(payload.get("changes"))
+                files = {key: changes.get(key) for key in inner[1:2] if isinstance(key, str)}
+                copy = dict(_mirrors(payload, files)).get(path[1:])
+                return copy is not None and type(value) is type(copy) and not value
+            case "compacted", "payload", "replacement_history", int(index), "content", *part:
+                return _may_change_part(payload["replacement_history"][index]["content"], part, value)
+        return False
+
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
+        """Give an empty one of its type, since Codex reads such a value there."""
+        return type(value)()
+
+    def text_part(self, text: str) -> Any:
+        return {"type": "input_text", "text": text}
+
+    def answer(self, entry: Entry) -> Answer | None:
+        payload = values.fields(entry.get(_PAYLOAD))
+        match entry.get("type"), payload.get("type"):
+            case "turn_context", _:
+                found = Answer(model=values.text(payload.get("model")))
+            case "event_msg", "task_started":
+                found = Answer(window=model.tokens(payload.get("model_context_window")) or 0)
+            case "event_msg", "error":
+                found = Answer(error=values.text(payload.get("message")) or "error")
+            case "event_msg", "token_count":
+                # It stands behind the results of the calls of its response, and may be written again. Behind a
+                # compaction it is no count but an estimate, in its total alone: that is no usage.
+                info = values.fields(payload.get("info"))
+                last = values.fields(info.get("last_token_usage"))
+                sent, made = last.get("input_tokens"), last.get("output_tokens")
+                cached, wrote = last.get("cached_input_tokens"), last.get("cache_write_input_tokens")
+                usage = model.within(sent, made, cached, wrote, last.get("reasoning_output_tokens"))
+                found = Answer(usage=usage, window=model.tokens(info.get("model_context_window")) or 0)
+            case _:
+                return None
+        return found._replace(at=base.moment(entry.get("timestamp")))
+
+
+def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
+    kind = values.text(item.get("type"))
+    place = _CALLS.get(kind)
+    if place is not None and path[: len(place)] == place:
+        # A string that holds JSON only changes inside.
+        now = _arguments_of(item, place)
+        whole = isinstance(now, str) and values.given(now) is now
+        return isinstance(value, str) and (whole if path == place else path[-1] not in _FILE_KEYS)
+    match path:
+        # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
+        case ("type",):
+            return kind == _REASONING and bool(value == _PASSED_OVER)
+        case ("encrypted_content",) | ("id",):
+            goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
+            return goes and value is REMOVED
+        case ("output",) | ("output", "output") if kind in _RESULTS:
+            is_wrapped = wrapped(values.text(item.get("output"))) is not None
+            return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)
+        case ("output", *part) if kind in _RESULTS:
+            return _may_change_part(item.get("output"), part, value)
+        case ("content", int(index), "text") if kind == "message" and item.get("role") == "developer":
+            # A list of skills stays one, in its tags.
+            frames = FRAME.fullmatch(values.part_text(values.items(item.get("content"))[index])) is not None
+            return frames and isinstance(value, str) and FRAME.fullmatch(value) is not None
+        case ("content", int(index)) if kind == "message":
+            return _may_change_part(item.get("content"), [index], value)
+    return False
+
+
+def _may_change_part(parts: Any, path: list[Any], value: Any) -> bool:
+    match path:
+        case [int(index), "text"]:
+            return isinstance(value, str) and values.type_of(values.items(parts)[index]) in _TEXT_PARTS
+        case [int(index)]:
+            return isinstance(value, dict) and values.type_of(values.items(parts)[index]) == "input_image"
+    return False

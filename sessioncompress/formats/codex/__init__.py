@@ -1,1 +1,0 @@
-"""Codex: how its rollouts are read, and what may change."""
