@@ -13,8 +13,7 @@ from sessioncompress.core import process
 from sessioncompress.core.text import printable
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Archive
-    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.batch import Archive, Outcome
     from sessioncompress.operations.restore import RestoreStats
     from sessioncompress.operations.verify import VerifyStats
     from sessioncompress.pipeline.discover import Found

@@ -34,7 +34,7 @@ from sessioncompress.store.layout import JOURNAL, Beside, beside_of, holds
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy

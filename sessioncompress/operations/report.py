@@ -12,8 +12,8 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.operations.forget import ForgetStats
-    from sessioncompress.operations.outcome import Outcome
     from sessioncompress.operations.stats import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 

@@ -402,7 +402,7 @@ MUTANTS = (
     ),
     Mutant(
         "processes import from the working folder",
-        "operations/pool.py",
+        "operations/batch.py",
         '    os.environ[_SAFE_PATH] = "1"\n',
         "",
         _NAMES_BESIDE,
