@@ -148,7 +148,7 @@ MUTANTS = (
     Mutant(
         "a log is added to whatever lies there",
         "operations/compress.py",
-        "appending(file, partial(_refuse_other, file, as_it_was))",
+        "appending(file, refuse_other)",
         "appending(file, lambda fd: None)",
         ("tests/cli/test_budget.py",),
     ),
