@@ -135,17 +135,17 @@ def clean(
     from sessioncompress.pipeline.relatives import Kin
 
     policies = policies_of(config, None, {"backup_dir": backup_dir})
-    planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
-    decisions = {each.holding.session: each for each in planned.decisions}
-    for each in planned.decisions:
-        tell_of_two_stores(each.holding.session, each.holding.policy)
-    found = chain(planned.unread, (Found(path, named=True) for path in decisions))
+    holdings, unread = plan_clean(paths, policies.of, Limits(older_than, max_size))
+    by_session = {each.session: each for each in holdings}
+    for each in holdings:
+        tell_of_two_stores(each.session, each.policy)
+    found = chain(unread, (Found(path, named=True) for path in by_session))
     done: list[CleanStats] = []
     failed: list[tuple[str, SessionCompressError]] = []
     codes: set[int] = set()
     kin = Kin()
     said: set[str] = set()
-    for outcome in batch.each(found, lambda found: clean_one(decisions[found.path], kin, dry_run=not yes)):
+    for outcome in batch.each(found, lambda found: clean_one(by_session[found.path], kin, dry_run=not yes)):
         codes.add(outcome.exit_code)
         if outcome.error is not None:
             failed.append((str(outcome.found.path), outcome.error))
@@ -160,6 +160,6 @@ def clean(
     if as_json:
         echo_json(document(done, failed, dry_run=not yes))
     else:
-        lying = [each.holding.size for each in planned.decisions if each.holding.size]
+        lying = [each.size for each in holdings if each.size]
         click.echo(total_line(done, len(failed), lying, dry_run=not yes))
     sys.exit(batch.worst(codes))

@@ -27,7 +27,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
     """Delete the stores of sessions, after saying what can then not be restored."""
     from sessioncompress.errors import Refused
     from sessioncompress.operations.batch import worst
-    from sessioncompress.operations.forget import forget_one
+    from sessioncompress.operations.forget import forget_session
     from sessioncompress.operations.report import at_stake, kb, links_kept
     from sessioncompress.operations.stores import compressed
     from sessioncompress.pipeline.relatives import Kin
@@ -37,7 +37,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
 
     def work(path: Path) -> tuple[str, ForgetStats]:
         policy = policies.of(path)
-        would = forget_one(path, policy, kin, dry_run=True)
+        would = forget_session(path, policy, dry_run=True, kin=kin)
         name = printable(str(path)) + (" (session gone)" if would.gone else "")
         if not would.bytes_deleted:
             click.echo(f"{name}: {_nothing(would)}")
@@ -45,7 +45,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         if not yes and not confirmed(f"{name}: delete {at_stake(would)}?", path, "Nothing of it is deleted."):
             click.echo(f"{name}: kept")
             return "kept", would
-        done = forget_one(path, policy, kin)
+        done = forget_session(path, policy, kin=kin)
         click.echo(f"{name}: deleted {at_stake(done, done=True)}{_elsewhere(done)}")
         return "deleted", done
 
