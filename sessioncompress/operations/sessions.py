@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -49,39 +50,38 @@ def sessions(selection: Selection) -> Iterator[Found]:
     Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
     Other files are passed over: agents keep much else there.
     """
-    project = Path(os.path.realpath(selection.project)) if selection.project else None
+    if selection.project:
+        selection = replace(selection, project=Path(os.path.realpath(selection.project)))
     met: set[str] = set()
-    for folder, keeper in _places(project):
+    for folder, keeper in _places(selection.project):
         for found in discover([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue
             met.add(real)
             try:
-                one = _looked_at(found, keeper, replace(selection, project=project))
+                one: Found | None = _looked_at(found, keeper, selection)
             except (NotASession, IsALink):
                 continue
             except SessionCompressError as error:
-                yield Found(found.path, named=False, error=error)
-                continue
+                one = Found(found.path, named=False, error=error)
             if one is not None:
                 yield one
 
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Yield the folders to search, each with the project that an agent keeps its state in there."""
     for root in locations.agent_roots():
         yield root, None
-    here = _working_folder()
-    for keeper in [project] if project else [*here, *(up for each in here for up in each.parents)]:
+    keepers = [project] if project else []
+    if project is None:
+        # The working folder may have been deleted.
+        with suppress(FileNotFoundError):
+            here = Path.cwd()
+            keepers = [here, *here.parents]
+    for keeper in keepers:
         for folder in locations.below(keeper):
             yield folder, keeper
-
-
-def _working_folder() -> list[Path]:
-    try:
-        return [Path.cwd()]
-    except FileNotFoundError:
-        return []
 
 
 def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
@@ -95,8 +95,12 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
     form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):
         return None
-    if selection.project and keeper != selection.project and not _is_of(name.project, selection.project):
-        return None
+    wanted = selection.project
+    if wanted and keeper != wanted and name.project != sha256(os.fsencode(wanted)).hexdigest():
+        # The header names the folder, if not its digest as above.
+        is_path = "\0" not in name.project and Path(name.project).is_absolute()
+        if not (is_path and Path(os.path.realpath(name.project)).is_relative_to(wanted)):
+            return None
     return Session(
         found.path,
         named=False,
@@ -106,13 +110,6 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
         size=status.st_size,
         modified=status.st_mtime,
     )
-
-
-def _is_of(said: str, project: Path) -> bool:
-    # The header names the folder, or only its digest.
-    if said == sha256(os.fsencode(project)).hexdigest():
-        return True
-    return "\0" not in said and Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):

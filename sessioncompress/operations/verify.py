@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         for relative in relatives:
             _read_originals(relative, strangers)
         rewritten, missing = find(session, journal)
-        checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
+        checked = _originals(session, beside, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, beside.originals, form):
             raise Damaged(
                 f"it cannot be restored exactly: {as_written(changed)}",
@@ -111,22 +111,14 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
-def _stands(
-    session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside
-) -> Mapping[int | None, int]:
-    stands: dict[int | None, int] = {}
-    if not rewritten:
-        return stands
-    for number, raw, _ in pieces_of(session.reader, session.size):
-        if record := rewritten.get(number):
-            entry = identity(parse_any(raw))
-            if stands.setdefault(journal.original(bytes.fromhex(record.sha256)), entry) != entry:
-                raise of_another(beside.journal)
-    return stands
-
-
-def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int]) -> int:
+def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten: RewrittenLines) -> int:
     """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
+    stands: dict[int | None, int] = {}
+    for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
+        if number in rewritten:
+            digest, here = bytes.fromhex(rewritten[number].sha256), identity(parse_any(raw))
+            if stands.setdefault(journal.original(digest), here) != here:
+                raise of_another(beside.journal)
     kept = journal.kept
     if not kept:
         return 0
@@ -135,7 +127,8 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int
             record = journal.line(row)
             assert record.place is not None
             entry = parse_any(originals.line(record.place, record.sha256))
-            if stands.get(journal.original(bytes.fromhex(record.sha256)), identity(entry)) != identity(entry):
+            own = identity(entry)
+            if stands.get(journal.original(bytes.fromhex(record.sha256)), own) != own:
                 raise of_another(beside.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):
