@@ -24,7 +24,6 @@ from sessioncompress.cli.output import echo_json
 from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.clean import Cause, CleanStats
-from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
 from sessioncompress.pipeline.summary import to_json
 
@@ -40,9 +39,7 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
     verb = "would delete" if dry_run else DELETED
     parts = []
     if stats.deleted and stats.bytes_deleted:
-        numbers = stats.bytes_deleted, stats.originals, stats.originals_lost
-        cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept, referring=stats.referring)
-        parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
+        parts.append(f"{verb} {at_stake(stats, done=not dry_run)}: {stats.reason}")
     if stats.late_bytes:
         verb_first = "would carry" if dry_run else "carried"
         parts.append(f"{verb_first} {stats.late_bytes:,} bytes that came late over into the session")

@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from sessioncompress.core import text
 from sessioncompress.errors import SessionCompressError, UsageError, failing
@@ -52,25 +51,19 @@ class Cause(StrEnum):
     CHANGED = "changed"
 
 
-class CleanStats(Struct, frozen=True, rename="camel"):
+class CleanStats(ForgetStats, frozen=True, kw_only=True, rename="camel"):
     """What `clean` deletes of one store, or why it keeps it.
 
     `left_over` counts the temp files and late links of dead runs, `left_over_bytes` their bytes, and `late_bytes` what
-    is carried over from such links into the session first. The other numbers are those of ForgetStats.
+    is carried over from such links into the session first.
     """
 
-    path: str
     deleted: bool
     cause: Cause | None
     reason: str
-    bytes_deleted: int = 0
-    originals: int = 0
-    originals_lost: int = 0
     left_over: int = 0
     left_over_bytes: int = 0
     late_bytes: int = 0
-    links_kept: int = 0
-    referring: tuple[str, ...] = ()
 
 
 class Limits(NamedTuple):
@@ -327,14 +320,6 @@ def _clean_missing(holding: Holding, *, dry_run: bool) -> CleanStats:
 
 
 def _stats_of(holding: Holding, cost: ForgetStats | None = None) -> CleanStats:
-    stats = CleanStats(str(holding.session), holding.deletes, holding.cause, holding.reason)
-    if cost is None:
-        return stats
-    return replace(
-        stats,
-        bytes_deleted=cost.bytes_deleted,
-        originals=cost.originals,
-        originals_lost=cost.originals_lost,
-        links_kept=cost.links_kept,
-        referring=cost.referring,
-    )
+    given = asdict(cost) if cost else {}
+    given["path"] = str(holding.session)
+    return CleanStats(**given, deleted=holding.deletes, cause=holding.cause, reason=holding.reason)

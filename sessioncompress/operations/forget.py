@@ -35,9 +35,9 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     """
 
     path: str
-    bytes_deleted: int
-    originals: int
-    originals_lost: int
+    bytes_deleted: int = 0
+    originals: int = 0
+    originals_lost: int = 0
     gone: bool = False
     links_kept: int = 0
     markers: int = 0

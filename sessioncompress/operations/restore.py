@@ -13,21 +13,13 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sessioncompress import errors
 from sessioncompress.core import VERSION, text
 from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
-from sessioncompress.errors import (
-    NOT_CHANGED,
-    Damaged,
-    NotASession,
-    Refused,
-    SessionCompressError,
-    Unreadable,
-    UsageError,
-)
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.show import of_another, original_of, recorded
@@ -90,9 +82,9 @@ def restore_session(
         other = store_of(originals.absolute(), policy)
         known = journals.load(other.journal)
         if not known.runs:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{originals}, whose originals are to be used, has no store: there is no journal {other.journal}",
-                state=NOT_CHANGED,
+                state=errors.NOT_CHANGED,
                 remedy="Name the session, or its old path if it was moved, and with --backup-dir the folder if it had "
                 "one.",
             )
@@ -120,10 +112,10 @@ class _Restore(NamedTuple):
             has = counted(lost, "line has", "lines have")
             reasons.append(f"{has} no original, compressed without keeping originals (keepBackup: false)")
         if reasons:
-            raise Refused(
+            raise errors.Refused(
                 "it cannot be restored exactly: " + "; ".join(reasons),
                 where=session.path,
-                state=NOT_CHANGED,
+                state=errors.NOT_CHANGED,
                 remedy=way_out(session, beside, journal, self.form),
             )
         marked = markers.strangers_of(session, journal, self.form)
@@ -151,7 +143,7 @@ class _Restore(NamedTuple):
         session, form = self.session, self.form
         reading.refuse_unless_session(session, form)
         has_own = bool(self.journal.runs)
-        failed: list[Damaged] = []
+        failed: list[errors.Damaged] = []
         done: list[RestoreStats] = []
         if has_own:
             with _noting(failed):
@@ -193,7 +185,7 @@ class _Restore(NamedTuple):
             return not_there(older)
         damaged: set[int] = set()
         # The journal's damage was reported before; by now other stores have changed the session.
-        with suppress(Damaged), damage.SalvagingReader(self.beside.originals) as originals:
+        with suppress(errors.Damaged), damage.SalvagingReader(self.beside.originals) as originals:
             form = reading.format_of(self.session, self.form)
             _, damaged = _whole_lines(self.session, form, swaps, originals, self.beside.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
@@ -222,13 +214,13 @@ class _Restore(NamedTuple):
             if own:
                 remedy = f"{damage.put_back(store.originals, journal.store_size)} Without one {damage.FORGET}"
             what = f"nothing can be put back: {unreadable(putback.unreadable)}"
-            raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
+            raise errors.Damaged(what, where=store.originals, state=errors.NOT_CHANGED, remedy=remedy)
         return replace(done, reason=_joined(done.reason, not_there(older)))
 
     def _is_altered(self, found: reading.RewrittenLines, missing: Sequence[LineRecord]) -> bool:
         try:
             return altered(self.session, self.journal, found, missing, self.beside.originals, self.form) > 0
-        except Unreadable:
+        except errors.Unreadable:
             return True
 
     def _write(
@@ -276,10 +268,10 @@ class _Restore(NamedTuple):
 
 
 @contextmanager
-def _noting(failed: list[Damaged]) -> Iterator[None]:
+def _noting(failed: list[errors.Damaged]) -> Iterator[None]:
     try:
         yield
-    except Damaged as error:
+    except errors.Damaged as error:
         failed.append(error)
 
 
@@ -311,9 +303,9 @@ def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | 
         with damage.SalvagingReader(beside.originals) as originals:
             putback = _PutBack(session, known, journal, originals, beside.journal, *found)
             can = any(putback.changed or putback.unreadable for _ in putback.lines())
-    except NotASession:
+    except errors.NotASession:
         can = False
-    except SessionCompressError:
+    except errors.SessionCompressError:
         # That command will report what is wrong with the originals.
         can = True
     if can:
@@ -346,7 +338,7 @@ def _whole_lines(
             continue
         try:
             original = original_of(raw, record, originals, journal)
-        except Unreadable:
+        except errors.Unreadable:
             damaged.add(number)
             del kept[number]
             continue
@@ -481,7 +473,7 @@ class _PutBack:
                 continue
             try:
                 original, original_id = self._original(line)
-            except Unreadable:
+            except errors.Unreadable:
                 unknown.add(block.xxh3)
                 continue
             # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;

@@ -9,21 +9,12 @@ from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
+from sessioncompress import errors
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.errors import (
-    NOT_CHANGED,
-    Damaged,
-    FileFailed,
-    Refused,
-    SessionCompressError,
-    Unreadable,
-    UsageError,
-    failing,
-)
 from sessioncompress.formats import locations
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED
@@ -68,12 +59,12 @@ def identity(entry: Entry | None) -> int:
     return hash(tuple(kept))
 
 
-def of_another(journal: Path) -> Damaged:
+def of_another(journal: Path) -> errors.Damaged:
     """Make the error for a journal that mixes up two lines."""
-    return Damaged(
+    return errors.Damaged(
         "it names the original of another entry for a line of the session",
         where=journal,
-        state=NOT_CHANGED,
+        state=errors.NOT_CHANGED,
         remedy="Put the journal back from a backup.",
     )
 
@@ -97,10 +88,10 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
             content = content_of(value, block.kind)
             if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
                 return value
-    raise Damaged(
+    raise errors.Damaged(
         f"the original of reference {block.ref} is not what the journal says",
         where=journal,
-        state=NOT_CHANGED,
+        state=errors.NOT_CHANGED,
         remedy="Put the journal and the originals back from a backup.",
     )
 
@@ -126,16 +117,16 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
-        raise UsageError(
+        raise errors.UsageError(
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
-    unreadable: list[SessionCompressError] = []
+    unreadable: list[errors.SessionCompressError] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
             try:
                 shown_there = _in_journal(ref, journal)
-            except (FileFailed, Refused, Unreadable) as error:
+            except (errors.FileFailed, errors.Refused, errors.Unreadable) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:
@@ -152,13 +143,13 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             if path.is_file():
                 with open_session(path, writing=False) as session:
                     reading.refuse_unless_session(session)
-    raise UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
+    raise errors.UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     if path is not None and not is_folder(path):
         yield [beside_of(path.absolute(), policy).journal]
-        with suppress(Refused, FileFailed), open_session(path, writing=False) as session:
+        with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
             yield [each.beside.journal for each in relatives_of(session, policy)]
         return
     for folder in [path] if path is not None else _around(policy):
@@ -181,7 +172,7 @@ def working_folder() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         remedy = "Go to another one, or name the session: show REF SESSION."
-        raise UsageError("the working folder does not exist any more", remedy=remedy) from error
+        raise errors.UsageError("the working folder does not exist any more", remedy=remedy) from error
 
 
 def mentions(ref: str, journal: Path) -> bool:
@@ -197,7 +188,7 @@ def mentions(ref: str, journal: Path) -> bool:
 
 def _in_journal(ref: str, journal: Path) -> list[Shown]:
     path = originals_of(journal)
-    with failing(journal, state=""):
+    with errors.failing(journal, state=""):
         refuse_linked(journal)
         if not journal.is_file() or not mentions(ref, journal):
             return []
@@ -210,15 +201,15 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
         return []
     if not path.exists():
         remedy = f"Put back a copy of it from a backup{or_from_git(path)}, or name its folder with --backup-dir."
-        raise FileFailed("the originals are not there", where=path, remedy=remedy)
+        raise errors.FileFailed("the originals are not there", where=path, remedy=remedy)
     shown: list[Shown] = []
-    lost: list[tuple[str, Unreadable]] = []
+    lost: list[tuple[str, errors.Unreadable]] = []
     with SalvagingReader(path) as originals:
         for line, block in kept:
             assert line.place is not None
             try:
                 entry = parse_any(originals.line(line.place, line.sha256))
-            except Unreadable as error:
+            except errors.Unreadable as error:
                 lost.append((block.xxh3, error))
                 continue
             shown.append(Shown(block, journal, content_of(recorded(entry, block, journal), block.kind)))
@@ -229,4 +220,4 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
     if any_readable(path, loaded):
         raise first
     # No other original can be read either: restore would put nothing back.
-    raise Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))
+    raise errors.Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))
