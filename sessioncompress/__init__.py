@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
+    from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.show import Shown, show
-    from sessioncompress.operations.stats import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
@@ -35,14 +35,14 @@ _HOMES = {
     "RestoreStats": "operations.restore",
     "Rule": "policy.model",
     "SessionCompressError": "errors",
-    "SessionStats": "operations.stats",
+    "SessionStats": "operations.sessions",
     "Shown": "operations.show",
     "Status": "pipeline.summary",
     "VerifyStats": "operations.verify",
-    "budget_session": "operations.stats",
+    "budget_session": "operations.sessions",
     "compress_session": "operations.compress",
     "forget_session": "operations.forget",
-    "inspect_session": "operations.stats",
+    "inspect_session": "operations.sessions",
     "policy_for": "policy.sources",
     "restore_session": "operations.restore",
     "show": "operations.show",

@@ -91,7 +91,7 @@ def budget(
 ) -> None:
     """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
     from sessioncompress.operations import batch
-    from sessioncompress.operations.stats import budget_session
+    from sessioncompress.operations.sessions import budget_session
 
     policies = policies_of(config, preset, {"backup_dir": backup_dir, "rule": rule})
 

@@ -24,7 +24,7 @@ from sessioncompress.cli.options import (
 from sessioncompress.cli.output import echo_json, echo_total, for_each
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.stats import SessionStats
+    from sessioncompress.operations.sessions import SessionStats
 
 
 @click.command(epilog="Example: sessioncompress stats session.jsonl")
@@ -45,7 +45,7 @@ def stats(
 ) -> None:
     """Show where the bytes of sessions are and what would be saved; change nothing."""
     from sessioncompress.operations import report
-    from sessioncompress.operations.stats import inspect_session
+    from sessioncompress.operations.sessions import inspect_session
 
     policies = policies_of(config, preset, {"backup_dir": backup_dir})
 

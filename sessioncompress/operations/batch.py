@@ -314,7 +314,12 @@ def results(
                     done = pipe.recv()
                 except (EOFError, OSError):
                     worker.join()
-                    done = _killed(tasks[number].found, worker.exitcode)
+                    code = worker.exitcode
+                    how = f"by the signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+                    what = f"the process that worked on it ended ({how})"
+                    remedy = "Run again; where memory is short, with --jobs 1."
+                    found = tasks[number].found
+                    done = Outcome(found, error=FileFailed(what, where=found.path, state=_STATE, remedy=remedy))
                 following = next(order, None)
                 if following is not None and worker.exitcode is None:
                     give(pipe, worker, following)
@@ -368,10 +373,3 @@ def _work(pipe: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]])
     with suppress(EOFError, OSError):
         while True:
             pipe.send(outcome_of(*pipe.recv()))
-
-
-def _killed(found: Found, code: int | None) -> Outcome[Any]:
-    how = f"with exit code {code}" if code is None or code >= 0 else f"by the signal {signal.Signals(-code).name}"
-    what = f"the process that worked on it ended ({how})"
-    remedy = "Run again; where memory is short, with --jobs 1."
-    return Outcome(found, error=FileFailed(what, where=found.path, state=_STATE, remedy=remedy))

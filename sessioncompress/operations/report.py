@@ -14,7 +14,7 @@ from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 if TYPE_CHECKING:
     from sessioncompress.operations.batch import Outcome
     from sessioncompress.operations.forget import ForgetStats
-    from sessioncompress.operations.stats import SessionStats
+    from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
 SCHEMA = "sessioncompress.compress/1"
@@ -152,7 +152,13 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     turns = counted(stats.turns, "turn", "turns")
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
     yield f"  {'kind':<10} {'tool':<{_TOOL_WIDTH}} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
-    names = _in_columns({printable(share.tool) for share in stats.shares})
+    names: dict[str, str] = {}
+    room = _TOOL_WIDTH - len(_CUT)
+    for tool in sorted({printable(share.tool) for share in stats.shares}):
+        # Cut in the middle: the tools of one server differ at their ends.
+        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
+        fitting = [tool] if len(tool) <= _TOOL_WIDTH else cuts
+        names[tool] = next((name for name in fitting if name not in names.values()), fitting[0])
     for share in stats.shares:
         tool = names[printable(share.tool)] or "-"
         row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
@@ -167,17 +173,6 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     else:
         yield f"  a run would leave it: {would.reason}"
     yield f"  store: {kb(stats.backup_size)}"
-
-
-def _in_columns(tools: Iterable[str]) -> dict[str, str]:
-    # Cut in the middle: the tools of one server differ at their ends.
-    shown: dict[str, str] = {}
-    room = _TOOL_WIDTH - len(_CUT)
-    for tool in sorted(tools):
-        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
-        names = [tool] if len(tool) <= _TOOL_WIDTH else cuts
-        shown[tool] = next((name for name in names if name not in shown.values()), names[0])
-    return shown
 
 
 def sessions_total(all_stats: Sequence[SessionStats]) -> str:

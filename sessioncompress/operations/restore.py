@@ -170,7 +170,19 @@ class _Restore(NamedTuple):
             done = [replace(each, reason="") for each in done]
             notes.insert(0, self._now().what_is_left())
         done += others
-        return _together(done, _joined(*notes, strangers(len(left)))) or self._stats(Status.UNCHANGED, _NONE_STORED)
+        unknown = _joined(*notes, strangers(len(left)))
+        restored = [each for each in done if each.lines_restored]
+        if restored:
+            return replace(
+                restored[-1],
+                size_before=restored[0].size_before,
+                lines_restored=sum(each.lines_restored for each in restored),
+                reason=_joined(*(each.reason for each in restored), unknown),
+            )
+        if not done:
+            return self._stats(Status.UNCHANGED, _NONE_STORED)
+        reason = done[0].reason.replace(_ALREADY, _ALREADY_BUT) if unknown else done[0].reason
+        return replace(done[0], reason=_joined(reason, unknown))
 
     def _now(self) -> _Restore:
         # Putting back from another store changes the journal.
@@ -273,21 +285,6 @@ def _noting(failed: list[errors.Damaged]) -> Iterator[None]:
         yield
     except errors.Damaged as error:
         failed.append(error)
-
-
-def _together(done: Sequence[RestoreStats], unknown: str) -> RestoreStats | None:
-    restored = [each for each in done if each.lines_restored]
-    if restored:
-        return replace(
-            restored[-1],
-            size_before=restored[0].size_before,
-            lines_restored=sum(each.lines_restored for each in restored),
-            reason=_joined(*(each.reason for each in restored), unknown),
-        )
-    if not done:
-        return None
-    reason = done[0].reason
-    return replace(done[0], reason=_joined(reason.replace(_ALREADY, _ALREADY_BUT) if unknown else reason, unknown))
 
 
 def _joined(*reasons: str) -> str:

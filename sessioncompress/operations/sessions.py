@@ -1,4 +1,4 @@
-"""Find the sessions of all agents on this machine, and select among them."""
+"""Find the sessions of all agents on this machine; measure a session, and judge it by its budget. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core.turns import turns_of
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import locations
-from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.compress import compress_session, pruning_saves, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
-from sessioncompress.policy.model import Policy
+from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.run import judge
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import beside_of
+from sessioncompress.store.layout import beside_of, has_leftovers, store_of
+from sessioncompress.store.lock import open_session
 
 
 class Selection(Struct, frozen=True):
@@ -145,3 +152,73 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
         reason="" if saves else would.reason,
     )
+
+
+class Share(Struct, frozen=True, rename="camel"):
+    """The blocks of one kind and tool: their number, and their bytes by standing."""
+
+    kind: str
+    tool: str
+    blocks: int = 0
+    protected: int = field(default=0, name="protectedBytes")
+    old: int = field(default=0, name="oldBytes")
+    dead: int = field(default=0, name="deadBytes")
+
+
+class SessionStats(Struct, frozen=True, rename="camel"):
+    """The bytes of a session, and the result of a dry run with the same policy."""
+
+    path: str
+    format: str
+    size: int
+    backup_size: int
+    lines: int
+    turns: int
+    shares: tuple[Share, ...]
+    would: CompressionStats
+
+
+def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
+    """Measure the blocks of a session and do a dry run over it. `form` as in compress_session().
+
+    Raises SessionCompressError.
+    """
+    with open_session(Path(path), writing=False) as session:
+        # The dry run comes first, so that the session is not held twice.
+        store = store_of(session.path, policy)
+        would = rehearse_open(session, store, policy, form)
+        known = reading.read_session(session, journals.load(store.journal), form)
+        view = View(known.survey, policy, known.form, Ours())
+        shares: dict[tuple[str, str], Share] = {}
+        for number, standing in enumerate(view.standing):
+            for block in view.lines[number].blocks:
+                if not block.marked:
+                    key = (block.kind.value, block.tool)
+                    share = shares.get(key, Share(*key))
+                    added = {standing.value: getattr(share, standing.value) + block.size}
+                    shares[key] = replace(share, blocks=share.blocks + 1, **added)
+        return SessionStats(
+            path=str(session.path),
+            format=known.form.name,
+            size=session.size,
+            backup_size=reading.size_beside(store),
+            lines=len(known.survey.lines),
+            turns=turns_of(known.survey),
+            shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
+            would=would,
+        )
+
+
+def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
+    """Judge a session by the rule of a policy. `form` as in compress_session(). Raises SessionCompressError."""
+    # Imported here because the other commands hardly ever need it.
+    from sessioncompress.pipeline.budget import Action
+
+    with open_session(Path(path), writing=False) as session:
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        part = Part(session, reading.read_session(session, journal, form), journal)
+        refuse_in_merge(part)
+        as_left = not has_leftovers(session.path) and triage.is_as_left(session.path, policy, os.stat(session.path))
+        stats = judge(part, policy, lambda: pruning_saves(session, store, policy, form), as_left=as_left)
+        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -136,28 +136,24 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     """
     if session.name not in layout.sessions_named(files.work):
         return []
-    return foreign_links(files.work, session) + [
-        state.path(files.work, session)
-        for states in late_links(files.work, session).values()
-        if _is_needed(states[0].path(files.work, session), min(state.drained for state in states))
-        for state in states
-    ]
-
-
-def _is_needed(link: Path, drained: int) -> bool:
-    try:
-        fd = open_file(link)
-    except (FileNotFoundError, Refused):
-        # Nobody appends a session's lines to what is no regular file.
-        return False
-    try:
-        # Before the size is read: NO means that nothing more will be appended.
-        holding = held(fd)
-        found = os.fstat(fd)
-        is_quiet = time.time() - found.st_mtime > LINK_SECONDS
-        return found.st_size > drained or holding is Held.YES or (holding is Held.UNKNOWN and not is_quiet)
-    finally:
-        os.close(fd)
+    needed = foreign_links(files.work, session)
+    for states in late_links(files.work, session).values():
+        paths = [state.path(files.work, session) for state in states]
+        try:
+            fd = open_file(paths[0])
+        except (FileNotFoundError, Refused):
+            # Nobody appends a session's lines to what is no regular file.
+            continue
+        try:
+            # Before the size is read: NO means that nothing more will be appended.
+            holding = held(fd)
+            found = os.fstat(fd)
+            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= LINK_SECONDS
+            if holding is Held.YES or may_come or found.st_size > min(state.drained for state in states):
+                needed += paths
+        finally:
+            os.close(fd)
+    return needed
 
 
 def dead_drafts(session: Path, files: Beside) -> list[Path]:
@@ -166,16 +162,16 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
     There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
     """
     refuse_linked_folder(files.work)
-    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
-
-
-def _is_dead(draft: Path) -> bool:
-    try:
-        fd = open_file(draft)
-    except FileNotFoundError:
-        return False
-    try:
-        is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
-        return is_old and lock(fd) and held(fd) is not Held.YES
-    finally:
-        os.close(fd)
+    dead = []
+    for path in stale_drafts(files.work, session):
+        try:
+            fd = open_file(path)
+        except FileNotFoundError:
+            continue
+        try:
+            is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
+            if is_old and lock(fd) and held(fd) is not Held.YES:
+                dead.append(path)
+        finally:
+            os.close(fd)
+    return dead
