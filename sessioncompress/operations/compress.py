@@ -14,12 +14,11 @@ import orjson
 from msgspec.structs import replace
 
 from sessioncompress.core import VERSION, text
-from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.errors import FileFailed
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
@@ -32,6 +31,8 @@ from sessioncompress.store.recover import check, recover
 SCHEMA = "sessioncompress.log/1"
 
 _BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
+_TEXTS = ("path", "format", "status", "reason")
+_NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
 
 
@@ -181,21 +182,9 @@ def _failing(file: Path, state: str) -> Iterator[None]:
 
 
 def _log_line(stats: CompressionStats, policy: Policy) -> bytes:
-    given = to_mapping(policy)
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "at": text.written_time(time.time()),
-        "version": VERSION,
-        "path": utf8(stats.path),
-        "format": stats.format,
-        "status": stats.status.value,
-        "reason": utf8(stats.reason),
-        "originalSize": stats.original_size,
-        "compressedSize": stats.compressed_size,
-        "tokensBefore": stats.tokens_before,
-        "tokensAfter": stats.tokens_after,
-        "messagesChanged": stats.messages_changed,
-    }
+    given, told = to_mapping(policy), to_json(stats)
+    record: dict[str, Any] = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION}
+    record |= {key: told[key] for key in _TEXTS + _NUMBERS}
     if budget := stats.budget:
         record |= {
             "rule": budget.rule,
@@ -209,4 +198,4 @@ def _log_line(stats: CompressionStats, policy: Policy) -> bytes:
         }
     record["thresholds"] = {key: given[key] for key in _THRESHOLDS}
     # Printable, so that no text in it ends the line, by any reader's idea of a line.
-    return printable_json(orjson.dumps(record).decode()).encode() + b"\n"
+    return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"

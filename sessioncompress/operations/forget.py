@@ -17,10 +17,8 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import disk, recover
+from sessioncompress.store import damage, disk, folder, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import readable_lines
-from sessioncompress.store.folder import refuse_folders, refuse_linked_folder, tidy
 from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
@@ -53,14 +51,14 @@ def forget_session(
     session need not exist if it has a store. `kin` caches what is known of folders: give one to the calls for many
     sessions. Raises SessionCompressError, among them NotASession for a file that is no session and has no store.
     """
-    kin = kin or Kin()
+    path, kin = Path(path), kin or Kin()
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return forget_gone(path, policy, kin, dry_run=dry_run)
     except OSError as error:
         raise failed(error, path) from error
-    with open_session(Path(path), writing=not dry_run) as session:
+    with open_session(path, writing=not dry_run) as session:
         beside = store_of(session.path, policy)
         journal = _journal(beside)
         done = forget_open(session, beside, policy, kin, dry_run=dry_run)
@@ -93,9 +91,8 @@ def forget_open(
     return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
 
 
-def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
+def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
     """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
-    path = Path(path)
     path = path.parent.resolve() / path.name
     beside = store_of(path, policy)
     with failing(path, state=""):
@@ -108,7 +105,7 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     number = len(_stored(beside, journal))
     refer = _referring(path, beside, journal, policy, kin) if number else ()
     if not dry_run:
-        refuse_linked_folder(beside.work)
+        folder.refuse_linked_folder(beside.work)
         with failing(path, state=""):
             # A writer may have come meanwhile.
             held = stores.needed_links(path, beside)
@@ -116,9 +113,9 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
             # Originals and journal go last, so that a later run can go on after a kill.
             for each in (*left, beside.originals, beside.journal):
                 disk.remove(each)
-            for folder in filter(Path.is_dir, {beside.folder, beside.work}):
-                disk.flush_folder(folder)
-            tidy(beside.work)
+            for each in filter(Path.is_dir, {beside.folder, beside.work}):
+                disk.flush_folder(each)
+            folder.tidy(beside.work)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 
@@ -127,8 +124,8 @@ def _journal(beside: Beside) -> journals.Journal | None:
 
     Raises Refused if a folder is in the place of a file, or our folder is a link.
     """
-    refuse_linked_folder(beside.work)
-    refuse_folders(beside)
+    folder.refuse_linked_folder(beside.work)
+    folder.refuse_folders(beside)
     try:
         return journals.load(beside.journal, to_hole=True)
     except (Damaged, Refused):
@@ -149,7 +146,7 @@ def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
     if journal is None or not journal.runs:
         found: set[bytes] = set()
         with suppress(Refused):
-            found.update(sha256(line).digest() for line in readable_lines(beside.originals, 0))
+            found.update(sha256(line).digest() for line in damage.readable_lines(beside.originals, 0))
         return found
     size = size_of(beside.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)

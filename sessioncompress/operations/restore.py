@@ -30,7 +30,6 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
@@ -94,7 +93,7 @@ def restore_session(
 class _Restore(NamedTuple):
     session: OpenSession
     beside: Beside
-    journal: Journal
+    journal: journals.Journal
     policy: Policy
     form: str | None
 
@@ -204,7 +203,7 @@ class _Restore(NamedTuple):
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
         return _joined(unreadable(damaged), inexact, not_there(older))
 
-    def from_store(self, store: Beside, journal: Journal, *, alone: bool = True) -> RestoreStats:
+    def from_store(self, store: Beside, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
         """Put back what one store holds, the session's own or another's, wherever a marker stands.
 
         Unless `alone`, the caller describes what of the session is not exact.
@@ -291,7 +290,7 @@ def _joined(*reasons: str) -> str:
     return "; ".join(filter(None, reasons))
 
 
-def way_out(session: OpenSession, beside: Beside, journal: Journal, form: str | None) -> str:
+def way_out(session: OpenSession, beside: Beside, journal: journals.Journal, form: str | None) -> str:
     """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
     if not journal.kept:
         return "Nothing more can be put back from here: only a copy of the session can bring back the rest."
@@ -367,7 +366,7 @@ class _PutBack:
         self,
         session: OpenSession,
         form: Format,
-        journal: Journal,
+        journal: journals.Journal,
         originals: OriginalsReader,
         where: Path,
         swaps: Mapping[int, LineRecord],
@@ -408,7 +407,7 @@ class _PutBack:
                 self._in_part += not self._journal.originals(digest.digest())
             yield new
 
-    def forms(self, taken: Journal) -> list[LineRecord]:
+    def forms(self, taken: journals.Journal) -> list[LineRecord]:
         """Return records of the lines that were restored in part, except those that could be taken for another's."""
         known = (record for record in self._forms.values() if record)
         return [record for record in known if taken.rewriting(bytes.fromhex(record.rewritten)) is None]

@@ -14,20 +14,15 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
-from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.pipeline.reading import RewrittenLines, find
+from sessioncompress.pipeline import markers, reading
 from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import refuse_if_changed
-from sessioncompress.store.folder import is_open_to_others
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.late_links import foreign_links
 from sessioncompress.store.layout import Beside, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.recover import check
 
 
 class VerifyStats(Struct, frozen=True, rename="camel"):
@@ -66,16 +61,16 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
-        left_over = check(session, beside, journal.lengths)
+        left_over = recover.check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
-        strangers = strangers_of(session, journal, form)
+        strangers = markers.strangers_of(session, journal, form)
         relatives = relatives_of(session, policy, form) if strangers else []
-        unknown = unknown_to_all(relatives, strangers)
+        unknown = markers.unknown_to_all(relatives, strangers)
         if unknown and not journal.runs:
-            refuse_if_marked(session, beside, policy, form)
+            markers.refuse_if_marked(session, beside, policy, form)
         for relative in relatives:
             _read_originals(relative, strangers)
-        rewritten, missing = find(session, journal)
+        rewritten, missing = reading.find(session, journal)
         checked = _originals(session, beside, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, beside.originals, form):
             raise Damaged(
@@ -84,7 +79,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
                 state=NOT_CHANGED,
                 remedy=way_out(session, beside, journal, form),
             )
-        refuse_if_changed(beside, journal)
+        damage.refuse_if_changed(beside, journal)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
@@ -101,8 +96,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(unknown),
             len(missing),
             len(strangers) - len(unknown),
-            open_to_others=is_open_to_others(beside),
-            foreign_files=len(foreign_links(beside.work, session.path)) if left_over else 0,
+            open_to_others=folder.is_open_to_others(beside),
+            foreign_files=len(late_links.foreign_links(beside.work, session.path)) if left_over else 0,
         )
 
 
@@ -111,7 +106,7 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
-def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten: RewrittenLines) -> int:
+def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten: reading.RewrittenLines) -> int:
     """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
     stands: dict[int | None, int] = {}
     for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
@@ -136,7 +131,7 @@ def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten
     return len({journal.original_of(row) for row in kept})
 
 
-def _read_originals(relative: Relative, strangers: Iterable[Stranger]) -> None:
+def _read_originals(relative: Relative, strangers: Iterable[markers.Stranger]) -> None:
     """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
     journal = relative.journal
     rows = sorted({row for each in strangers for row in journal.replaced(each.key)})

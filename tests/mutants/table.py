@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "verify looks at no seal",
         "operations/verify.py",
-        "        refuse_if_changed(beside, journal)\n",
+        "        damage.refuse_if_changed(beside, journal)\n",
         "",
         ("tests/faults/test_store_attacks.py",),
     ),
