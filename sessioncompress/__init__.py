@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
+    from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.show import Shown, show
-    from sessioncompress.operations.stats import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
@@ -28,7 +28,7 @@ _HOMES = {
     "operations.forget": ("ForgetStats", "forget_session"),
     "operations.restore": ("RestoreStats", "restore_session"),
     "operations.show": ("Shown", "show"),
-    "operations.stats": ("SessionStats", "budget_session", "inspect_session"),
+    "operations.sessions": ("SessionStats", "budget_session", "inspect_session"),
     "operations.verify": ("VerifyStats", "verify_session"),
     "pipeline.summary": ("BudgetStats", "CompressionStats", "Status"),
     "policy.model": ("PRESETS", "Budget", "Limits", "Placeholder", "Policy", "Prune", "Rule"),

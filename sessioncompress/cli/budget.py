@@ -11,7 +11,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.stats import budget_session
+from sessioncompress.operations.sessions import budget_session
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.discover import Found, discover
 from sessioncompress.pipeline.summary import BudgetStats, to_json

@@ -13,7 +13,6 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
-from sessioncompress.operations.forget import ForgetStats
 from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
@@ -31,9 +30,7 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
     verb = "would delete" if dry_run else DELETED
     parts = []
     if stats.deleted and stats.bytes_deleted:
-        numbers = stats.bytes_deleted, stats.originals, stats.originals_lost
-        cost = ForgetStats(stats.path, *numbers, links_kept=stats.links_kept, referring=stats.referring)
-        parts.append(f"{verb} {at_stake(cost, done=not dry_run)}: {stats.reason}")
+        parts.append(f"{verb} {at_stake(stats, done=not dry_run)}: {stats.reason}")
     if stats.late_bytes:
         carried = "would carry" if dry_run else "carried"
         parts.append(f"{carried} {stats.late_bytes:,} bytes that came late over into the session")
@@ -111,19 +108,19 @@ def clean(
 ) -> None:
     """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
     policies = options.policies_of(config, backup_dir=backup_dir)
-    planned = plan_clean(paths, policies.of, Limits(older_than, max_size))
-    decisions = {each.holding.session: each for each in planned.decisions}
-    for each in planned.decisions:
-        options.tell_of_two_stores(each.holding.session, each.holding.policy)
-    found = [*planned.unread, *(Found(path, named=True) for path in decisions)]
+    holdings, unread = plan_clean(paths, policies.of, Limits(older_than, max_size))
+    by_session = {each.session: each for each in holdings}
+    for each in holdings:
+        options.tell_of_two_stores(each.session, each.policy)
+    found = [*unread, *(Found(path, named=True) for path in by_session)]
     kin = Kin()
     done = output.told(
-        batch.each(found, lambda each: clean_one(decisions[each.path], kin, dry_run=not yes)),
+        batch.each(found, lambda each: clean_one(by_session[each.path], kin, dry_run=not yes)),
         lambda stats: None if as_json else click.echo(line(stats, dry_run=not yes)),
     )
     if as_json:
         output.echo_json(document(done, dry_run=not yes))
     else:
-        stores = [each.holding.size for each in planned.decisions if each.holding.size]
+        stores = [each.size for each in holdings if each.size]
         click.echo(total_line(done.results, len(done.failed), stores, dry_run=not yes))
     sys.exit(done.exit_code)

@@ -12,7 +12,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import Refused
 from sessioncompress.operations import batch
-from sessioncompress.operations.forget import ForgetStats, forget_one
+from sessioncompress.operations.forget import ForgetStats, forget_session
 from sessioncompress.operations.report import at_stake, kb, links_kept
 from sessioncompress.operations.stores import compressed
 from sessioncompress.pipeline.discover import Found
@@ -34,7 +34,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
 
     def work(found: Found) -> ForgetStats:
         path, policy = found.path, policies.of(found.path)
-        stats = forget_one(path, policy, kin, dry_run=True)
+        stats = forget_session(path, policy, dry_run=True, kin=kin)
         name = printable(str(path)) + (" (session gone)" if stats.gone else "")
         standing = counted(stats.markers, "marker stands", "markers stand")
         if not stats.bytes_deleted:
@@ -49,7 +49,7 @@ def forget(paths: Sequence[Path], yes: bool, config: Path | None, backup_dir: Pa
         elif not yes and not output.confirmed(f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."):
             became = said = "kept"
         else:
-            stats = forget_one(path, policy, kin)
+            stats = forget_session(path, policy, kin=kin)
             became, said = "deleted", f"deleted {at_stake(stats, done=True)}"
             if stats.markers:
                 standing = counted(stats.markers, "marker stands", "markers stand")

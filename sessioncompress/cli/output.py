@@ -14,8 +14,7 @@ from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Archive
-    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.batch import Archive, Outcome
 
 
 class Done(NamedTuple):

@@ -26,7 +26,7 @@ from sessioncompress.store.layout import JOURNAL, Beside, beside_of, holds
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.outcome import Outcome
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.pipeline.summary import CompressionStats
 
 _STATE = "The sessions are as they were or as they will be, and their stores are complete on disk."

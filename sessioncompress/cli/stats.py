@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch, report
-from sessioncompress.operations.stats import SessionStats, inspect_session
+from sessioncompress.operations.sessions import SessionStats, inspect_session
 from sessioncompress.pipeline.discover import Found, discover
 
 

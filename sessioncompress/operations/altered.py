@@ -18,7 +18,6 @@ from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.show import begin_alike, identity
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import RewrittenLines, original_in, row_of
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
@@ -38,10 +37,10 @@ _MOST_TWINS: Final = 16 << 20
 def altered(
     session: OpenSession,
     journal: Journal,
-    found: RewrittenLines,
+    found: reading.RewrittenLines,
     missing: Sequence[LineRecord],
     originals: Path,
-    form: str | None = None,
+    form: str | None,
 ) -> int:
     """Count the rewritten lines of a session that were changed or cut off since.
 
@@ -59,9 +58,8 @@ def altered(
     twins = _Twins(known, session, journal, {bytes.fromhex(digest) for digest in fewer})
     gone = [record for record in missing if record.sha256 not in twins.digests]
     if known is None:
-        return len(gone) + sum(
-            whole and twins.are_near(raw) for _, raw, whole in pieces_of(session.reader, session.size)
-        )
+        read = pieces_of(session.reader, session.size)
+        return len(gone) + sum(whole and twins.are_near(raw) for _, raw, whole in read)
     name = known.named(reading.head_in(session))
     if gone and name.id and journal.session_ids and name.id not in journal.session_ids:
         return len(gone)
@@ -83,9 +81,11 @@ class _Twins:
         self._lines: set[bytes] = set()
         held = 0
         for _, raw, whole in pieces_of(session.reader, session.size):
-            digest = sha256(raw).digest() if whole else b""
-            row = row_of(raw, digest, journal) if whole else None
-            newest = original_in(raw, digest, row, journal) if whole else None
+            if not whole:
+                continue
+            digest = sha256(raw).digest()
+            row = reading.row_of(raw, digest, journal)
+            newest = reading.original_in(raw, digest, row, journal)
             if newest is None or journal.original_of(newest) not in fewer:
                 continue
             self.digests.add(journal.original_of(newest).hex())
@@ -109,7 +109,13 @@ class _Twins:
             return True
         size = len(text) // _STRETCH
         twins = (each for about in (size - 1, size, size + 1) for each in self._by_size.get(about, ()))
-        return any((PREFIX_BYTES in each or begin_alike(text, each)) and _nearly(text, each) for each in twins)
+        for each in twins:
+            if PREFIX_BYTES in each or begin_alike(text, each):
+                before = _alike(text, each)
+                behind = _alike(text[before:][::-1], each[before:][::-1])
+                if max(len(text), len(each)) - before - behind < _STRETCH:
+                    return True
+        return False
 
     def are_named(self, raw: bytes, line: Line, entry: Entry) -> bool:
         if not self._references:
@@ -147,34 +153,30 @@ class _Lost:
                     raw = reader.line(place, digest)
                     self._heads.add(_head(raw))
                     if (entry := _entry(raw)) is not None:
-                        self._entries.add(_name(self._line(raw, entry), entry))
+                        self._entries.add(_name(form.reader().line(raw, entry), entry))
 
     def stands_in(self, piece: Piece) -> bool:
         _, raw, whole = piece
-        if not whole or not raw.strip() or self._knows(raw):
+        if not whole or not raw.strip():
             return False
+        for form in (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n"):
+            digest = sha256(form).digest()
+            if self._journal.rewriting(digest) is not None or self._journal.originals(digest):
+                return False
         if self._twins.are_near(raw):
             return True
         entry = _entry(raw)
         if entry is None:
             # Tools print what no parser reads: of such a line only its head tells, and nothing where it was cut off.
             return self._gone and (not raw.endswith(b"\n") or _head(raw) in self._heads)
-        line = self._line(raw, entry)
-        is_one = _name(line, entry) in self._entries or self._is_replacement(line)
-        return is_one or self._twins.are_named(raw, line, entry)
-
-    def _knows(self, raw: bytes) -> bool:
-        forms = (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n")
-        digests = [sha256(each).digest() for each in forms]
-        return any(self._journal.rewriting(each) is not None or self._journal.originals(each) for each in digests)
-
-    def _is_replacement(self, line: Line) -> bool:
-        keys = [(block.digest, block.kind, block.call) for block in line.blocks if block.marked]
-        owners = (self._journal.block(row)[0] for key in keys for row in self._journal.replaced(key))
-        return any(owner.sha256 in self._digests for owner in owners)
-
-    def _line(self, raw: bytes, entry: Entry) -> Line:
-        return self._form.reader().line(raw, entry)
+        line = self._form.reader().line(raw, entry)
+        if _name(line, entry) in self._entries:
+            return True
+        keys = ((block.digest, block.kind, block.call) for block in line.blocks if block.marked)
+        rows = (row for key in keys for row in self._journal.replaced(key))
+        if any(self._journal.block(row)[0].sha256 in self._digests for row in rows):
+            return True
+        return self._twins.are_named(raw, line, entry)
 
 
 def _entry(raw: bytes) -> Entry | None:
@@ -189,12 +191,6 @@ def _name(line: Line, entry: Entry) -> str | int:
 def _head(raw: bytes) -> bytes:
     # Before the first object stand the type, and an id or a time.
     return raw[: raw.find(b"{", 1)]
-
-
-def _nearly(one: bytes, other: bytes) -> bool:
-    before = _alike(one, other)
-    behind = _alike(one[before:][::-1], other[before:][::-1])
-    return max(len(one), len(other)) - before - behind < _STRETCH
 
 
 def _alike(one: bytes, other: bytes) -> int:

@@ -9,27 +9,25 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from sessioncompress.core import text
-from sessioncompress.errors import SessionCompressError, failing
+from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.operations import stores
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
-from sessioncompress.operations.stores import NOTHING_TOLD, Holding, Told, holdings, told
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk, git
+from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.folder import tidy
-from sessioncompress.store.layout import size_of
+from sessioncompress.store.damage import refuse_if_of_another
+from sessioncompress.store.layout import Beside, sessions_named, size_of, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.recover import check, late_bytes, recover, removable
 
 _DAY = 24 * 3600
 _AS_IT_WAS = "Its store is as it was."
@@ -53,25 +51,19 @@ class Cause(StrEnum):
     CHANGED = "changed"
 
 
-class CleanStats(Struct, frozen=True, rename="camel"):
+class CleanStats(ForgetStats, frozen=True, kw_only=True, rename="camel"):
     """What `clean` deletes of one store, or why it keeps it.
 
     `left_over` counts the temp files and late links of dead runs, `left_over_bytes` their bytes, and `late_bytes` what
-    is carried over from such links into the session first. The other numbers are those of ForgetStats.
+    is carried over from such links into the session first.
     """
 
-    path: str
     deleted: bool
     cause: Cause | None
     reason: str
-    bytes_deleted: int = 0
-    originals: int = 0
-    originals_lost: int = 0
     left_over: int = 0
     left_over_bytes: int = 0
     late_bytes: int = 0
-    links_kept: int = 0
-    referring: tuple[str, ...] = ()
 
 
 class Limits(NamedTuple):
@@ -81,55 +73,85 @@ class Limits(NamedTuple):
     max_size: int | None = None
 
 
-class Decision(NamedTuple):
-    """Whether a store is deleted (`deletes`), why, and the `error` that prevented a decision."""
+class Holding(NamedTuple):
+    """The store of one session, and what is decided of it.
 
-    holding: Holding
+    `named`: the user named the session itself, not a folder above it. `size` is that of originals and journal;
+    `left_over`: temp files or late links exist. `runs` and `last_run`, in seconds since 1970, are what the journal says
+    where it was read; the time is None if it says none, and a wrong clock may have put it into the future. It is
+    deleted if `deletes`. An `error` prevented a decision.
+    """
+
+    session: Path
+    named: bool
+    policy: Policy
+    beside: Beside
+    exists: bool
+    size: int
+    left_over: bool
+    runs: int = 0
+    last_run: float | None = None
     deletes: bool = False
     cause: Cause = Cause.DEAD_RUN
     reason: str = ""
-    told: Told = NOTHING_TOLD
     error: SessionCompressError | None = None
 
 
-class Plan(NamedTuple):
-    """The decisions, and the files and folders that could not be read."""
+def plan_clean(
+    paths: Sequence[Path], policy_of: Callable[[Path], Policy], limits: Limits
+) -> tuple[list[Holding], list[Found]]:
+    """Decide for every store under the paths; also return the files and folders that could not be read.
 
-    decisions: tuple[Decision, ...]
-    unread: tuple[Found, ...] = ()
-
-
-def plan_clean(paths: Sequence[Path], policy_of: Callable[[Path], Policy], limits: Limits) -> Plan:
-    """Decide for every store under the paths. Changes nothing."""
-    found = list(holdings(paths, policy_of))
+    Changes nothing. Raises UsageError if a path does not exist and has no store.
+    """
+    found = list(_holdings(paths, policy_of))
     held = [each for each in found if isinstance(each, Holding)]
     withheld = _withheld(each for each in held if not each.exists)
-    decisions = [_decide(each, limits, withheld.get(each.session)) for each in held]
-    unread = tuple(each for each in found if isinstance(each, Found))
-    return Plan(tuple(_fit(decisions, limits.max_size)), unread)
+    decided = [_decide(each, limits, withheld.get(each.session)) for each in held]
+    return _fit(decided, limits.max_size), [each for each in found if isinstance(each, Found)]
 
 
-def clean_one(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
-    """Carry out a decision, or with `dry_run` find out what it would delete; None if there is nothing to report.
+def _holdings(paths: Sequence[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
+    """Yield the stores of the sessions that the paths mean, each once, and what cannot be read with its error."""
+    named = {_place(path) for path in paths if not is_folder(path)}
+    # Of thousands of sessions in a folder it is listed once: a command that removes what is left looks again.
+    left_in = cache(sessions_named)
+    seen: set[Path] = set()
+    for path in paths:
+        for found in stores.sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
+            session, place = found.path, _place(found.path)
+            if found.error is not None:
+                yield found
+            if found.error is not None or place in seen:
+                continue
+            seen.add(place)
+            try:
+                policy = policy_of(session)
+                beside = store_of(place, policy)
+                folder.refuse_folders(beside)
+                with failing(session, state=""):
+                    size = reading.size_beside(beside)
+                    left_over = place.name in left_in(beside.work) and bool(stores.remains(place, beside))
+                if size or left_over:
+                    stores.refuse_unless_there(session, gone_too=True)
+                exists = os.path.lexists(place)
+            except SessionCompressError as error:
+                yield Found(session, named=True, error=error)
+                continue
+            if size or left_over:
+                yield Holding(session, place in named, policy, beside, exists, size, left_over)
+            elif place in named and not exists:
+                what = "it does not exist, and it has no store"
+                raise UsageError(what, where=session, state="Nothing was done.")
 
-    The store is read again before it is deleted. Raises SessionCompressError, with the store as it was, if it is
-    damaged or in use.
-    """
-    if decision.error is not None:
-        raise decision.error
-    holding = decision.holding
-    if not holding.exists:
-        return _clean_gone(decision, kin, dry_run=dry_run)
-    done = _tidy(holding, dry_run=dry_run) if holding.left_over else None
-    if decision.deletes:
-        return _clean_there(decision, done, kin, dry_run=dry_run)
-    if decision.reason:
-        return replace(done or _stats_of(decision), cause=decision.cause, reason=decision.reason)
-    return done
+
+def _place(path: Path) -> Path:
+    return path.parent.resolve() / path.name
 
 
 def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
-    places = {holding.session.parent.resolve() / holding.session.name: holding for holding in missing}
+    """Find out which stores must stay although their sessions are missing, and why."""
+    places = {_place(holding.session): holding for holding in missing}
     found: dict[Path, tuple[Cause, str]] = {}
     for place, error in git.known(places).items():
         cause, what = Cause.GIT, "git has it in a commit, a stash or the index"
@@ -137,171 +159,167 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
             cause, what = Cause.UNKNOWN, f"git may have it, but does not answer ({error.what})"
         found[places[place].session] = cause, f"{_NOT_THERE}, and {what}; {_FORGET}"
     for holding in places.values():
-        if _may_be_off(holding):
+        try:
+            is_empty = not os.listdir(holding.session.parent)
+        except OSError:
+            is_empty = True
+        if is_empty:
             reason = f"{_NOT_THERE}, nor is anything else in its folder, as where a disk is off; {_FORGET}"
             found[holding.session] = Cause.UNKNOWN, reason
     return found
 
 
-def _may_be_off(holding: Holding) -> bool:
-    try:
-        return not os.listdir(holding.session.parent)
-    except OSError:
-        return True
-
-
-def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None) -> Decision:
-    decision = Decision(holding)
+def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None) -> Holding:
     if withheld:
         cause, reason = withheld
-        return decision._replace(cause=cause, reason=reason)
+        return holding._replace(cause=cause, reason=reason)
     if not holding.exists and holding.named:
-        decision = decision._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
+        holding = holding._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
     elif not holding.exists:
-        decision = decision._replace(cause=Cause.MISSING, reason=_MISSING)
-    if not decision.deletes and (not holding.size or limits == Limits()):
-        return decision
+        holding = holding._replace(cause=Cause.MISSING, reason=_MISSING)
+    if not holding.deletes and (not holding.size or limits == Limits()):
+        return holding
     try:
         with failing(holding.session, state=_AS_IT_WAS):
-            return _by_age(decision._replace(told=told(holding)), limits.older_than)
+            holding = _told(holding)
     except SessionCompressError as error:
-        return Decision(holding, error=error)
+        return holding._replace(deletes=False, error=error)
+    if holding.deletes or limits.older_than is None:
+        return holding
+    if holding.last_run is None:
+        return _undated(holding)
+    age = time.time() - holding.last_run
+    if age <= limits.older_than:
+        return holding
+    return _by_limit(holding, Cause.AGE, f"its last run was {int(age / _DAY):,} days ago")
 
 
-def _by_age(decision: Decision, older_than: int | None) -> Decision:
-    if decision.deletes or older_than is None:
-        return decision
-    if decision.told.last_run is None:
-        return _undated(decision)
-    age = time.time() - decision.told.last_run
-    if age <= older_than:
-        return decision
-    return _by_limit(decision, Cause.AGE, f"its last run was {int(age / _DAY):,} days ago")
+def _told(holding: Holding) -> Holding:
+    """Read the journal of a store. Raises Damaged if it cannot be read, or belongs to other originals."""
+    folder.refuse_linked_folder(holding.beside.work)
+    journal = journals.load(holding.beside.journal)
+    if size_of(holding.beside.originals) not in (None, journal.store_size):
+        refuse_if_of_another(holding.beside, journal)
+    last = text.said_time(journal.runs[-1].at) if journal.runs else None
+    return holding._replace(runs=len(journal.runs), last_run=last)
 
 
-def _fit(decisions: list[Decision], most: int | None) -> Iterator[Decision]:
+def _fit(holdings: list[Holding], most: int | None) -> list[Holding]:
     """Delete the oldest until the rest fits. Without a time of the last run a store stays."""
-    total = sum(each.holding.size for each in decisions if not each.deletes)
+    total = sum(each.size for each in holdings if not each.deletes)
     if most is None or total <= most:
-        yield from decisions
-        return
+        return holdings
+    now = time.time()
     over: dict[Path, float] = {}
-    dated = [(each.told.last_run or 0, each.holding) for each in decisions if _is_dated(each)]
-    for last_run, holding in sorted(dated, key=lambda each: each[0]):
-        if total > most:
-            over[holding.session] = last_run
-            total -= holding.size
-    for each in decisions:
-        if each.holding.session in over:
-            when = text.written_time(over[each.holding.session])
-            yield _by_limit(each, Cause.SIZE, f"its last run, {when}, is among the oldest")
+    for each in sorted(holdings, key=lambda each: each.last_run or 0):
+        if total > most and not each.deletes and each.last_run is not None and each.last_run <= now:
+            over[each.session] = each.last_run
+            total -= each.size
+    fitted = []
+    for each in holdings:
+        said = each.deletes or each.error or (each.reason and each.cause is not Cause.MISSING)
+        if each.session in over:
+            when = text.written_time(over[each.session])
+            fitted.append(_by_limit(each, Cause.SIZE, f"its last run, {when}, is among the oldest"))
         else:
-            yield _undated(each) if total > most and _is_undated(each) else each
+            fitted.append(_undated(each) if total > most and each.size and not said else each)
+    return fitted
 
 
-def _is_dated(decision: Decision) -> bool:
-    last_run = decision.told.last_run
-    return not decision.deletes and last_run is not None and last_run <= time.time()
+def _by_limit(holding: Holding, cause: Cause, reason: str) -> Holding:
+    elsewhere = "" if holding.exists else f"; {_NOT_THERE}, and may only have been moved"
+    return holding._replace(deletes=True, cause=cause, reason=reason + elsewhere)
 
 
-def _is_undated(decision: Decision) -> bool:
-    said = decision.deletes or decision.error or (decision.reason and decision.cause is not Cause.MISSING)
-    return bool(decision.holding.size) and not said
-
-
-def _by_limit(decision: Decision, cause: Cause, reason: str) -> Decision:
-    elsewhere = "" if decision.holding.exists else f"; {_NOT_THERE}, and may only have been moved"
-    return decision._replace(deletes=True, cause=cause, reason=reason + elsewhere)
-
-
-def _undated(decision: Decision) -> Decision:
+def _undated(holding: Holding) -> Holding:
     reason = "no run that a journal dates is there, so that no limit deletes this; 'sessioncompress forget' does"
-    return decision._replace(cause=Cause.UNKNOWN, reason=reason)
+    return holding._replace(cause=Cause.UNKNOWN, reason=reason)
 
 
-def _again(decision: Decision) -> Decision:
-    holding = decision.holding
+def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None:
+    """Carry out a decision, or with `dry_run` find out what it would delete; None if there is nothing to report.
+
+    The store is read again before it is deleted. Raises SessionCompressError, with the store as it was, if it is
+    damaged or in use.
+    """
+    if holding.error is not None:
+        raise holding.error
+    if holding.exists:
+        done = _tidy(holding, dry_run=dry_run) if holding.left_over else None
+        if not holding.deletes:
+            if not holding.reason:
+                return done
+            return replace(done or _stats_of(holding), cause=holding.cause, reason=holding.reason)
+        with open_session(holding.session, writing=not dry_run) as session:
+            holding = holding if dry_run else _again(holding)
+            cost = None
+            if holding.deletes:
+                cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run)
+        stats = _stats_of(holding, cost)
+        if done is None:
+            return stats
+        left = {"left_over": done.left_over, "left_over_bytes": done.left_over_bytes, "late_bytes": done.late_bytes}
+        return replace(stats, **left)
+    if os.path.lexists(holding.session):
+        return replace(_stats_of(holding), deleted=False, cause=Cause.BACK, reason="the session is there again")
+    if holding.deletes and not dry_run:
+        holding = _again(holding)
+        if not (holding.size or stores.remains(holding.session, holding.beside)):
+            # Another clean-up was faster.
+            return None
+    if holding.deletes:
+        return _stats_of(holding, forget_gone(holding.session, holding.policy, kin, dry_run=dry_run))
+    return _clean_missing(holding, dry_run=dry_run)
+
+
+def _again(holding: Holding) -> Holding:
+    """Read a store again that is about to be deleted; keep it if a run was at work on it meanwhile."""
     with failing(holding.session, state=_AS_IT_WAS):
-        holding = holding._replace(size=reading.size_beside(holding.beside))
-        now = decision._replace(holding=holding, told=told(holding))
-    if holding.size and now.told != decision.told:
+        now = _told(holding._replace(size=reading.size_beside(holding.beside)))
+    if now.size and (now.runs, now.last_run) != (holding.runs, holding.last_run):
         reason = "a run has been at work on it since it was looked at"
         return now._replace(deletes=False, cause=Cause.CHANGED, reason=reason)
     return now
 
 
-def _clean_there(decision: Decision, done: CleanStats | None, kin: Kin, *, dry_run: bool) -> CleanStats:
-    holding = decision.holding
-    with open_session(holding.session, writing=not dry_run) as session:
-        now = decision if dry_run else _again(decision)
-        cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run) if now.deletes else None
-    stats = _stats_of(now)
-    if done is not None:
-        stats = replace(
-            stats, left_over=done.left_over, left_over_bytes=done.left_over_bytes, late_bytes=done.late_bytes
-        )
-    return _with_cost(stats, cost) if cost else stats
-
-
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
+    """Delete what dead runs left of a session that is there; None if they left nothing that may go."""
+    beside = holding.beside
     with open_session(holding.session, writing=True) as session:
-        lengths = journals.load(holding.beside.journal).lengths
-        check(session, holding.beside, lengths)
-        cut = (size_of(holding.beside.originals) or 0) - lengths.originals
-        cut += (size_of(holding.beside.journal) or 0) - lengths.journal
-        going = removable(session, holding.beside)
+        lengths = journals.load(beside.journal).lengths
+        recover.check(session, beside, lengths)
+        cut = reading.size_beside(beside) - lengths.originals - lengths.journal
+        going = recover.removable(session, beside)
         size = reading.size_of_names(going) + cut
-        late = late_bytes(session, holding.beside)
+        late = recover.late_bytes(session, beside)
         if not dry_run:
-            late = recover(session, holding.beside, lengths)
+            late = recover.recover(session, beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]
     if not going and not late:
         return None
-    stats = _stats_of(Decision(holding, reason=_DEAD_RUN))
+    stats = _stats_of(holding._replace(deletes=False, cause=Cause.DEAD_RUN, reason=_DEAD_RUN))
     return replace(stats, left_over=len(going), left_over_bytes=size if going else 0, late_bytes=late)
 
 
-def _clean_gone(decision: Decision, kin: Kin, *, dry_run: bool) -> CleanStats | None:
-    holding = decision.holding
-    if os.path.lexists(holding.session):
-        return replace(_stats_of(decision), deleted=False, cause=Cause.BACK, reason="the session is there again")
-    if decision.deletes and not dry_run:
-        decision = _again(decision)
-        if not (decision.holding.size or stores.remains(holding.session, holding.beside)):
-            # Another clean-up was faster.
-            return None
-    if decision.deletes:
-        return _with_cost(_stats_of(decision), forget_gone(holding.session, holding.policy, kin, dry_run=dry_run))
-    return _clean_missing(decision, dry_run=dry_run)
-
-
-def _clean_missing(decision: Decision, *, dry_run: bool) -> CleanStats:
-    holding = decision.holding
-    with failing(holding.session, state=_AS_IT_WAS):
-        needed = stores.needed_links(holding.session, holding.beside)
-        others = not holding.size and set(stores.remains(holding.session, holding.beside))
-        dead = stores.dead_drafts(holding.session, holding.beside)
+def _clean_missing(holding: Holding, *, dry_run: bool) -> CleanStats:
+    """Delete what dead runs left of a session that is missing, as far as nobody can be at work on it."""
+    session, beside = holding.session, holding.beside
+    with failing(session, state=_AS_IT_WAS):
+        needed = stores.needed_links(session, beside)
+        others = not holding.size and set(stores.remains(session, beside))
+        dead = stores.dead_drafts(session, beside)
         size = reading.size_of_names(dead)
         if not dry_run:
             for path in dead:
                 disk.remove(path)
-            tidy(holding.beside.work)
-    kept = replace(_stats_of(decision), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
+            folder.tidy(beside.work)
+    kept = replace(_stats_of(holding), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)
     return kept
 
 
-def _stats_of(decision: Decision) -> CleanStats:
-    return CleanStats(str(decision.holding.session), decision.deletes, decision.cause, decision.reason)
-
-
-def _with_cost(stats: CleanStats, cost: ForgetStats) -> CleanStats:
-    return replace(
-        stats,
-        bytes_deleted=cost.bytes_deleted,
-        originals=cost.originals,
-        originals_lost=cost.originals_lost,
-        links_kept=cost.links_kept,
-        referring=cost.referring,
-    )
+def _stats_of(holding: Holding, cost: ForgetStats | None = None) -> CleanStats:
+    given = asdict(cost) if cost else {}
+    given["path"] = str(holding.session)
+    return CleanStats(**given, deleted=holding.deletes, cause=holding.cause, reason=holding.reason)

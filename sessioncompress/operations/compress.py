@@ -7,7 +7,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ import orjson
 from msgspec.structs import replace
 
 from sessioncompress.core import VERSION, text
-from sessioncompress.core.text import printable_json, utf8
 from sessioncompress.errors import FileFailed
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
@@ -33,6 +31,8 @@ from sessioncompress.store.recover import check, recover
 SCHEMA = "sessioncompress.log/1"
 
 _BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
+_TEXTS = ("path", "format", "status", "reason")
+_NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
 
 
@@ -59,14 +59,15 @@ def compress_session(
                 reading.refuse_unless_session(session, form)
         return skipped
     asked = Asked(policy, dry_run=dry_run, force=force, form=form)
-    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
+    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session, ExitStack() as opened:
         store = store_of(session.path, policy)
-        if policy.log_file is None or dry_run:
-            return _compress(session, store, asked, named=named)
-        with _log(session.path, policy, policy.log_file) as note:
-            stats = _compress(session, store, asked, named=named)
+        note = None
+        if policy.log_file is not None and not dry_run:
+            note = opened.enter_context(_log(session.path, policy, policy.log_file))
+        stats = _compress(session, store, asked, named=named)
+        if note is not None:
             note(stats)
-            return stats
+        return stats
 
 
 def rehearse_open(
@@ -93,7 +94,7 @@ def _compress(session: OpenSession, store: Beside, asked: Asked, *, named: bool)
     """Read only what follows the part that an earlier run finished, if possible; else read the session as a whole."""
     if asked.form is None:
         last = last_run(store)
-        _recover(session, store, asked, last or journals.load(store.journal))
+        (check if asked.dry_run else recover)(session, store, (last or journals.load(store.journal)).lengths)
         # Recovery cuts what a killed run appended, so that the newest whole run may end the journal only now.
         last = last or last_run(store)
         part = None if last is None else behind(session, last, asked.policy, named=named)
@@ -105,13 +106,9 @@ def _compress(session: OpenSession, store: Beside, asked: Asked, *, named: bool)
 
 def _compress_whole(session: OpenSession, store: Beside, asked: Asked, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
-    _recover(session, store, asked, journal)
+    (check if asked.dry_run else recover)(session, store, journal.lengths)
     known = reading.read_session(session, journal, asked.form, named=named)
     return _compress_part(Part(session, known, journal), store, asked)
-
-
-def _recover(session: OpenSession, store: Beside, asked: Asked, journal: journals.Journal) -> None:
-    (check if asked.dry_run else recover)(session, store, journal.lengths)
 
 
 def _compress_part(part: Part, store: Beside, asked: Asked) -> CompressionStats:
@@ -146,33 +143,32 @@ def _log(session: Path, policy: Policy, log_file: str) -> Iterator[Callable[[Com
     file = session.parent / os.path.expanduser(log_file)  # noqa: PTH111 - leaves a home that is not there as it is
     as_it_was = f"{session} is not changed."
     done = f"What was done with {session} stands; only the line that tells of it is missing."
+
+    def refuse(why: str) -> None:
+        remedy = "Name another file, with --log or as logFile."
+        raise FileFailed(f"{why}: nothing is added to it", where=file, state=as_it_was, remedy=remedy)
+
+    def refuse_other(fd: int) -> None:
+        # A glob may have named a session, say.
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            refuse("it is not a regular file")
+        if found.st_uid != os.geteuid():
+            refuse("it belongs to another user")
+        if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
+            refuse("this is no log of sessioncompress")
+
     with ExitStack() as opened:
         with _failing(file, as_it_was):
             if file.is_symlink():
-                raise _no_log("it is a symbolic link", file, as_it_was)
-            add = opened.enter_context(appending(file, partial(_refuse_other, file, as_it_was)))
+                refuse("it is a symbolic link")
+            add = opened.enter_context(appending(file, refuse_other))
 
         def note(stats: CompressionStats) -> None:
             with _failing(file, done):
                 add(_log_line(stats, policy))
 
         yield note
-
-
-def _refuse_other(file: Path, state: str, fd: int) -> None:
-    """Raise FileFailed unless the open file is a log of this user. A glob may have named a session, say."""
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        raise _no_log("it is not a regular file", file, state)
-    if found.st_uid != os.geteuid():
-        raise _no_log("it belongs to another user", file, state)
-    if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
-        raise _no_log("this is no log of sessioncompress", file, state)
-
-
-def _no_log(why: str, file: Path, state: str) -> FileFailed:
-    remedy = "Name another file, with --log or as logFile."
-    return FileFailed(f"{why}: nothing is added to it", where=file, state=state, remedy=remedy)
 
 
 @contextmanager
@@ -186,21 +182,9 @@ def _failing(file: Path, state: str) -> Iterator[None]:
 
 
 def _log_line(stats: CompressionStats, policy: Policy) -> bytes:
-    given = to_mapping(policy)
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "at": text.written_time(time.time()),
-        "version": VERSION,
-        "path": utf8(stats.path),
-        "format": stats.format,
-        "status": stats.status.value,
-        "reason": utf8(stats.reason),
-        "originalSize": stats.original_size,
-        "compressedSize": stats.compressed_size,
-        "tokensBefore": stats.tokens_before,
-        "tokensAfter": stats.tokens_after,
-        "messagesChanged": stats.messages_changed,
-    }
+    given, told = to_mapping(policy), to_json(stats)
+    record: dict[str, Any] = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION}
+    record |= {key: told[key] for key in _TEXTS + _NUMBERS}
     if budget := stats.budget:
         record |= {
             "rule": budget.rule,
@@ -214,4 +198,4 @@ def _log_line(stats: CompressionStats, policy: Policy) -> bytes:
         }
     record["thresholds"] = {key: given[key] for key in _THRESHOLDS}
     # Printable, so that no text in it ends the line, by any reader's idea of a line.
-    return printable_json(orjson.dumps(record).decode()).encode() + b"\n"
+    return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"

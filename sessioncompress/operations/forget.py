@@ -11,16 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core.jsonl import pieces_of
-from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
+from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import damage, disk, folder, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store import recover
-from sessioncompress.store.damage import readable_lines
-from sessioncompress.store.folder import refuse_folders, refuse_linked_folder
 from sessioncompress.store.layout import Beside, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
@@ -35,30 +33,32 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     """
 
     path: str
-    bytes_deleted: int
-    originals: int
-    originals_lost: int
+    bytes_deleted: int = 0
+    originals: int = 0
+    originals_lost: int = 0
     gone: bool = False
     links_kept: int = 0
     markers: int = 0
     referring: tuple[str, ...] = ()
 
 
-def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:
+def forget_session(
+    path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, kin: Kin | None = None
+) -> ForgetStats:
     """Delete a session's store; with `dry_run` only tell what would be lost.
 
     The session itself stays as it is, with markers whose originals are gone. An unreadable journal is deleted too. The
-    session need not exist if it has a store. Raises SessionCompressError, among them NotASession for a file that is no
-    session and has no store.
+    session need not exist if it has a store. `kin` caches what is known of folders: give one to the calls for many
+    sessions. Raises SessionCompressError, among them NotASession for a file that is no session and has no store.
     """
-    return forget_one(path, policy, Kin(), dry_run=dry_run)
-
-
-def forget_one(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
-    """Forget one of many sessions, which share a cache of what is known of their folders (`kin`)."""
-    if not _is_there(path):
+    path, kin = Path(path), kin or Kin()
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
         return forget_gone(path, policy, kin, dry_run=dry_run)
-    with open_session(Path(path), writing=not dry_run) as session:
+    except OSError as error:
+        raise failed(error, path) from error
+    with open_session(path, writing=not dry_run) as session:
         beside = store_of(session.path, policy)
         journal = _journal(beside)
         done = forget_open(session, beside, policy, kin, dry_run=dry_run)
@@ -75,11 +75,15 @@ def forget_open(
     """Forget a session that is open, and locked unless this is a dry run."""
     journal = _journal(beside)
     stored = _stored(beside, journal)
+    lost = set(stored)
+    refer: tuple[str, ...] = ()
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-    refer = _referring(session.path, beside, journal, policy, kin) if stored else ()
-    lost = stored - _standing(session, stored)
+        refer = _referring(session.path, beside, journal, policy, kin)
+        for _, raw, whole in pieces_of(session.reader, session.size):
+            if whole:
+                lost.discard(sha256(raw).digest())
     going, kept = recover.leftovers(session, beside)
     size = reading.size_beside(beside) + reading.size_of_names(going)
     if not dry_run:
@@ -87,18 +91,8 @@ def forget_open(
     return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
 
 
-def _is_there(path: Path | str) -> bool:
-    with failing(path):
-        try:
-            os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
-
-
-def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
-    """Forget a session that is gone. Raises SessionCompressError."""
-    path = Path(path)
+def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
+    """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
     beside = store_of(path, policy)
     with failing(path, state=""):
@@ -111,7 +105,17 @@ def forget_gone(path: Path | str, policy: Policy, kin: Kin, *, dry_run: bool = F
     number = len(_stored(beside, journal))
     refer = _referring(path, beside, journal, policy, kin) if number else ()
     if not dry_run:
-        stores.forget_gone(path, beside)
+        folder.refuse_linked_folder(beside.work)
+        with failing(path, state=""):
+            # A writer may have come meanwhile.
+            held = stores.needed_links(path, beside)
+            left = [each for each in stores.remains(path, beside) if each not in held]
+            # Originals and journal go last, so that a later run can go on after a kill.
+            for each in (*left, beside.originals, beside.journal):
+                disk.remove(each)
+            for each in filter(Path.is_dir, {beside.folder, beside.work}):
+                disk.flush_folder(each)
+            folder.tidy(beside.work)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 
@@ -120,8 +124,8 @@ def _journal(beside: Beside) -> journals.Journal | None:
 
     Raises Refused if a folder is in the place of a file, or our folder is a link.
     """
-    refuse_linked_folder(beside.work)
-    refuse_folders(beside)
+    folder.refuse_linked_folder(beside.work)
+    folder.refuse_folders(beside)
     try:
         return journals.load(beside.journal, to_hole=True)
     except (Damaged, Refused):
@@ -142,13 +146,8 @@ def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
     if journal is None or not journal.runs:
         found: set[bytes] = set()
         with suppress(Refused):
-            found.update(sha256(line).digest() for line in readable_lines(beside.originals, 0))
+            found.update(sha256(line).digest() for line in damage.readable_lines(beside.originals, 0))
         return found
     size = size_of(beside.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)
     return {journal.original_of(row) for row, place in records if place and place.frame < size}
-
-
-def _standing(session: OpenSession, stored: set[bytes]) -> set[bytes]:
-    read = pieces_of(session.reader, session.size) if stored else ()
-    return {digest for _, raw, whole in read if whole and (digest := sha256(raw).digest()) in stored}

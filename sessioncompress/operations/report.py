@@ -12,9 +12,9 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.batch import Outcome
     from sessioncompress.operations.forget import ForgetStats
-    from sessioncompress.operations.outcome import Outcome
-    from sessioncompress.operations.stats import SessionStats
+    from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
 SCHEMA = "sessioncompress.compress/1"
@@ -82,10 +82,7 @@ def _uncached(stats: CompressionStats) -> str:
 
 def change(stats: CompressionStats, arrow: str = "->") -> str:
     """Format what a run did, or would do: sizes before and after, and the blocks it replaced."""
-    counts = []
-    for name, one, several in _PARTS:
-        if number := getattr(stats, name):
-            counts.append(f"{number:,} {one if number == 1 else several}")
+    counts = [counted(number, one, several) for name, one, several in _PARTS if (number := getattr(stats, name))]
     return (
         f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} "
         f"({smaller(stats.original_size, stats.compressed_size)}; {', '.join(counts) or 'no blocks'}; "
@@ -95,21 +92,17 @@ def change(stats: CompressionStats, arrow: str = "->") -> str:
 
 def warnings(stats: CompressionStats) -> list[str]:
     """List what the user should look at in this session."""
-    found = []
-    if stats.markers_without_journal:
-        one = stats.markers_without_journal == 1
+    name, found = printable(stats.path), []
+    if number := stats.markers_without_journal:
         found.append(
-            f"{printable(stats.path)}: {stats.markers_without_journal:,} {'marker' if one else 'markers'}, but no "
-            "journal lies here: 'sessioncompress verify' tells whether what "
-            f"{'it stands' if one else 'they stand'} for is found"
+            f"{name}: {counted(number, 'marker', 'markers')}, but no journal lies here: 'sessioncompress verify' tells "
+            f"whether what {'it stands' if number == 1 else 'they stand'} for is found"
         )
-    if stats.imitated_in_calls:
-        one = stats.imitated_in_calls == 1
+    if number := stats.imitated_in_calls:
+        looks = counted(number, "text in a call looks like a marker", "texts in calls look like markers")
         found.append(
-            f"{printable(stats.path)}: {stats.imitated_in_calls:,} "
-            f"{'text in a call looks like a marker' if one else 'texts in calls look like markers'} of ours but "
-            f"{'is' if one else 'are'} none: a model may have copied one into a file; look for '[[sessioncompress:' "
-            "in the files it wrote"
+            f"{name}: {looks} of ours but {'is' if number == 1 else 'are'} none: a model may have copied one into a "
+            "file; look for '[[sessioncompress:' in the files it wrote"
         )
     return found
 
@@ -159,7 +152,13 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     turns = counted(stats.turns, "turn", "turns")
     yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
     yield f"  {'kind':<10} {'tool':<{_TOOL_WIDTH}} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
-    names = _in_columns({printable(share.tool) for share in stats.shares})
+    names: dict[str, str] = {}
+    room = _TOOL_WIDTH - len(_CUT)
+    for tool in sorted({printable(share.tool) for share in stats.shares}):
+        # Cut in the middle: the tools of one server differ at their ends.
+        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
+        fitting = [tool] if len(tool) <= _TOOL_WIDTH else cuts
+        names[tool] = next((name for name in fitting if name not in names.values()), fitting[0])
     for share in stats.shares:
         tool = names[printable(share.tool)] or "-"
         row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
@@ -176,26 +175,15 @@ def session_lines(stats: SessionStats) -> Iterable[str]:
     yield f"  store: {kb(stats.backup_size)}"
 
 
-def _in_columns(tools: Iterable[str]) -> dict[str, str]:
-    # Cut in the middle: the tools of one server differ at their ends.
-    shown: dict[str, str] = {}
-    room = _TOOL_WIDTH - len(_CUT)
-    for tool in sorted(tools):
-        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
-        names = [tool] if len(tool) <= _TOOL_WIDTH else cuts
-        shown[tool] = next((name for name in names if name not in shown.values()), names[0])
-    return shown
-
-
 def sessions_total(all_stats: Sequence[SessionStats]) -> str:
     """Format the sums of `stats` over several sessions."""
-    would = total([stats.would for stats in all_stats])
-    parts = [f", {kb(sum(stats.size for stats in all_stats))}", "a run would leave them"]
+    size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "backup_size"))
+    does = "a run would leave them"
     if any(stats.would.is_smaller for stats in all_stats):
-        parts[1] = (
-            f"a run would do: {change(would)}; tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
-        )
-    return "; ".join([*parts, f"stores: {kb(sum(stats.backup_size for stats in all_stats))}"])
+        would = total([stats.would for stats in all_stats])
+        tokens = f"tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
+        does = f"a run would do: {change(would)}; {tokens}"
+    return f", {kb(size)}; {does}; stores: {kb(stores)}"
 
 
 def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
@@ -209,7 +197,21 @@ def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     """Format what `forget` deletes, what can then not be restored, and what stays."""
     stays = f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
-    return _deleted(stats, done=done) + stays
+    if not stats.originals:
+        return f"{kb(stats.bytes_deleted)} without an original{stays}"
+    what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
+    refer = ""
+    if number := len(stats.referring):
+        names = [printable(each) for each in stats.referring[:_MOST_NAMES]]
+        names += [f"{number - _MOST_NAMES:,} more"] if number > _MOST_NAMES else []
+        refer = counted(number, "session here refers", "sessions here refer")
+        refer += f" to these originals: {', '.join(names)}"
+    if stats.originals_lost:
+        of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
+        lost = f"{what}, {of} can {'no longer' if done else 'then not'} be restored"
+        return f"{lost}; {refer}{stays}" if refer else lost + stays
+    has = "the session has their bytes"
+    return f"{what} ({f'{has}, but {refer}' if refer else f'nothing is lost: {has}'}){stays}"
 
 
 def links_kept(number: int) -> str:
@@ -218,50 +220,26 @@ def links_kept(number: int) -> str:
     return counted(number, f"late link with {lines}", f"late links with {lines}")
 
 
-def _deleted(stats: ForgetStats, *, done: bool) -> str:
-    if not stats.originals:
-        return f"{kb(stats.bytes_deleted)} without an original"
-    what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
-    refer = _referring(stats.referring)
-    if not stats.originals_lost:
-        has = "the session has their bytes"
-        return f"{what} ({has}, but {refer})" if refer else f"{what} (nothing is lost: {has})"
-    of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
-    return f"{what}, {of} can {'no longer' if done else 'then not'} be restored" + (f"; {refer}" if refer else "")
-
-
-def _referring(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    shown = [printable(each) for each in names[:_MOST_NAMES]]
-    shown += [f"{len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
-    return f"{counted(len(names), 'session here refers', 'sessions here refer')} to these originals: {', '.join(shown)}"
-
-
 def verified(stats: VerifyStats) -> str:
     """Format the result of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
     kept = _kept(stats.lines_rewritten, stats.originals, stats.lines_without_original)
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
-    notes = (kept, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers))
-    found = "; ".join(filter(None, notes))
-    line = f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {found}"
+    notes = [kept, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     if stats.open_to_others:
-        line += "; other users may read its store, until the next run that writes there"
+        notes.append("other users may read its store, until the next run that writes there")
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file that counts", "files that count")
-        line += f"; {foreign} for nothing in its store: no run of this user on this machine made it"
-    return line
+        notes.append(f"{foreign} for nothing in its store: no run of this user on this machine made it")
+    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(filter(None, notes))}"
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
     """Format the sums of `verify` over several sessions."""
-    lines = sum(stats.lines for stats in all_stats)
-    rewritten = sum(stats.lines_rewritten for stats in all_stats)
-    originals = sum(stats.originals for stats in all_stats)
-    lost = sum(stats.lines_without_original for stats in all_stats)
-    return f": {lines:,} lines, {_kept(rewritten, originals, lost)}"
+    names = ("lines", "lines_rewritten", "originals", "lines_without_original")
+    lines, *numbers = (sum(getattr(stats, name) for stats in all_stats) for name in names)
+    return f": {lines:,} lines, {_kept(*numbers)}"
 
 
 def _kept(rewritten: int, originals: int, lost: int) -> str:

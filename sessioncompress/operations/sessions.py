@@ -1,24 +1,32 @@
-"""Find the sessions of all agents on this machine, and select among them."""
+"""Find the sessions of all agents on this machine; measure a session, and judge it by its budget. Changes nothing."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core.turns import turns_of
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
-from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.compress import compress_session, pruning_saves, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
-from sessioncompress.policy.model import Policy
+from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.run import judge
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
+from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import beside_of
+from sessioncompress.store.layout import beside_of, has_leftovers, store_of
+from sessioncompress.store.lock import open_session
 
 
 class Selection(Struct, frozen=True):
@@ -49,39 +57,38 @@ def sessions(selection: Selection) -> Iterator[Found]:
     Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
     Other files are passed over: agents keep much else there.
     """
-    project = Path(os.path.realpath(selection.project)) if selection.project else None
+    if selection.project:
+        selection = replace(selection, project=Path(os.path.realpath(selection.project)))
     met: set[str] = set()
-    for folder, keeper in _places(project):
+    for folder, keeper in _places(selection.project):
         for found in discover([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue
             met.add(real)
             try:
-                one = _looked_at(found, keeper, replace(selection, project=project))
+                one: Found | None = _looked_at(found, keeper, selection)
             except (NotASession, IsALink):
                 continue
             except SessionCompressError as error:
-                yield Found(found.path, named=False, error=error)
-                continue
+                one = Found(found.path, named=False, error=error)
             if one is not None:
                 yield one
 
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Yield the folders to search, each with the project that an agent keeps its state in there."""
     for root in table.agent_roots():
         yield root, None
-    here = _working_folder()
-    for keeper in [project] if project else [*here, *(up for each in here for up in each.parents)]:
+    keepers = [project] if project else []
+    if project is None:
+        # The working folder may have been deleted.
+        with suppress(FileNotFoundError):
+            here = Path.cwd()
+            keepers = [here, *here.parents]
+    for keeper in keepers:
         for folder in table.below(keeper):
             yield folder, keeper
-
-
-def _working_folder() -> list[Path]:
-    try:
-        return [Path.cwd()]
-    except FileNotFoundError:
-        return []
 
 
 def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
@@ -95,8 +102,12 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
     form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):
         return None
-    if selection.project and keeper != selection.project and not _is_of(name.project, selection.project):
-        return None
+    wanted = selection.project
+    if wanted and keeper != wanted and name.project != sha256(os.fsencode(wanted)).hexdigest():
+        # The header names the folder, if not its digest as above.
+        is_path = "\0" not in name.project and Path(name.project).is_absolute()
+        if not (is_path and Path(os.path.realpath(name.project)).is_relative_to(wanted)):
+            return None
     return Session(
         found.path,
         named=False,
@@ -106,13 +117,6 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
         size=status.st_size,
         modified=status.st_mtime,
     )
-
-
-def _is_of(said: str, project: Path) -> bool:
-    # The header names the folder, or only its digest.
-    if said == sha256(os.fsencode(project)).hexdigest():
-        return True
-    return "\0" not in said and Path(said).is_absolute() and Path(os.path.realpath(said)).is_relative_to(project)
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):
@@ -148,3 +152,73 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
         reason="" if saves else would.reason,
     )
+
+
+class Share(Struct, frozen=True, rename="camel"):
+    """The blocks of one kind and tool: their number, and their bytes by standing."""
+
+    kind: str
+    tool: str
+    blocks: int = 0
+    protected: int = field(default=0, name="protectedBytes")
+    old: int = field(default=0, name="oldBytes")
+    dead: int = field(default=0, name="deadBytes")
+
+
+class SessionStats(Struct, frozen=True, rename="camel"):
+    """The bytes of a session, and the result of a dry run with the same policy."""
+
+    path: str
+    format: str
+    size: int
+    backup_size: int
+    lines: int
+    turns: int
+    shares: tuple[Share, ...]
+    would: CompressionStats
+
+
+def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
+    """Measure the blocks of a session and do a dry run over it. `form` as in compress_session().
+
+    Raises SessionCompressError.
+    """
+    with open_session(Path(path), writing=False) as session:
+        # The dry run comes first, so that the session is not held twice.
+        store = store_of(session.path, policy)
+        would = rehearse_open(session, store, policy, form)
+        known = reading.read_session(session, journals.load(store.journal), form)
+        view = View(known.survey, policy, known.form, Ours())
+        shares: dict[tuple[str, str], Share] = {}
+        for number, standing in enumerate(view.standing):
+            for block in view.lines[number].blocks:
+                if not block.marked:
+                    key = (block.kind.value, block.tool)
+                    share = shares.get(key, Share(*key))
+                    added = {standing.value: getattr(share, standing.value) + block.size}
+                    shares[key] = replace(share, blocks=share.blocks + 1, **added)
+        return SessionStats(
+            path=str(session.path),
+            format=known.form.name,
+            size=session.size,
+            backup_size=reading.size_beside(store),
+            lines=len(known.survey.lines),
+            turns=turns_of(known.survey),
+            shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
+            would=would,
+        )
+
+
+def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
+    """Judge a session by the rule of a policy. `form` as in compress_session(). Raises SessionCompressError."""
+    # Imported here because the other commands hardly ever need it.
+    from sessioncompress.pipeline.budget import Action
+
+    with open_session(Path(path), writing=False) as session:
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        part = Part(session, reading.read_session(session, journal, form), journal)
+        refuse_in_merge(part)
+        as_left = not has_leftovers(session.path) and triage.is_as_left(session.path, policy, os.stat(session.path))
+        stats = judge(part, policy, lambda: pruning_saves(session, store, policy, form), as_left=as_left)
+        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

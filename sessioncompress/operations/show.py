@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
+from sessioncompress import errors
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.errors import (
-    NOT_CHANGED,
-    Damaged,
-    FileFailed,
-    Refused,
-    SessionCompressError,
-    Unreadable,
-    UsageError,
-    failing,
-)
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED
@@ -36,7 +27,6 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import FOLDER, backup_folder, beside_of, originals_of, store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
@@ -58,21 +48,23 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
 
 def identity(entry: Entry | None) -> int:
     """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts."""
-    return hash(tuple((key, value) for key, value in (entry or {}).items() if not _may_change(value)))
+    kept = []
+    for key, value in (entry or {}).items():
+        if isinstance(value, str):
+            may_change = len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
+        else:
+            may_change = isinstance(value, (dict, list))
+        if not may_change:
+            kept.append((key, value))
+    return hash(tuple(kept))
 
 
-def _may_change(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
-    return isinstance(value, (dict, list))
-
-
-def of_another(journal: Path) -> Damaged:
+def of_another(journal: Path) -> errors.Damaged:
     """Make the error for a journal that mixes up two lines."""
-    return Damaged(
+    return errors.Damaged(
         "it names the original of another entry for a line of the session",
         where=journal,
-        state=NOT_CHANGED,
+        state=errors.NOT_CHANGED,
         remedy="Put the journal back from a backup.",
     )
 
@@ -92,18 +84,16 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     # A value that is nested too deep to be written is a TypeError.
     with suppress(CannotSplice, TypeError):
         value = value_at(original or {}, block.path)
-        if isinstance(value, _TYPES.get(block.kind, object)) and _agrees(content_of(value, block.kind), block):
-            return value
-    raise Damaged(
+        if isinstance(value, _TYPES.get(block.kind, object)):
+            content = content_of(value, block.kind)
+            if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
+                return value
+    raise errors.Damaged(
         f"the original of reference {block.ref} is not what the journal says",
         where=journal,
-        state=NOT_CHANGED,
+        state=errors.NOT_CHANGED,
         remedy="Put the journal and the originals back from a backup.",
     )
-
-
-def _agrees(content: bytes, block: BlockRecord) -> bool:
-    return len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3
 
 
 _JOURNALS = "*.refs.jsonl"
@@ -127,16 +117,16 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
-        raise UsageError(
+        raise errors.UsageError(
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
-    unreadable: list[SessionCompressError] = []
+    unreadable: list[errors.SessionCompressError] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
             try:
                 shown_there = _in_journal(ref, journal)
-            except (FileFailed, Refused, Unreadable) as error:
+            except (errors.FileFailed, errors.Refused, errors.Unreadable) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:
@@ -145,31 +135,25 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
-    if path is not None:
-        _refuse_unless_it_may_hold(path, policy)
     remedy = "Name the session: show REF SESSION."
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
-    raise UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
-
-
-def _refuse_unless_it_may_hold(path: Path, policy: Policy) -> None:
-    if is_folder(path):
-        return
-    store_of(path.absolute(), policy)
-    if path.is_file():
-        with open_session(path, writing=False) as session:
-            reading.refuse_unless_session(session)
+        if not is_folder(path):
+            store_of(path.absolute(), policy)
+            if path.is_file():
+                with open_session(path, writing=False) as session:
+                    reading.refuse_unless_session(session)
+    raise errors.UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     if path is not None and not is_folder(path):
         yield [beside_of(path.absolute(), policy).journal]
-        with suppress(Refused, FileFailed), open_session(path, writing=False) as session:
+        with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
             yield [each.beside.journal for each in relatives_of(session, policy)]
         return
     for folder in [path] if path is not None else _around(policy):
-        yield _in_folder(folder)
+        yield sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
 
 
 def _around(policy: Policy) -> Iterator[Path]:
@@ -188,32 +172,7 @@ def working_folder() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         remedy = "Go to another one, or name the session: show REF SESSION."
-        raise UsageError("the working folder does not exist any more", remedy=remedy) from error
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    return sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
-
-
-def _in_journal(ref: str, journal: Path) -> list[Shown]:
-    with failing(journal, state=""):
-        refuse_linked(journal)
-        if not journal.is_file() or not mentions(ref, journal):
-            return []
-        refuse_linked(originals_of(journal))
-    loaded = journals.load(journal)
-    exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
-    rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
-    pairs = list(map(loaded.block, rows))
-    if any(line.place is not None for line, _ in pairs):
-        _refuse_without(originals_of(journal))
-    return list(_read(pairs, journal, loaded))
-
-
-def _refuse_without(originals: Path) -> None:
-    if not originals.exists():
-        remedy = f"Put back a copy of it from a backup{or_from_git(originals)}, or name its folder with --backup-dir."
-        raise FileFailed("the originals are not there", where=originals, remedy=remedy)
+        raise errors.UsageError("the working folder does not exist any more", remedy=remedy) from error
 
 
 def mentions(ref: str, journal: Path) -> bool:
@@ -227,28 +186,38 @@ def mentions(ref: str, journal: Path) -> bool:
     return False
 
 
-def _read(pairs: Iterable[tuple[LineRecord, BlockRecord]], journal: Path, loaded: Journal) -> Iterator[Shown]:
-    kept = [(line, block) for line, block in pairs if line.place is not None]
+def _in_journal(ref: str, journal: Path) -> list[Shown]:
+    path = originals_of(journal)
+    with errors.failing(journal, state=""):
+        refuse_linked(journal)
+        if not journal.is_file() or not mentions(ref, journal):
+            return []
+        refuse_linked(path)
+    loaded = journals.load(journal)
+    exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
+    rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
+    kept = [(line, block) for line, block in map(loaded.block, rows) if line.place is not None]
     if not kept:
-        return
-    read: set[str] = set()
-    lost: list[tuple[str, Unreadable]] = []
-    with SalvagingReader(originals_of(journal)) as originals:
+        return []
+    if not path.exists():
+        remedy = f"Put back a copy of it from a backup{or_from_git(path)}, or name its folder with --backup-dir."
+        raise errors.FileFailed("the originals are not there", where=path, remedy=remedy)
+    shown: list[Shown] = []
+    lost: list[tuple[str, errors.Unreadable]] = []
+    with SalvagingReader(path) as originals:
         for line, block in kept:
             assert line.place is not None
             try:
                 entry = parse_any(originals.line(line.place, line.sha256))
-            except Unreadable as error:
+            except errors.Unreadable as error:
                 lost.append((block.xxh3, error))
                 continue
-            read.add(block.xxh3)
-            yield Shown(block, journal, content_of(recorded(entry, block, journal), block.kind))
-    missing = [error for xxh3, error in lost if xxh3 not in read]
-    if missing:
-        raise missing[0] if any_readable(originals_of(journal), loaded) else _nothing_left(missing[0], journal, loaded)
-
-
-def _nothing_left(error: Unreadable, journal: Path, loaded: Journal) -> Unreadable:
-    # If no other original can be read either, restore would put nothing back.
-    remedy = put_back(originals_of(journal), loaded.store_size)
-    return Unreadable(error.what, where=error.where, state=error.state, remedy=remedy)
+            shown.append(Shown(block, journal, content_of(recorded(entry, block, journal), block.kind)))
+    read = {each.record.xxh3 for each in shown}
+    first = next((error for xxh3, error in lost if xxh3 not in read), None)
+    if first is None:
+        return shown
+    if any_readable(path, loaded):
+        raise first
+    # No other original can be read either: restore would put nothing back.
+    raise errors.Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))

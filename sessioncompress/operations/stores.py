@@ -1,4 +1,4 @@
-"""Find the stores of sessions and folders, and delete those of sessions that are gone."""
+"""Find the stores of sessions and folders, and what runs left in them."""
 
 from __future__ import annotations
 
@@ -10,174 +10,18 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from sessioncompress.core import text
 from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
-from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, folders, is_folder
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk
-from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import refuse_if_of_another
-from sessioncompress.store.folder import refuse_folders, refuse_linked_folder, tidy
+from sessioncompress.store import layout
+from sessioncompress.store.folder import refuse_linked_folder
 from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
-from sessioncompress.store.layout import (
-    FOLDER,
-    Beside,
-    beside,
-    beside_of,
-    holds,
-    owners,
-    sessions_named,
-    size_of,
-    store_beside,
-    store_of,
-)
+from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import Held, held, lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
-
-
-def forget_gone(session: Path, files: Beside) -> None:
-    """Delete an orphaned store, except for late links that may still be needed.
-
-    Originals and journal go last, so that a later run can go on after a kill.
-    """
-    refuse_linked_folder(files.work)
-    with failing(session, state=""):
-        needed = needed_links(session, files)
-        going = (path for path in remains(session, files) if path not in needed)
-        for path in (*going, files.originals, files.journal):
-            disk.remove(path)
-        for folder in {files.folder, files.work}:
-            if folder.is_dir():
-                disk.flush_folder(folder)
-        tidy(files.work)
-
-
-def remains(session: Path, files: Beside) -> list[Path]:
-    """List the temp files and late links that runs on a session left."""
-    if session.name not in sessions_named(files.work):
-        return []
-    late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
-    return [*stale_drafts(files.work, session), *late]
-
-
-def needed_links(session: Path, files: Beside) -> list[Path]:
-    """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
-
-    The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
-    stay too.
-    """
-    if session.name not in sessions_named(files.work):
-        return []
-    return foreign_links(files.work, session) + [
-        state.path(files.work, session)
-        for states in late_links(files.work, session).values()
-        if _is_needed(states[0].path(files.work, session), min(state.drained for state in states))
-        for state in states
-    ]
-
-
-def _is_needed(link: Path, drained: int) -> bool:
-    try:
-        fd = open_file(link)
-    except (FileNotFoundError, Refused):
-        # Nobody appends a session's lines to what is no regular file.
-        return False
-    try:
-        # Before the size is read: NO means that nothing more will be appended.
-        holding = held(fd)
-        found = os.fstat(fd)
-        is_quiet = time.time() - found.st_mtime > LINK_SECONDS
-        return found.st_size > drained or holding is Held.YES or (holding is Held.UNKNOWN and not is_quiet)
-    finally:
-        os.close(fd)
-
-
-def dead_drafts(session: Path, files: Beside) -> list[Path]:
-    """List the temp files of dead runs on a session that is gone.
-
-    There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
-    """
-    refuse_linked_folder(files.work)
-    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
-
-
-def _is_dead(draft: Path) -> bool:
-    try:
-        fd = open_file(draft)
-    except FileNotFoundError:
-        return False
-    try:
-        is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
-        return is_old and lock(fd) and held(fd) is not Held.YES
-    finally:
-        os.close(fd)
-
-
-class Holding(NamedTuple):
-    """The store of one session. `size` is that of originals and journal; `left_over`: temp files or late links exist.
-
-    `named`: the user named the session itself, not a folder above it.
-    """
-
-    session: Path
-    named: bool
-    policy: Policy
-    beside: Beside
-    exists: bool
-    size: int
-    left_over: bool
-
-
-class Told(NamedTuple):
-    """The number of runs in the journal, and the time of the last one in seconds since 1970.
-
-    A wrong clock may have put it into the future; None if it is no time.
-    """
-
-    runs: int = 0
-    last_run: float | None = None
-
-
-NOTHING_TOLD = Told()
-
-
-def holdings(paths: Iterable[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
-    """Yield the stores of the sessions that the paths mean, each once, and what cannot be read with its error.
-
-    Raises UsageError if a path does not exist and has no store.
-    """
-    paths = list(paths)
-    named = {_place(path) for path in paths if not is_folder(path)}
-    # Of thousands of sessions in a folder it is listed once: a command that removes what is left looks again.
-    left_in = cache(sessions_named)
-    seen: set[Path] = set()
-    for path in paths:
-        for found in sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
-            place = _place(found.path)
-            if found.error is not None:
-                yield found
-            elif place not in seen:
-                seen.add(place)
-                yield from _holding(replace(found, named=place in named), policy_of, left_in)
-
-
-def _place(path: Path) -> Path:
-    return path.parent.resolve() / path.name
-
-
-def told(holding: Holding) -> Told:
-    """Read the journal of a store. Raises Damaged if it cannot be read, or belongs to other originals."""
-    refuse_linked_folder(holding.beside.work)
-    journal = journals.load(holding.beside.journal)
-    if size_of(holding.beside.originals) not in (None, journal.store_size):
-        refuse_if_of_another(holding.beside, journal)
-    last = text.said_time(journal.runs[-1].at) if journal.runs else None
-    return Told(len(journal.runs), last)
 
 
 def compressed(
@@ -200,7 +44,14 @@ def compressed(
         # A folder may have taken the place of a session.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
         for each in chain(own, sessions_of(folder, policy_of, globs)):
-            if gone_too or (_concerns(each) if each.error is not None else _has_store(each.path, policy_of)):
+            if gone_too:
+                concerns = True
+            elif each.error is not None:
+                # A wrong policy may lie in a folder without sessions.
+                concerns = not isinstance(each.error, UsageError) or os.path.lexists(each.path / layout.FOLDER)
+            else:
+                concerns = _has_store(each.path, policy_of)
+            if concerns:
                 lying[real(each.path.parent), each.path.name] = _named(each, gone_too=gone_too)
     for found in discover(paths, globs):
         yield lying.pop((real(found.path.parent), found.path.name), found)
@@ -209,12 +60,7 @@ def compressed(
 
 def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
     policy = policy_of(session)
-    return holds(beside_of(session, policy)) or store_beside(session, policy) is not None
-
-
-def _concerns(folder: Found) -> bool:
-    # A wrong policy may lie in a folder without sessions.
-    return not isinstance(folder.error, UsageError) or os.path.lexists(folder.path / FOLDER)
+    return layout.holds(layout.beside_of(session, policy)) or layout.store_beside(session, policy) is not None
 
 
 def _named(found: Found, *, gone_too: bool) -> Found:
@@ -254,57 +100,78 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the sessions in and below a folder that have a store there, or in the backup folder.
 
-    A folder that cannot be read is yielded with its error.
+    With a backup folder, no command uses a store in the session's folder: it refuses the session by name. A folder that
+    cannot be read is yielded with its error.
     """
     for here, begins in folders(folder, globs):
+        any_session = here / "session.jsonl"
         try:
-            names = [each for each in _in_folder(here, policy_of) if globs.takes(begins + each)]
-            yield from [Found(here / each, named=False) for each in names]
+            ours = (layout.beside(any_session), layout.beside_of(any_session, policy_of(any_session)))
+            with failing(ours[0].work, state=""):
+                found = set(layout.sessions_named(ours[0].work))
+            # Where both are one folder, the names in it are those of a backup folder.
+            for files in {os.path.realpath(each.folder): each for each in ours}.values():
+                with failing(files.folder, state=""):
+                    names = os.listdir(files.folder) if is_folder(files.folder) else []
+                found.update(session for _, session in layout.owners(files, names))
         except SessionCompressError as error:
             yield Found(here, named=True, error=error)
+            continue
+        yield from (Found(here / each, named=False) for each in sorted(found) if globs.takes(begins + each))
 
 
-def _in_folder(here: Path, policy_of: Callable[[Path], Policy]) -> list[str]:
-    """Name the sessions of a folder that have a store, in either place.
+def remains(session: Path, files: Beside) -> list[Path]:
+    """List the temp files and late links that runs on a session left."""
+    if session.name not in layout.sessions_named(files.work):
+        return []
+    late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
+    return [*stale_drafts(files.work, session), *late]
 
-    With a backup folder, no command uses a store in the session's folder: it refuses the session by name.
+
+def needed_links(session: Path, files: Beside) -> list[Path]:
+    """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
+
+    The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
+    stay too.
     """
-    any_session = here / "session.jsonl"
-    ours = (beside(any_session), beside_of(any_session, policy_of(any_session)))
-    # Where both are one folder, the names in it are those of a backup folder.
-    stores = {os.path.realpath(each.folder): each for each in ours}
-    with failing(ours[0].work, state=""):
-        found = sessions_named(ours[0].work)
-    for files_there in stores.values():
-        with failing(files_there.folder, state=""):
-            names = os.listdir(files_there.folder) if is_folder(files_there.folder) else []
-        found |= {session for _, session in owners(files_there, names)}
-    return sorted(found)
+    if session.name not in layout.sessions_named(files.work):
+        return []
+    needed = foreign_links(files.work, session)
+    for states in late_links(files.work, session).values():
+        paths = [state.path(files.work, session) for state in states]
+        try:
+            fd = open_file(paths[0])
+        except (FileNotFoundError, Refused):
+            # Nobody appends a session's lines to what is no regular file.
+            continue
+        try:
+            # Before the size is read: NO means that nothing more will be appended.
+            holding = held(fd)
+            found = os.fstat(fd)
+            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= LINK_SECONDS
+            if holding is Held.YES or may_come or found.st_size > min(state.drained for state in states):
+                needed += paths
+        finally:
+            os.close(fd)
+    return needed
 
 
-def _holding(
-    session: Found, policy_of: Callable[[Path], Policy], left_in: Callable[[Path], frozenset[str]]
-) -> Iterator[Holding | Found]:
-    try:
-        found = _measured(session, policy_of(session.path), left_in)
-    except SessionCompressError as error:
-        yield Found(session.path, named=True, error=error)
-        return
-    if found.size or found.left_over:
-        yield found
-    elif session.named and not os.path.lexists(session.path):
-        what = "it does not exist, and it has no store"
-        raise UsageError(what, where=session.path, state="Nothing was done.")
+def dead_drafts(session: Path, files: Beside) -> list[Path]:
+    """List the temp files of dead runs on a session that is gone.
 
-
-def _measured(session: Found, policy: Policy, left_in: Callable[[Path], frozenset[str]]) -> Holding:
-    place = _place(session.path)
-    beside = store_of(place, policy)
-    refuse_folders(beside)
-    with failing(session.path, state=""):
-        size = reading.size_beside(beside)
-        left_over = place.name in left_in(beside.work) and bool(remains(place, beside))
-    if size or left_over:
-        refuse_unless_there(session.path, gone_too=True)
-    with failing(session.path, state=""):
-        return Holding(session.path, session.named, policy, beside, os.path.lexists(place), size, left_over)
+    There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
+    """
+    refuse_linked_folder(files.work)
+    dead = []
+    for path in stale_drafts(files.work, session):
+        try:
+            fd = open_file(path)
+        except FileNotFoundError:
+            continue
+        try:
+            is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
+            if is_old and lock(fd) and held(fd) is not Held.YES:
+                dead.append(path)
+        finally:
+            os.close(fd)
+    return dead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,20 +14,15 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
-from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
-from sessioncompress.pipeline.reading import RewrittenLines, find
+from sessioncompress.pipeline import markers, reading
 from sessioncompress.pipeline.relatives import Relative, relatives_of
 from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import refuse_if_changed
-from sessioncompress.store.folder import is_open_to_others
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.late_links import foreign_links
 from sessioncompress.store.layout import Beside, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.recover import check
 
 
 class VerifyStats(Struct, frozen=True, rename="camel"):
@@ -66,17 +61,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         beside = store_of(session.path, policy)
         journal = journals.load(beside.journal)
-        left_over = check(session, beside, journal.lengths)
+        left_over = recover.check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
-        strangers = strangers_of(session, journal, form)
+        strangers = markers.strangers_of(session, journal, form)
         relatives = relatives_of(session, policy, form) if strangers else []
-        unknown = unknown_to_all(relatives, strangers)
+        unknown = markers.unknown_to_all(relatives, strangers)
         if unknown and not journal.runs:
-            refuse_if_marked(session, beside, policy, form)
+            markers.refuse_if_marked(session, beside, policy, form)
         for relative in relatives:
             _read_originals(relative, strangers)
-        rewritten, missing = find(session, journal)
-        checked = _originals(beside, journal, _stands(session, rewritten, journal, beside))
+        rewritten, missing = reading.find(session, journal)
+        checked = _originals(session, beside, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, beside.originals, form):
             raise Damaged(
                 f"it cannot be restored exactly: {as_written(changed)}",
@@ -84,7 +79,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
                 state=NOT_CHANGED,
                 remedy=way_out(session, beside, journal, form),
             )
-        refuse_if_changed(beside, journal)
+        damage.refuse_if_changed(beside, journal)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
@@ -101,8 +96,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(unknown),
             len(missing),
             len(strangers) - len(unknown),
-            open_to_others=is_open_to_others(beside),
-            foreign_files=len(foreign_links(beside.work, session.path)) if left_over else 0,
+            open_to_others=folder.is_open_to_others(beside),
+            foreign_files=len(late_links.foreign_links(beside.work, session.path)) if left_over else 0,
         )
 
 
@@ -111,22 +106,14 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
-def _stands(
-    session: OpenSession, rewritten: RewrittenLines, journal: Journal, beside: Beside
-) -> Mapping[int | None, int]:
-    stands: dict[int | None, int] = {}
-    if not rewritten:
-        return stands
-    for number, raw, _ in pieces_of(session.reader, session.size):
-        if record := rewritten.get(number):
-            entry = identity(parse_any(raw))
-            if stands.setdefault(journal.original(bytes.fromhex(record.sha256)), entry) != entry:
-                raise of_another(beside.journal)
-    return stands
-
-
-def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int]) -> int:
+def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten: reading.RewrittenLines) -> int:
     """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
+    stands: dict[int | None, int] = {}
+    for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
+        if number in rewritten:
+            digest, here = bytes.fromhex(rewritten[number].sha256), identity(parse_any(raw))
+            if stands.setdefault(journal.original(digest), here) != here:
+                raise of_another(beside.journal)
     kept = journal.kept
     if not kept:
         return 0
@@ -135,7 +122,8 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int
             record = journal.line(row)
             assert record.place is not None
             entry = parse_any(originals.line(record.place, record.sha256))
-            if stands.get(journal.original(bytes.fromhex(record.sha256)), identity(entry)) != identity(entry):
+            own = identity(entry)
+            if stands.get(journal.original(bytes.fromhex(record.sha256)), own) != own:
                 raise of_another(beside.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):
@@ -143,7 +131,7 @@ def _originals(beside: Beside, journal: Journal, stands: Mapping[int | None, int
     return len({journal.original_of(row) for row in kept})
 
 
-def _read_originals(relative: Relative, strangers: Iterable[Stranger]) -> None:
+def _read_originals(relative: Relative, strangers: Iterable[markers.Stranger]) -> None:
     """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
     journal = relative.journal
     rows = sorted({row for each in strangers for row in journal.replaced(each.key)})

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, IsALink
-from sessioncompress.operations import pool
+from sessioncompress.operations import batch
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
@@ -113,15 +113,15 @@ def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch:
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit(1)\n")
     script = f"""
 import os, threading
-import sys; sys.path.insert(0, {str(Path(pool.__file__).parents[2])!r})
+import sys; sys.path.insert(0, {str(Path(batch.__file__).parents[2])!r})
 from pathlib import Path
-from sessioncompress.operations import pool
+from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found
 if __name__ == "__main__":
     os.chdir({str(tmp_path)!r})
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-    tasks = [pool.Task(Found(Path(str(number)), named=True), os.getpid) for number in range(2)]
-    done = [each for each in pool.results(tasks, iter(range(2)), 2, 1.0) if each is not None]
+    tasks = [batch.Task(Found(Path(str(number)), named=True), os.getpid) for number in range(2)]
+    done = [each for each in batch.results(tasks, iter(range(2)), 2, 1.0) if each is not None]
     assert {{outcome.result for _, outcome in done}}.isdisjoint({{None, os.getpid()}}), done
     os._exit(0)
 """

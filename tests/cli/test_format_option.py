@@ -11,7 +11,7 @@ from sessioncompress.errors import NotASession, UsageError
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.stats import inspect_session
+from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from tests.cli.test_cli import here, run

@@ -10,8 +10,8 @@ from typing import Any
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
-from sessioncompress.operations.stats import inspect_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.layout import beside
 from tests.support.runs import EAGER, journal_of

@@ -108,7 +108,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
 
 def _clean(path: Path) -> None:
     gone = [each.path for each in sessions_of(path.parent, lambda _: EAGER) if not os.path.lexists(each.path)]
-    for each in plan_clean([path.parent, *gone], lambda _: EAGER, Limits()).decisions:
+    for each in plan_clean([path.parent, *gone], lambda _: EAGER, Limits())[0]:
         clean_one(each, Kin(), dry_run=False)
 
 

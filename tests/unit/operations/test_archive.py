@@ -140,7 +140,7 @@ def test_no_process_is_started_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, jobs: int
 ) -> None:
     """Nor where only one is asked for."""
-    monkeypatch.setitem(sys.modules, "sessioncompress.operations.pool", None)
+    monkeypatch.setitem(sys.modules, "multiprocessing.connection", None)
     assert len(list(Archive(put(tmp_path, "abc", size), known_or(stem), jobs))) == 3
 
 

@@ -54,8 +54,8 @@ def clean(
     *paths: Path, limits: Limits = NOTHING, dry_run: bool = False, policy: Any = EAGER
 ) -> dict[str, CleanStats | None]:
     """Clean up under the paths; return what became of each session by its name."""
-    planned = plan_clean(paths, lambda _: policy, limits)
-    return {each.holding.session.name: clean_one(each, Kin(), dry_run=dry_run) for each in planned.decisions}
+    holdings, _ = plan_clean(paths, lambda _: policy, limits)
+    return {each.session.name: clean_one(each, Kin(), dry_run=dry_run) for each in holdings}
 
 
 def run(*arguments: str | Path) -> Any:
@@ -435,7 +435,7 @@ def test_what_came_back_meanwhile_stays(folder: Path) -> None:
     path = folder / "session.jsonl"
     copy = path.read_bytes()
     lose(path)
-    (decision,) = plan_clean([path], lambda _: EAGER, NOTHING).decisions
+    ((decision,), _) = plan_clean([path], lambda _: EAGER, NOTHING)
     assert decision.deletes
     write(folder, copy)
     found = clean_one(decision, Kin(), dry_run=False)
@@ -451,7 +451,7 @@ def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
     """The journal is read again under the lock; what the run rewrote needs its originals."""
     path = aged / "c.jsonl"
     for limits in (Limits(older_than=90 * DAY), Limits(max_size=0)):
-        planned = {each.holding.session: each for each in plan_clean([aged], lambda _: EAGER, limits).decisions}
+        planned = {each.session: each for each in plan_clean([aged], lambda _: EAGER, limits)[0]}
         assert planned[path].deletes
         with path.open("ab") as file:
             file.write(session(PiSession(seed=str(limits))).bytes().split(b"\n", 1)[1])
@@ -468,7 +468,7 @@ def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
     path = folder / "session.jsonl"
     copy = path.read_bytes()
     lose(path)
-    (decision,) = plan_clean([path], lambda _: EAGER, NOTHING).decisions
+    ((decision,), _) = plan_clean([path], lambda _: EAGER, NOTHING)
     write(folder, copy + session(PiSession(seed="more")).bytes().split(b"\n", 1)[1])
     compress(path)
     path.unlink()
@@ -592,7 +592,7 @@ def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:
 def test_another_clean_up_was_faster(folder: Path) -> None:
     """Nothing is left to be said."""
     lose(folder / "session.jsonl")
-    (decision,) = plan_clean([folder / "session.jsonl"], lambda _: EAGER, NOTHING).decisions
+    ((decision,), _) = plan_clean([folder / "session.jsonl"], lambda _: EAGER, NOTHING)
     clean(folder / "session.jsonl")
     assert clean_one(decision, Kin(), dry_run=False) is None
     assert list(folder.iterdir()) == []

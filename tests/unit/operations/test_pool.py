@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged
-from sessioncompress.operations import pool
-from sessioncompress.operations.outcome import Outcome
-from sessioncompress.operations.pool import Task
+from sessioncompress.operations.batch import Outcome, Task, results
 from sessioncompress.pipeline.discover import Found
 
 
@@ -54,7 +52,7 @@ def tasks(*works: Callable[[], str]) -> list[Task[str]]:
 
 
 def done(given: list[Task[str]], processes: int = 2) -> dict[int, Outcome[str]]:
-    return dict(filter(None, pool.results(given, iter(range(len(given))), processes, 5)))
+    return dict(filter(None, results(given, iter(range(len(given))), processes, 5)))
 
 
 @pytest.mark.parametrize("processes", [1, 2, 5])
@@ -98,14 +96,14 @@ def test_an_interrupt_is_not_for_the_processes() -> None:
 def test_an_order_that_ends_early_is_heeded() -> None:
     """What is at work is finished, no other is begun."""
     given = tasks(*(partial(echo, "done") for _ in range(9)))
-    became = list(filter(None, pool.results(given, iter((4, 2, 7)), 2, 5)))
+    became = list(filter(None, results(given, iter((4, 2, 7)), 2, 5)))
     assert sorted(number for number, _ in became) == [2, 4, 7]
 
 
 def test_who_waits_is_told() -> None:
     """That nothing was done; and who asks no more leaves no process behind."""
-    results: Iterator[object] = pool.results(tasks(wait, wait), iter((0, 1)), 2, 0.01)
-    assert next(results) is None
+    outcomes = results(tasks(wait, wait), iter((0, 1)), 2, 0.01)
+    assert next(outcomes) is None
     assert len(active_children()) == 2
-    results.close()  # type: ignore[attr-defined]
+    outcomes.close()
     assert active_children() == []
