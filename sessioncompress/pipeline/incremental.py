@@ -113,11 +113,18 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     """
     run = journal.runs[-1]
     prefix = run.prefix
-    if run.version != VERSION or run.policy != differences(policy):
-        return None
-    if session.size < prefix.size or not can_follow(prefix) or not _can_be(prefix):
-        return None
-    if prefix.form in NAMELESS and not named:
+    counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
+    if (
+        run.version != VERSION
+        or run.policy != differences(policy)
+        or session.size < prefix.size
+        or not can_follow(prefix)
+        or prefix.form not in NAMES
+        or prefix.form in REVISED
+        # Nothing is counted more often than there are bytes.
+        or max(*counts, prefix.whole) > prefix.size
+        or (prefix.form in NAMELESS and not named)
+    ):
         return None
     form = format_named(prefix.form)
     read_lines: list[Line] = []
@@ -135,12 +142,6 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
         return None
     known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
     return Part(session, known, journal, found.hexdigest())
-
-
-def _can_be(prefix: Prefix) -> bool:
-    """Tell whether such a format can have a finished part, and nothing is counted more often than there are bytes."""
-    counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
-    return prefix.form in NAMES and prefix.form not in REVISED and max(*counts, prefix.whole) <= prefix.size
 
 
 def can_follow(prefix: Prefix) -> bool:
@@ -173,12 +174,7 @@ def turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
 def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
     """Read a line; of one that is ours already nothing more can be replaced."""
     line = read_line(raw, reader)
-    return unchangeable(line) if ours and hex_of(line.digest) in ours else line
-
-
-def hex_of(digest: int) -> str:
-    """Write a digest as a run record holds it."""
-    return f"{digest:016x}"
+    return unchangeable(line) if ours and f"{line.digest:016x}" in ours else line
 
 
 _NO_DIGEST: Final = "0" * 32
@@ -197,20 +193,34 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
     `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
     reading what follows it alone shows the same lines, on the same path, that the whole showed.
     """
-    lines, live, before = view.lines, view.survey.shape.live, part.prefix
+    lines, live, before, policy = view.lines, view.survey.shape.live, part.prefix, view.policy
     first = boundary_of(view)
-    if _has_none(view, first) or sum(line.size for line in new) + before.size != size:
+    responses = {line.response for line in lines[first:]} - {""}
+    if (
+        not 0 < first < len(lines)
+        # Lines behind it were changed, of which more may change later.
+        or policy.at_rest
+        # What it left as too recent to be pruned comes due as the session goes on.
+        or policy.prune.enabled
+        or view.form.name in REVISED
+        or turns_by_prompts(lines, live)
+        # A response of the lines before it goes on behind it.
+        or not responses.isdisjoint(lines.responses[:first])
+        # Such a line is copied in pieces, and the next run would read all of the session.
+        or max(line.size for line in lines[first:]) >= LINE_CAP
+        # There is more in it than these lines, as in a document.
+        or sum(line.size for line in new) + before.size != size
+    ):
         return NO_PREFIX
     ours = frozenset(before.behind)
-    open_ones = range(first, len(lines))
     # Of a line that lost only copies that nobody meets again, more may change later: it holds no marker.
-    marked = {number for number in open_ones if any(block.marked for block in new[number].blocks)}
+    marked = {number for number in range(first, len(lines)) if any(block.marked for block in new[number].blocks)}
     behind = [
         number
-        for number in open_ones
-        if (rewritten[number] and number in marked) or (ours and hex_of(lines[number].digest) in ours)
+        for number in range(first, len(lines))
+        if (rewritten[number] and number in marked) or (ours and f"{lines[number].digest:016x}" in ours)
     ]
-    if len(behind) > _MOST_BEHIND or not marked.issubset(behind) or _goes_on_behind(lines, first):
+    if len(behind) > _MOST_BEHIND or not marked.issubset(behind):
         return NO_PREFIX
     behind_it = [number - first for number in live if number >= first]
     alone = _sliced(lines, first, view.form) or _read_again(part, lines, first, view.form)
@@ -228,23 +238,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         before.strange + new.not_understood(first),
         *markers,
         before.whole or end,
-        tuple(hex_of(new[number].digest) for number in behind),
-    )
-
-
-def _has_none(view: View, first: int) -> bool:
-    """Tell whether nothing before the first protected line can count as finished."""
-    lines = view.lines
-    return (
-        not 0 < first < len(lines)
-        # Lines behind it were changed, of which more may change later.
-        or view.policy.at_rest
-        # What it left as too recent to be pruned comes due as the session goes on.
-        or view.policy.prune.enabled
-        or view.form.name in REVISED
-        or turns_by_prompts(lines, view.survey.shape.live)
-        # Such a line is copied in pieces, and the next run would read all of the session.
-        or max(line.size for line in lines[first:]) >= LINE_CAP
+        tuple(f"{new[number].digest:016x}" for number in behind),
     )
 
 
@@ -261,12 +255,6 @@ def _sliced(lines: Lines, first: int, form: Format) -> Survey | None:
         return None
     alone = Lines(lines[first:])
     return Survey(alone, form.shape(alone), 0)
-
-
-def _goes_on_behind(lines: Lines, first: int) -> bool:
-    """Tell whether a response of the lines before one goes on behind it."""
-    names = {line.response for line in lines[first:]} - {""}
-    return not names.isdisjoint(lines.responses[:first])
 
 
 def _read_again(part: Part, lines: Lines, first: int, form: Format) -> Survey | None:

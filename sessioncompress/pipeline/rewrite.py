@@ -14,17 +14,7 @@ from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import (
-    Call,
-    Change,
-    JsonPath,
-    Kind,
-    Line,
-    Origin,
-    Purpose,
-    Replacement,
-    Treatment,
-)
+from sessioncompress.core.model import Call, Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -60,31 +50,28 @@ def rewrite(
     if not all(map(view.allows, changes)):
         raise MustStay("a change would touch protected bytes")
     context = Context(view, refer, entry)
-    replacements = [each for change in changes for each in _rendered(entry, change, context)]
-    if not replacements:
+    made: list[Replacement] = []
+    for change in changes:
+        value = value_at(entry, change.path)
+        if change.treatment is Treatment.SET:
+            made.append(Replacement(change.path, change.value, change, change.saves, literal(change.value)))
+        elif change.block is None:
+            made.append(Replacement(change.path, REMOVED, change, change.saves, b""))
+        else:
+            # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
+            rendered = RENDERERS[change.block.kind](change, value, context)
+            made += [each for each in rendered if each.change.block is None or len(each.written) < each.was]
+    if not made:
         return None
     new_values: dict[JsonPath, Any] = {}
     texts: dict[JsonPath, bytes] = {}
-    for path, value, _, _, written, *_ in replacements:
+    for path, value, _, _, written, *_ in made:
         if not view.form.may_change(entry, path, value):
             raise MustStay(f"the value at {path} must stay")
         new_values[path] = value
         texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
-    if len(new) >= len(raw):
-        return None
-    return Rewritten(new, parsed, tuple(replacements))
-
-
-def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacement]:
-    value = value_at(entry, change.path)
-    if change.treatment is Treatment.SET:
-        return [Replacement(change.path, change.value, change, change.saves, literal(change.value))]
-    if change.block is None:
-        return [Replacement(change.path, REMOVED, change, change.saves, b"")]
-    rendered = RENDERERS[change.block.kind](change, value, context)
-    # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
-    return [each for each in rendered if each.change.block is None or len(each.written) < each.was]
+    return Rewritten(new, parsed, tuple(made)) if len(new) < len(raw) else None
 
 
 def value_at(entry: Entry, path: JsonPath) -> Any:
@@ -106,37 +93,35 @@ def _opened(text: str) -> Any:
     return within(text)
 
 
-class OriginalPlaces:
-    """Where the values of a rewritten line stand in the line's original: parts before them may have been taken out."""
+def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
+    """Make what finds the values of a rewritten line in the line's original: parts before them may have been taken out.
 
-    def __init__(self, original: Entry) -> None:
-        self._original = original
-        self._taken_out = 0
-        """So many parts stood before the last value that was looked for: before the next one there are as many."""
+    It is asked for them in their order, and raises CannotSplice where the original does not hold that content.
+    """
+    taken_out = 0
 
-    def path(self, path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
-        """Find where a value stands. Raises CannotSplice if the original does not hold that content."""
+    def place(path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
+        nonlocal taken_out
         at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
         if at is None:
             return path
-        siblings = value_at(self._original, path[:at])
-        first = path[at]
+        siblings, first = value_at(original, path[:at]), path[at]
         if isinstance(siblings, list) and isinstance(first, int):
-            likely = first + self._taken_out
+            # As many parts are gone before it as before the last value, or more.
+            likely = first + taken_out
             for index in chain(range(likely, len(siblings)), range(first, min(likely, len(siblings)))):
                 candidate = (*path[:at], index, *path[at + 1 :])
-                if _holds(self._original, candidate, content, kind):
-                    self._taken_out = index - first
+                try:
+                    holds = content_of(value_at(original, candidate), kind) == content
+                except (CannotSplice, TypeError):
+                    # A value that is nested too deep to be written is a TypeError.
+                    holds = False
+                if holds:
+                    taken_out = index - first
                     return candidate
         raise CannotSplice("the line's original does not hold what would be replaced")
 
-
-def _holds(original: Entry, path: JsonPath, content: bytes, kind: Kind) -> bool:
-    try:
-        return content_of(value_at(original, path), kind) == content
-    except (CannotSplice, TypeError):
-        # A value that is nested too deep to be written is a TypeError.
-        return False
+    return place
 
 
 IN_USE = "it changed while it was being read"
@@ -229,7 +214,8 @@ class Applied:
         row = self._journal.rewriting(rewritten) if self._has_records else None
         before = None if row is None else self._journal.placed(row)
         if before is not None and before.sha256 != original.hex():
-            self._leave_alone(number)
+            self.left_alone.add(number)
+            self.again = True
             return
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
@@ -238,7 +224,13 @@ class Applied:
         for record in records:
             for key in record.identities():
                 self.ours.add(key)
-        if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
+        is_new = before is None or (self._keeps and before.place is None)
+        if not is_new and blocks:
+            # By the records of blocks is known how many equal lines there are: is there none for this one?
+            if rewritten not in self._known_numbers:
+                self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
+            is_new = self._first + number not in self._known_numbers[rewritten]
+        if is_new:
             place = self._journal.place(original) if self._has_records else None
             if self._keeps and place is None:
                 place = self._sink.keep(raw)
@@ -248,12 +240,6 @@ class Applied:
         self.lines[number] = self._line(number, new)
         self.changed.append(number)
         self._count(new.replacements)
-
-    def _is_one_more(self, number: int, blocks: list[bytes], rewritten: bytes) -> bool:
-        """Tell whether no record says that of this line: by these is known how many equal ones there are."""
-        if rewritten not in self._known_numbers:
-            self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
-        return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
 
     def _line(self, number: int, new: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.
@@ -279,47 +265,48 @@ class Applied:
             response=was.response,
         )
 
-    def _leave_alone(self, number: int) -> None:
-        """Try again without this line."""
-        self.left_alone.add(number)
-        self.again = True
-
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""
-        line, made = self._view.lines[number], self._view.asking(number)
+        line, asked = self._view.lines[number], self._view.asking(number)
         if line.answers:
-            calls = {} if made is None else {made.name: made}
+            calls = {} if asked is None else {asked.name: asked}
         else:
             # Of several by one name the first counts.
             calls = {call.name: call for call in reversed(line.calls)}
-        places = None if original is None else OriginalPlaces(original)
+        place = None if original is None else places_in(original)
         records = []
         for each in new.replacements:
             block, content, origin = each.change.block, each.content, each.origin
-            if block is None or (origin is None and content is None):
+            if block is None:
                 continue
-            file = ""
-            if origin is None and content is not None:
-                path = each.path if places is None else places.path(each.path, content, block.kind)
+            kind, file = block.kind, ""
+            if origin is None:
+                if content is None:
+                    continue
+                path = each.path if place is None else place(each.path, content, kind)
                 ref, xxh3 = self._references.named(content)
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
                 origin = Origin(ref, xxh3, path, len(content), lines)
                 call = calls.get(block.call)
-                if call is not None and _is_whole_file(block.kind, call, path):
+                if call is not None and _is_whole_file(kind, call, path):
                     file = _writable(call.file)
-            assert origin is not None
+            replacement = b""
+            if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
+                # An image's text is inside a content part.
+                text = literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written
+                replacement = digest_of(text)
             records.append(
                 BlockRecord(
                     ref=origin.ref,
                     line=self._first + number,
                     path=origin.path,
-                    kind=block.kind,
+                    kind=kind,
                     tool=_writable(block.tool),
                     call=block.call,
                     bytes=origin.bytes,
                     lines=origin.lines,
                     xxh3=origin.xxh3,
-                    replacement=_identity(each, block.kind),
+                    replacement=replacement,
                     file=file,
                     git_blob=git_blob(content) if file and content is not None else "",
                 )
@@ -347,25 +334,22 @@ class Applied:
         Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
         both get the same bytes back.
         """
+
+        def original_of(number: int) -> bytes:
+            # An earlier run may have replaced it already.
+            return self._recorded.get(number) or self.records.original_of(number)
+
+        doubles = set()
         first: dict[int, int] = {}
         for number in self.changed:
             kept = first.setdefault(self.lines[number].digest, number)
-            if kept != number and self._original_of(kept) != self._original_of(number):
-                self._leave_alone(number)
+            if kept != number and original_of(kept) != original_of(number):
+                doubles.add(number)
         for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
             if was.digest in first and now.digest == was.digest and number not in self._known:
-                self._leave_alone(first[was.digest])
-
-    def _original_of(self, number: int) -> bytes:
-        """The SHA-256 of a changed line's original, which an earlier run may have replaced already."""
-        return self._recorded.get(number) or self.records.original_of(number)
-
-
-def _identity(each: Replacement, kind: Kind) -> bytes:
-    """Identify the text that stands in the value's place; an image's is inside a content part."""
-    if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
-        return b""
-    return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
+                doubles.add(first[was.digest])
+        self.left_alone |= doubles
+        self.again |= bool(doubles)
 
 
 def _writable(name: str) -> str:
