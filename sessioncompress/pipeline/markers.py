@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -15,7 +15,6 @@ from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stand
 from sessioncompress.core.model import Block, Kind, OurKey
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
-from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import Kin, Relative, State, name_of, named_by, relatives_of, state_of, stored
 from sessioncompress.pipeline.rewrite import value_at
@@ -117,22 +116,20 @@ def referring(
     `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
     """
     relatives = cache(lambda name: named_by(name, session, policy))
-    return [path.name for path in kin.of(session, ids) if _refers(path, beside, journal, policy, relatives)]
-
-
-def _refers(
-    kin: Path, beside: Beside, journal: Journal | None, policy: Policy, relatives: Callable[[Name], list[Path]]
-) -> bool:
-    own = beside_of(kin, policy).journal
-    left = _nameable(kin, state_of(kin), own, state_of(own))
-    # Relatives are looked for only where they count.
-    for path in relatives(name_of(kin)) if _may_know(journal, left) else ():
-        if path != kin and beside_of(path, policy) != beside:
-            with suppress(SessionCompressError):
-                left = unknown_to(stored(path, policy).journal, left)
-        if not left:
-            break
-    return _may_know(journal, left)
+    found = []
+    for path in kin.of(session, ids):
+        own = beside_of(path, policy).journal
+        left = _nameable(path, state_of(path), own, state_of(own))
+        # Relatives are looked for only where they count.
+        for relative in relatives(name_of(path)) if _may_know(journal, left) else ():
+            if relative != path and beside_of(relative, policy) != beside:
+                with suppress(SessionCompressError):
+                    left = unknown_to(stored(relative, policy).journal, left)
+            if not left:
+                break
+        if _may_know(journal, left):
+            found.append(path.name)
+    return found
 
 
 @lru_cache(maxsize=1 << 10)
@@ -173,14 +170,13 @@ def _marked(session: OpenSession, form: str | None, journal: Journal | None = No
     except Refused:
         return
     for _, raw, whole in pieces_of(session.reader, session.size):
-        if not whole or PREFIX_BYTES not in raw or (journal and _knows(journal, sha256(raw).digest())):
+        if not whole or PREFIX_BYTES not in raw:
+            continue
+        digest = sha256(raw).digest()
+        if journal and (journal.rewriting(digest) is not None or journal.original(digest) is not None):
             continue
         entry = parse(raw)
         for block in reader.line(raw, entry).blocks if entry is not None else ():
             text = value_at(entry or {}, block.path) if block.marked else ""
             if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
                 yield block, text
-
-
-def _knows(journal: Journal, digest: bytes) -> bool:
-    return journal.rewriting(digest) is not None or journal.original(digest) is not None

@@ -76,46 +76,26 @@ class _Headers:
     """What the headers of the sessions in a folder said at one moment, to be found by what they say."""
 
     def __init__(self, folder: Path) -> None:
-        self._since = time.monotonic()
-        self._state = state_of(folder)
-        self._ids: dict[Path, str] = {}
-        self._with_id: defaultdict[str, list[Path]] = defaultdict(list)
-        self._of_file: defaultdict[str, list[Path]] = defaultdict(list)
+        self.since = time.monotonic()
+        self.state = state_of(folder)
+        self.ids: dict[Path, str] = {}
+        self.with_id: defaultdict[str, list[Path]] = defaultdict(list)
+        self.of_file: defaultdict[str, list[Path]] = defaultdict(list)
         with suppress(OSError):
             for path in map(folder.joinpath, os.listdir(folder)):
                 name = name_of(path)
-                self._ids[path] = name.id
-                self._with_id[name.id].append(path)
+                self.ids[path] = name.id
+                self.with_id[name.id].append(path)
                 for parent in name.parents:
-                    self._with_id[parent].append(path)
-                    self._of_file[_last_of(parent)].append(path)
-
-    def hold(self, folder: Path) -> bool:
-        """Tell whether they may still be taken for those of the folder: no file came or went, and no second passed."""
-        return time.monotonic() - self._since < _HEADER_SECONDS and self._state == state_of(folder)
-
-    def kin_of(self, session: Path, ids: Collection[str]) -> list[Path]:
-        """See Kin.of()."""
-        found = {session}
-        known, called = list(set(ids) - {""}), [session.name]
-        asked = set(known)
-        while known or called:
-            more = self._with_id.get(known.pop(), ()) if known else self._of_file.get(called.pop(), ())
-            for path in more:
-                if path not in found:
-                    found.add(path)
-                    called.append(path.name)
-                    if (own := self._ids[path]) and own not in asked:
-                        asked.add(own)
-                        known.append(own)
-        return sorted(found - {session})
+                    self.with_id[parent].append(path)
+                    self.of_file[_last_of(parent)].append(path)
 
 
 class Kin:
     """Who in a folder goes on from whom, for a command that asks it of each session there.
 
-    The headers are read once and not for each session. After a second they are looked at again: a user may have been
-    asked meanwhile, and the header of a session whose agent has just begun it may not have been written before.
+    The headers are read once and not for each session; again where a file came or went, or after a second: a user may
+    have been asked meanwhile, and an agent that has just begun a session may not have written its header before.
     """
 
     def __init__(self) -> None:
@@ -127,10 +107,23 @@ class Kin:
         Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole
         disk.
         """
-        headers = self._folders.get(session.parent)
-        if headers is None or not headers.hold(session.parent):
-            headers = self._folders[session.parent] = _Headers(session.parent)
-        return headers.kin_of(session, ids)
+        folder = session.parent
+        headers = self._folders.get(folder)
+        if headers is None or time.monotonic() - headers.since >= _HEADER_SECONDS or headers.state != state_of(folder):
+            headers = self._folders[folder] = _Headers(folder)
+        found = {session}
+        known, called = list(set(ids) - {""}), [session.name]
+        asked = set(known)
+        while known or called:
+            more = headers.with_id.get(known.pop(), ()) if known else headers.of_file.get(called.pop(), ())
+            for path in more:
+                if path not in found:
+                    found.add(path)
+                    called.append(path.name)
+                    if (own := headers.ids[path]) and own not in asked:
+                        asked.add(own)
+                        known.append(own)
+        return sorted(found - {session})
 
 
 def state_of(path: Path) -> State:
@@ -157,7 +150,11 @@ def _header(path: Path, state: State) -> Name:
 
 def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
-    near = _folders_near(session)
+    # Near are the session's folder, and if it is one of an agent's all folders in which that one keeps sessions.
+    roots = [Path(os.path.realpath(root)) for root in locations.agent_roots()]
+    around = [root for root in roots if session.is_relative_to(root)]
+    folders = (Path(os.path.realpath(folder)) for folder in locations.agent_folders()) if around else ()
+    near = dict.fromkeys([session.parent, *(folder for folder in folders if any(map(folder.is_relative_to, around)))])
     for parent in name.parents:
         # A parent is named by its file or by its id.
         if not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent:
@@ -181,15 +178,6 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
 def _last_of(parent: str) -> str:
     """The name of a file in the path that a header names."""
     return parent.replace("\\", "/").rpartition("/")[2]
-
-
-def _folders_near(session: Path) -> list[Path]:
-    """The session's folder, and if it is one of an agent's all folders in which that one keeps sessions."""
-    roots = [Path(os.path.realpath(root)) for root in locations.agent_roots()]
-    around = [root for root in roots if session.is_relative_to(root)]
-    folders = (Path(os.path.realpath(folder)) for folder in locations.agent_folders()) if around else ()
-    near = (folder for folder in folders if any(map(folder.is_relative_to, around)))
-    return list(dict.fromkeys([session.parent, *near]))
 
 
 @lru_cache(maxsize=_MOST_FILES)
