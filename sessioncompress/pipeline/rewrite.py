@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
@@ -22,8 +22,8 @@ from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
+from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.originals import Place
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 
 
@@ -127,16 +127,6 @@ def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
 IN_USE = "it changed while it was being read"
 
 
-class Sink(Protocol):
-    """Where the new session and the originals go."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes of the new session."""
-
-    def keep(self, line: bytes) -> Place:
-        """Keep an original; return where it will be read."""
-
-
 class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
@@ -151,7 +141,7 @@ class Applied:
         plan: Plan,
         known: Mapping[int, LineRecord],
         journal: Journal,
-        sink: Sink,
+        sink: Rewrite | DryRun,
         where: str,
         original: Callable[[LineRecord], Entry | None],
     ) -> None:
@@ -241,13 +231,13 @@ class Applied:
         self.changed.append(number)
         self._count(new.replacements)
 
-    def _line(self, number: int, new: Rewritten) -> Line:
+    def _line(self, number: int, rewritten: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.
 
         What did not change is held once.
         """
         was = self._view.lines[number]
-        now = self._view.form.reader().line(new.raw, new.entry)
+        now = self._view.form.reader().line(rewritten.raw, rewritten.entry)
         blocks, facts = now.blocks, now.facts
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
@@ -255,15 +245,8 @@ class Applied:
         if was.facts.first:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
-        return now._replace(
-            id=was.id if was.id == now.id else now.id,
-            parent=was.parent if was.parent == now.parent else now.parent,
-            blocks=blocks,
-            calls=was.calls if was.calls == now.calls else now.calls,
-            answers=was.answers if was.answers == now.answers else now.answers,
-            facts=was.facts if was.facts == facts else facts,
-            response=was.response,
-        )
+        now = now._replace(blocks=blocks, facts=facts, response=was.response)
+        return Line._make(old if old == new else new for old, new in zip(was, now, strict=True))
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""
