@@ -8,6 +8,7 @@ need not read them. Whatever would make it judge otherwise of the rest sends it 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
@@ -43,13 +44,15 @@ class NotFinished(Exception):
 
 
 class Part(NamedTuple):
-    """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished."""
+    """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished.
+
+    `digest` is the XXH3-128 of what was read behind a prefix.
+    """
 
     session: OpenSession
     known: Known
     journal: Journal
     digest: str = ""
-    """The XXH3-128 of what was read behind a prefix."""
 
     @property
     def prefix(self) -> Prefix:
@@ -79,8 +82,7 @@ class Part(NamedTuple):
     def check(self) -> None:
         """Read the prefix. Raises NotFinished where it is another one now."""
         with self.session.reader() as file:
-            for _ in self._checked(file):
-                pass
+            deque(self._checked(file), maxlen=0)
 
     def read(self, reader: Callable[..., BinaryIO], size: int) -> Iterator[Piece]:
         """Yield the pieces of what is read, or of what is to take its place."""
@@ -91,25 +93,23 @@ class Part(NamedTuple):
             yield from pieces(file, size - self.prefix.size)
 
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
-        if not self.prefix.size:
-            return
         found = xxh3_128()
         left = self.prefix.size
         while left and (raw := file.read(min(left, BUFFER))):
             found.update(raw)
             left -= len(raw)
             yield GAP, raw, False
-        if found.hexdigest() != self.prefix.digest:
+        if self.prefix.size and found.hexdigest() != self.prefix.digest:
             raise NotFinished
 
 
 def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: bool = True) -> Part | None:
     """Read what follows the prefix that the newest run noted; None where the session must be read as a whole.
 
-    That is where this run would judge the prefix otherwise: by another policy or another version, after a compaction,
-    where the live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken
-    back, or where something looks like a marker. It is also where the journal, which others may have written, says what
-    cannot be, and where nobody `named` a file that names no agent.
+    That is where this run would judge the prefix otherwise: by another policy or version, after a compaction, where the
+    live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken back, or where
+    something looks like a marker. It is also where the journal, which others may have written, says what cannot be, and
+    where nobody `named` a file that names no agent.
     """
     run = journal.runs[-1]
     prefix = run.prefix
@@ -158,8 +158,9 @@ def goes_on(read: Survey) -> bool:
         return False
     # A line that hangs on none of these leaves the path: Claude Code's goes on in time without it.
     names = frozenset(lines.ids)
-    leaves = any(lines.parents[number] and lines.parents[number] not in names for number in shape.live[1:])
-    if leaves or turns_by_prompts(lines, shape.live):
+    if any(lines.parents[number] and lines.parents[number] not in names for number in shape.live[1:]):
+        return False
+    if turns_by_prompts(lines, shape.live):
         return False
     return all(call is not None or not line.answers for line, call in zip(lines, asked(lines), strict=True))
 

@@ -1,4 +1,4 @@
-"""Lines and changes to rewritten lines; pure but for the reader it is given."""
+"""Make the changes of a plan: lines and changes to rewritten lines and the records of what was replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
@@ -22,9 +22,11 @@ from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
-from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
+
+if TYPE_CHECKING:
+    from sessioncompress.store.commit import DryRun, Rewrite
 
 
 class Rewritten(NamedTuple):
@@ -130,9 +132,8 @@ IN_USE = "it changed while it was being read"
 class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
-    That is the lines as they are now, which of them changed, their records, and what bore no change. `again` is set if
-    the plan must be made anew without that. `calls`, `counts` of the other kinds, and `redundancies` count what was
-    replaced; `removed` is in bytes.
+    `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `calls`,
+    `counts` of the other kinds and `redundancies` count what was replaced, `removed` its bytes.
     """
 
     def __init__(
