@@ -17,7 +17,7 @@ from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 
 class Globs(NamedTuple):
-    """Patterns: where there are any to include a file must match one of those, and none of those to exclude.
+    """A file must match one of the patterns to include, if there are any, and none of those to exclude.
 
     A pattern matches a path below the folder that was named, or any name in that path. `*` matches slashes too.
     """

@@ -59,11 +59,10 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     of such a text: they are counted, and no command fails for them. Not even where a text cannot be read: then none
     is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
     """
-    marked = _marked(session, form, journal)
     try:
         found = [
             Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
-            for block, text in marked
+            for block, text in _marked(session, form, journal)
             if not journal.runs or (references(text) and adds_up(text))
         ]
     except (ValueError, TypeError, LookupError, RecursionError):

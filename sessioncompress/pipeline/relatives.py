@@ -28,7 +28,6 @@ _MOST = 16
 """Relatives of one session that are looked at: each may name others."""
 _MOST_FILES = 1 << 14
 """Files of which a command knows what they say as long as they are the same: a folder may have thousands."""
-
 _HEADER_SECONDS = 1.0
 """How long a command takes the headers of a folder's sessions for what they are."""
 
@@ -51,7 +50,8 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
     is of no format, and what reading a relative's journal raises.
     """
-    name = reading.format_of(session, form).named(reading.head_in(session))
+    head = reading.head_in(session)
+    name = reading.format_of(session, form, head).named(head)
     stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
     return [each for each in stores if each.journal.runs]
 
@@ -104,8 +104,7 @@ class Kin:
     def of(self, session: Path, ids: Collection[str]) -> list[Path]:
         """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
 
-        Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole
-        disk.
+        A fork in another folder is not looked for: that would be the whole disk.
         """
         folder = session.parent
         headers = self._folders.get(folder)
@@ -128,11 +127,10 @@ class Kin:
 
 def state_of(path: Path) -> State:
     """What tells a file from what it was before it changed; None if there is none."""
-    try:
+    with suppress(OSError):
         there = path.lstat()
-    except OSError:
-        return None
-    return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+        return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+    return None
 
 
 def name_of(path: Path) -> Name:

@@ -68,11 +68,10 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
-    `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
-    `originals_size` the originals of it, `backup_added` what this run added to it. `tokens_uncached` are those of
-    `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
-    cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
-    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `backup_size` is that of the store, `originals_size` that of the originals in it, `backup_added` what this run added
+    to it. `tokens_uncached` are those of `tokens_after` behind the first message that changed: the next request sends
+    them without the provider's prompt cache. `removable_bytes` are those of all blocks over their kind's threshold
+    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
     """
 
     path: str
