@@ -14,7 +14,7 @@ from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Call, Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
+from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -173,12 +173,32 @@ class Applied:
         self.removed = 0
 
     def run(self, stream: Iterable[Piece]) -> None:
-        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
+        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed.
+
+        Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was: restore
+        could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines: both
+        get the same bytes back.
+        """
         planned = self._plan.get
         for number, raw, whole in stream:
             changes = planned(number) if whole else None
             self._sink.write(raw if changes is None else self._changed(number, raw, changes))
-        self._leave_doubles()
+
+        def original_of(number: int) -> bytes:
+            # An earlier run may have replaced it already.
+            return self._recorded.get(number) or self.records.original_of(number)
+
+        doubles = set()
+        first: dict[int, int] = {}
+        for number in self.changed:
+            kept = first.setdefault(self.lines[number].digest, number)
+            if kept != number and original_of(kept) != original_of(number):
+                doubles.add(number)
+        for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
+            if was.digest in first and now.digest == was.digest and number not in self._known:
+                doubles.add(first[was.digest])
+        self.left_alone |= doubles
+        self.again |= bool(doubles)
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
@@ -272,7 +292,11 @@ class Applied:
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
                 origin = Origin(ref, xxh3, path, len(content), lines)
                 call = calls.get(block.call)
-                if call is not None and _is_whole_file(kind, call, path):
+                # Where the content is all of the file that the call names, git may hold it too.
+                if call is not None and (
+                    (kind is Kind.ARGUMENT and call.purpose is Purpose.WRITE and path[-1] == "content")
+                    or (kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part)
+                ):
                     file = _writable(call.file)
             replacement = b""
             if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
@@ -312,43 +336,11 @@ class Applied:
                 self.removed += each.was - len(each.written)
         self.calls += len(calls)
 
-    def _leave_doubles(self) -> None:
-        """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
-
-        Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
-        both get the same bytes back.
-        """
-
-        def original_of(number: int) -> bytes:
-            # An earlier run may have replaced it already.
-            return self._recorded.get(number) or self.records.original_of(number)
-
-        doubles = set()
-        first: dict[int, int] = {}
-        for number in self.changed:
-            kept = first.setdefault(self.lines[number].digest, number)
-            if kept != number and original_of(kept) != original_of(number):
-                doubles.add(number)
-        for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
-            if was.digest in first and now.digest == was.digest and number not in self._known:
-                doubles.add(first[was.digest])
-        self.left_alone |= doubles
-        self.again |= bool(doubles)
-
 
 def _writable(name: str) -> str:
     """A name that the journal can hold, or none: a call that only its agent can read may name what is no UTF-8."""
-    if name.isascii():
-        return name
     try:
         name.encode()
     except UnicodeEncodeError:
         return ""
     return name
-
-
-def _is_whole_file(kind: Kind, call: Call, path: JsonPath) -> bool:
-    """Tell whether the content is all of the file that the call names, so that git may hold it too."""
-    if kind is Kind.ARGUMENT:
-        return call.purpose is Purpose.WRITE and path[-1] == "content"
-    return kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part

@@ -129,7 +129,6 @@ class Run:
         self._asked = asked
         self._policy = policy
         self._where = str(part.session.path)
-        self._begun = int(time.time() * 1000)
         self._ours = Ours((self._journal,))
         self._originals: OriginalsReader | None = None
         self._strangers = self._strange_calls = 0
@@ -142,7 +141,8 @@ class Run:
 
     def skipped(self, reason: str) -> CompressionStats:
         """Count a session that is let alone."""
-        return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
+        view = View(self._known.survey, self._policy, self._known.form, self._ours)
+        return replace(self._stats(view), status=Status.SKIPPED, reason=reason)
 
     def compress(self) -> CompressionStats:
         """Rewrite the session, unless nothing of it pays. Raises NotFinished if more of it has to be read.
@@ -153,10 +153,11 @@ class Run:
         # A line whose original was not kept is not changed again where originals are kept: none could be shown.
         rewritten = known.rewritten.items() if policy.keep_backup else ()
         left_alone = {number for number, record in rewritten if record.place is None}
+        begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * KB, 1)
         with ExitStack() as self._open:
             while True:
-                view = self._view()
+                view = View(known.survey, policy, known.form, self._ours, begun)
                 planned = plan(view, self._are_ours(), left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
@@ -189,9 +190,6 @@ class Run:
                         left_alone |= restless
                         continue
                     return self._commit(attempt, sink)
-
-    def _view(self) -> View:
-        return View(self._known.survey, self._policy, self._known.form, self._ours, self._begun)
 
     def _are_ours(self, changed: Iterable[int] = ()) -> bytes:
         """Flag each line that is our own rewriting."""
