@@ -28,9 +28,15 @@ from sessioncompress.operations.altered import altered
 from sessioncompress.operations.partial_restore import PutBack, whole_lines
 from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.markers import markers_of, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.reading import RewrittenLines, find
-from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline.relatives import (
+    Relative,
+    markers_of,
+    refuse_if_marked,
+    relatives_of,
+    strangers_of,
+    unknown_to_all,
+)
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals

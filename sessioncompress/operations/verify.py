@@ -15,9 +15,15 @@ from sessioncompress.operations.altered import altered
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.markers import Stranger, refuse_if_marked, strangers_of, unknown_to_all
 from sessioncompress.pipeline.reading import RewrittenLines, find
-from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline.relatives import (
+    Relative,
+    Stranger,
+    refuse_if_marked,
+    relatives_of,
+    strangers_of,
+    unknown_to_all,
+)
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_changed

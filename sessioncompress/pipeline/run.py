@@ -135,7 +135,7 @@ class Run:
         """The texts, and the arguments of calls, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
             # Imported here because few sessions hold any.
-            from sessioncompress.pipeline.markers import markers_of
+            from sessioncompress.pipeline.relatives import markers_of
 
             self._strangers, self._strange_calls, _ = markers_of(self._session, self._asked.form)
 

@@ -567,7 +567,7 @@ MUTANTS = (
     ),
     Mutant(
         "a marker that cannot be read stops a restore",
-        "pipeline/markers.py",
+        "pipeline/relatives.py",
         "RecursionError):\n        return []",
         "RecursionError):\n        raise",
         _QUOTED,
