@@ -257,7 +257,6 @@ def judged(
 
 
 def _is_since(answer: Answer, run: RunRecord | None) -> bool:
-    """Tell whether an answer is known to have come after a run."""
     if run is None:
         return True
     at = text.said_time(run.at)

@@ -16,14 +16,7 @@ from sessioncompress.policy.model import Policy
 _LINE_RECORD = 250
 """Bytes that the journal takes for a rewritten line."""
 
-_BLOCK_RECORD = {
-    Kind.ARGUMENT: 280,
-    Kind.RESULT: 280,
-    Kind.THINKING: 140,
-    Kind.IMAGE: 280,
-    Kind.MIRROR: 190,
-    Kind.ATTACHMENT: 280,
-}
+_BLOCK_RECORD = {**dict.fromkeys(Kind, 280), Kind.THINKING: 140, Kind.MIRROR: 190}
 """Bytes that the journal takes for a replaced block."""
 
 _ORIGINAL_SHARE = 5

@@ -182,11 +182,13 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
     found = RewrittenLines(journal)
     there, rewritten = (array("I", [0]) * journal.counts[0] for _ in range(2))
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if there else ():
-        digest = sha256(raw).digest() if whole else b""
-        row = row_of(raw, digest, journal) if whole else None
+        if not whole:
+            continue
+        digest = sha256(raw).digest()
+        row = row_of(raw, digest, journal)
         if row is not None:
             found.rows[number] = row
-        newest = original_in(raw, digest, row, journal) if whole else None
+        newest = original_in(raw, digest, row, journal)
         if newest is not None:
             there[newest] += 1
             rewritten[newest] += row is not None

@@ -181,7 +181,6 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
 
 
 def _last_of(parent: str) -> str:
-    """The name of a file in the path that a header names."""
     return parent.replace("\\", "/").rpartition("/")[2]
 
 

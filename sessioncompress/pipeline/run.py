@@ -12,14 +12,11 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core import VERSION, text
-from sessioncompress.core.jsonl import parse, parse_any
+from sessioncompress.core import VERSION, jsonl, text, turns
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import NO_PREFIX, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.core.text import KB
-from sessioncompress.core.turns import messages_of, tokens_of, turns_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, incremental, reading, summary, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part
@@ -73,7 +70,7 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
     before = summary.noted(part.journal.runs[-1], summary.TURNS) if part.journal.runs else 0
-    waits = policy.every_turns is None or turns_of(part.known.survey) - before < policy.every_turns
+    waits = policy.every_turns is None or turns.turns_of(part.known.survey) - before < policy.every_turns
     return triage.too_small(part.session.size, policy, force=force) if waits else ""
 
 
@@ -154,7 +151,7 @@ class Run:
         rewritten = known.rewritten.items() if policy.keep_backup else ()
         left_alone = {number for number, record in rewritten if record.place is None}
         begun = int(time.time() * 1000)
-        least = 1 if self._asked.force else max(policy.min_saved_kb * KB, 1)
+        least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
@@ -204,7 +201,7 @@ class Run:
             return None
         if self._originals is None:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
-        return parse_any(self._originals.line(record.place, record.sha256))
+        return jsonl.parse_any(self._originals.line(record.place, record.sha256))
 
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
         part, read = self._part, self._known.survey
@@ -224,7 +221,7 @@ class Run:
             boundary=part.prefix.lines + summary.boundary_of(view),
             stats={
                 # So that the next run knows what came since.
-                summary.TURNS: turns_of(read),
+                summary.TURNS: turns.turns_of(read),
                 summary.LINES: part.prefix.lines + len(read.lines),
                 summary.MESSAGES: summary.all_messages(read, self._journal.runs[-1] if self._journal.runs else None),
                 "linesChanged": len(applied.changed),
@@ -263,7 +260,7 @@ class Run:
         restless = set()
         for number, raw, _ in self._part.read(sink.reader, found.size):
             changes = second.get(number)
-            entry = parse(raw) if changes else None
+            entry = jsonl.parse(raw) if changes else None
             if changes and entry is not None:
                 with suppress(CannotSplice):
                     if rewrite(raw, entry, changes, view, References().refer) is not None:
@@ -296,13 +293,13 @@ class Run:
             images_replaced=applied.counts[Kind.IMAGE],
             mirrors_replaced=applied.counts[Kind.MIRROR],
             redundancies_eliminated=applied.redundancies,
-            tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
+            tokens_after=turns.tokens_of(view.survey._replace(lines=applied.lines)),
             tokens_uncached=summary.uncached(view, attempt.plan, applied),
             removable_bytes=removable,
             removed_bytes=applied.removed,
             protected_bytes=protected,
             lines_changed=len(applied.changed),
-            messages_changed=messages_of(view.survey, frozenset(applied.changed)),
+            messages_changed=turns.messages_of(view.survey, frozenset(applied.changed)),
         )
         if isinstance(sink, DryRun):
             return stats
@@ -322,7 +319,7 @@ class Run:
         removable, protected = in_question(view, range(len(view.lines)))
         reason = reason or "nothing to remove that would pay"
         if gain:
-            reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
+            reason = f"it would save {gain / text.KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))
@@ -332,7 +329,7 @@ class Run:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
         found, before, journal = view.survey, view.survey.before, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
-        tokens = tokens_of(found)
+        tokens = turns.tokens_of(found)
         return CompressionStats(
             self._where,
             format=view.form.name,
@@ -345,7 +342,7 @@ class Run:
             imitated_markers=markers,
             imitated_in_calls=self._newer(in_calls),
             markers_without_journal=self._strangers,
-            turns=turns_of(found),
+            turns=turns.turns_of(found),
             tokens_before=tokens,
             tokens_after=tokens,
         )
