@@ -187,12 +187,12 @@ _SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw"
 """The formats whose readers keep of earlier lines only what _sliced() names."""
 
 
-def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
+def prefix_of(part: Part, view: View, new: Lines, size: int, ours: Container[int], markers: tuple[int, int]) -> Prefix:
     """Find what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
 
-    `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
-    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
-    reading what follows it alone shows the same lines, on the same path, that the whole showed.
+    `new` are the lines as they are now, of a session of `size` bytes, `ours` those of them that a run rewrote,
+    `markers` how many there are that are not ours, and in calls. The digest is still to come. The prefix counts only
+    where reading what follows it alone shows the same lines, on the same path, that the whole showed.
     """
     lines, live, before, policy = view.lines, view.survey.shape.live, part.prefix, view.policy
     first = boundary_of(view)
@@ -213,13 +213,13 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         or sum(line.size for line in new) + before.size != size
     ):
         return NO_PREFIX
-    ours = frozenset(before.behind)
+    done = frozenset(before.behind)
     # Of a line that lost only copies that nobody meets again, more may change later: it holds no marker.
     marked = {number for number in range(first, len(lines)) if any(block.marked for block in new[number].blocks)}
     behind = [
         number
         for number in range(first, len(lines))
-        if (rewritten[number] and number in marked) or (ours and f"{lines[number].digest:016x}" in ours)
+        if (number in marked and number in ours) or (done and f"{lines[number].digest:016x}" in done)
     ]
     if len(behind) > _MOST_BEHIND or not marked.issubset(behind):
         return NO_PREFIX

@@ -26,16 +26,15 @@ Plan = Mapping[int, tuple[Change, ...]]
 """What is to change, line by line, in document order."""
 
 
-def plan(view: View, known: bytes = b"", left_alone: Container[int] = ()) -> Plan:
-    """Decide what changes. `known` is not 0 for each line that is our own rewriting: its original is stored.
+def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()) -> Plan:
+    """Decide what changes. `known` lines are our own rewritings: their originals are stored.
 
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
 
     def cost(number: int) -> int:
-        if number < len(known) and known[number]:
-            return _LINE_RECORD
-        return _LINE_RECORD + view.lines[number].size // _ORIGINAL_SHARE
+        original = 0 if number in known else view.lines[number].size // _ORIGINAL_SHARE
+        return _LINE_RECORD + original
 
     claimed = _claimed(view, left_alone)
     alone: dict[int, int] = {}

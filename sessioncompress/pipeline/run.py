@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -155,7 +154,7 @@ class Run:
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
-                planned = plan(view, self._are_ours(), left_alone)
+                planned = plan(view, known.rewritten, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
                 sink: Rewrite | DryRun
@@ -188,13 +187,6 @@ class Run:
                         continue
                     return self._commit(attempt, sink)
 
-    def _are_ours(self, changed: Iterable[int] = ()) -> bytes:
-        """Flag each line that is our own rewriting."""
-        flags = bytearray(len(self._known.survey.lines))
-        for number in chain(self._known.rewritten, changed):
-            flags[number] = True
-        return bytes(flags)
-
     def _original(self, record: LineRecord) -> Entry | None:
         """Read the original of a line that an earlier run rewrote."""
         if record.place is None:
@@ -209,8 +201,9 @@ class Run:
         # Without the name of a format the next run may find another one in the session.
         if self._asked.form is None:
             markers, in_calls = summary.imitated(read._replace(lines=applied.lines), applied.ours)
-            ours, markers_left = self._are_ours(applied.changed), (markers, self._newer(in_calls))
-            prefix = incremental.prefix_of(part, view, applied.lines, finished.size, ours, markers_left)
+            ours = frozenset(self._known.rewritten).union(applied.changed)
+            strange = (markers, self._newer(in_calls))
+            prefix = incremental.prefix_of(part, view, applied.lines, finished.size, ours, strange)
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
@@ -249,7 +242,7 @@ class Run:
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size, self._part.prefix)
         view = replace(view, survey=found, ours=applied.ours)
-        second = plan(view, self._are_ours(applied.changed), left_alone)
+        second = plan(view, frozenset(self._known.rewritten).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.
