@@ -154,7 +154,7 @@ class Run:
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
-                planned = plan(view, known.rewritten, left_alone)
+                planned = plan(view, known.rewritten.rows, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
                 sink: Rewrite | DryRun
@@ -198,10 +198,10 @@ class Run:
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
         part, read = self._part, self._known.survey
         prefix = NO_PREFIX
-        # Without the name of a format the next run may find another one in the session.
+        # Where a format was named the next run may find another one: then nothing counts as finished.
         if self._asked.form is None:
             markers, in_calls = summary.imitated(read._replace(lines=applied.lines), applied.ours)
-            ours = frozenset(self._known.rewritten).union(applied.changed)
+            ours = frozenset(self._known.rewritten.rows).union(applied.changed)
             strange = (markers, self._newer(in_calls))
             prefix = incremental.prefix_of(part, view, applied.lines, finished.size, ours, strange)
         run = RunRecord(
@@ -242,7 +242,7 @@ class Run:
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size, self._part.prefix)
         view = replace(view, survey=found, ours=applied.ours)
-        second = plan(view, frozenset(self._known.rewritten).union(applied.changed), left_alone)
+        second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.
