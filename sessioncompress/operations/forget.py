@@ -14,8 +14,7 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.markers import referring, strangers_of, unknown_to
-from sessioncompress.pipeline.relatives import Kin
+from sessioncompress.pipeline.relatives import Kin, referring, strangers_of, unknown_to
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, recover
 from sessioncompress.store import journal as journals

@@ -23,8 +23,7 @@ from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.show import of_another, original_of, recorded
-from sessioncompress.pipeline import markers, reading
-from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage
@@ -101,7 +100,7 @@ class _Restore(NamedTuple):
         session, beside, journal = self.session, self.beside, self.journal
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
-            markers.refuse_if_marked(session, beside, self.policy, self.form)
+            relatives.refuse_if_marked(session, beside, self.policy, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         swaps, missing = reading.find(session, journal)
         reasons = []
@@ -117,8 +116,10 @@ class _Restore(NamedTuple):
                 state=errors.NOT_CHANGED,
                 remedy=way_out(session, beside, journal, self.form),
             )
-        marked = markers.strangers_of(session, journal, self.form)
-        left = markers.unknown_to_all(relatives_of(session, self.policy, self.form), marked) if marked else []
+        marked = relatives.strangers_of(session, journal, self.form)
+        left = (
+            relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
+        )
         unknown = _joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
         older = _joined(not_there(len(missing)), in_merge)
@@ -147,15 +148,17 @@ class _Restore(NamedTuple):
         if has_own:
             with _noting(failed):
                 done.append(self.from_store(self.beside, self.journal))
-        marked = markers.strangers_of(session, self.journal, form)
-        relatives: list[Relative] = []
+        marked = relatives.strangers_of(session, self.journal, form)
+        family: list[relatives.Relative] = []
         with _noting(failed):
-            relatives = relatives_of(session, self.policy, form) if markers.markers_of(session, form).texts else []
-        left = markers.unknown_to_all(relatives, marked)
+            family = (
+                relatives.relatives_of(session, self.policy, form) if relatives.markers_of(session, form).texts else []
+            )
+        left = relatives.unknown_to_all(family, marked)
         if not has_own and marked and len(left) == len(marked) and not failed:
-            markers.refuse_if_marked(session, self.beside, self.policy, form)
+            relatives.refuse_if_marked(session, self.beside, self.policy, form)
         others: list[RestoreStats] = []
-        for relative in relatives:
+        for relative in family:
             with _noting(failed):
                 each = self._now().from_store(relative.beside, relative.journal, alone=not has_own)
                 lines = counted(each.lines_restored, "line", "lines")

@@ -14,8 +14,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
-from sessioncompress.pipeline import markers, reading
-from sessioncompress.pipeline.relatives import Relative, relatives_of
+from sessioncompress.pipeline import reading, relatives
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
@@ -63,12 +62,12 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(beside.journal)
         left_over = recover.check(session, beside, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
-        strangers = markers.strangers_of(session, journal, form)
-        relatives = relatives_of(session, policy, form) if strangers else []
-        unknown = markers.unknown_to_all(relatives, strangers)
+        strangers = relatives.strangers_of(session, journal, form)
+        family = relatives.relatives_of(session, policy, form) if strangers else []
+        unknown = relatives.unknown_to_all(family, strangers)
         if unknown and not journal.runs:
-            markers.refuse_if_marked(session, beside, policy, form)
-        for relative in relatives:
+            relatives.refuse_if_marked(session, beside, policy, form)
+        for relative in family:
             _read_originals(relative, strangers)
         rewritten, missing = reading.find(session, journal)
         checked = _originals(session, beside, journal, rewritten)
@@ -131,7 +130,7 @@ def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten
     return len({journal.original_of(row) for row in kept})
 
 
-def _read_originals(relative: Relative, strangers: Iterable[markers.Stranger]) -> None:
+def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.Stranger]) -> None:
     """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
     journal = relative.journal
     rows = sorted({row for each in strangers for row in journal.replaced(each.key)})

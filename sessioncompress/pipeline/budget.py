@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
 
@@ -28,8 +28,6 @@ from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, k
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
-
-_ALL = 100
 
 _DID_NOT_FIT = re.compile(
     r"resource_exhausted|context[ _]length|context[ _](?:window|size)|prompt (?:is )?too long|prompt length is"
@@ -53,6 +51,10 @@ class Action(StrEnum):
     COMPRESS = "compress"
     PRUNE = "prune"
     COMPACT = "compact"
+
+
+Decision = tuple[Action, str]
+"""What is to be done, and why in one sentence."""
 
 
 class Situation(Struct, frozen=True, dict=True):
@@ -81,30 +83,20 @@ class Situation(Struct, frozen=True, dict=True):
         return max(self.tokens - self.pruning_saves(), 0)
 
 
-def decide(situation: Situation, policy: Policy) -> tuple[Action, str]:
-    """Decide by the policy's rule, and word the reason in one sentence."""
-    return _RULES[policy.budget.rule](situation, policy)
-
-
 def usable(model: Limits, budget: Budget) -> int:
     """The tokens that a session may come to before the rule acts, as far as it goes by the window."""
     window = model.window
-    match budget.rule:
-        case Rule.GENCODE:
-            return max(window - min(model.output, budget.reserved_output_tokens), 0)
-        case Rule.OMP:
-            return _with_reserve(window, budget)
-        case Rule.DELIBERATE:
-            return window * budget.safety_percent // _ALL
-    return window
-
-
-def _with_reserve(window: int, budget: Budget) -> int:
+    if budget.rule is Rule.GENCODE:
+        return max(window - min(model.output, budget.reserved_output_tokens), 0)
+    if budget.rule is Rule.DELIBERATE:
+        return window * budget.safety_percent // 100
+    if budget.rule is not Rule.OMP:
+        return window
     if budget.threshold_tokens is not None:
         return min(budget.threshold_tokens, window)
     if budget.threshold_percent is not None:
-        return window * budget.threshold_percent // _ALL
-    share = window * budget.reserve_percent // _ALL
+        return window * budget.threshold_percent // 100
+    share = window * budget.reserve_percent // 100
     left = window - max(share, budget.reserve_tokens)
     return left if left > 0 else window - share
 
@@ -116,7 +108,7 @@ def did_not_fit(error: str) -> bool:
     return bool(_DID_NOT_FIT.search(error)) and ("RESOURCE_EXHAUSTED" in error or not _SLOWED_DOWN.search(error))
 
 
-def _by_size(situation: Situation, policy: Policy) -> tuple[Action, str]:
+def _by_size(situation: Situation, policy: Policy) -> Decision:
     limit = policy.size_threshold_kb * KB
     sizes = f"{situation.size / KB:,.0f} KB, sizeThresholdKB {policy.size_threshold_kb:,}"
     turns = situation.turns if situation.since_turns is None else situation.since_turns
@@ -129,19 +121,17 @@ def _by_size(situation: Situation, policy: Policy) -> tuple[Action, str]:
     return Action.NONE, f"the file is under its threshold: {sizes}"
 
 
-def _by_gencode(situation: Situation, policy: Policy) -> tuple[Action, str]:
+def _by_gencode(situation: Situation, policy: Policy) -> Decision:
     most, least = usable(situation.model, policy.budget), policy.prune.prune_minimum
     if situation.tokens <= most:
         return Action.NONE, f"{situation.tokens:,} tokens are not over the {most:,} usable"
+    over = f"{situation.tokens:,} tokens are over the {most:,} usable"
     if situation.tokens > least:
-        return Action.PRUNE, f"{situation.tokens:,} tokens are over the {most:,} usable and over pruneMinimum {least:,}"
-    return (
-        Action.COMPACT,
-        f"{situation.tokens:,} tokens are over the {most:,} usable, but not over pruneMinimum {least:,}",
-    )
+        return Action.PRUNE, f"{over} and over pruneMinimum {least:,}"
+    return Action.COMPACT, f"{over}, but not over pruneMinimum {least:,}"
 
 
-def _by_omp(situation: Situation, policy: Policy) -> tuple[Action, str]:
+def _by_omp(situation: Situation, policy: Policy) -> Decision:
     most = usable(situation.model, policy.budget)
     if situation.tokens <= most:
         return Action.NONE, f"{situation.tokens:,} tokens are not over the threshold of {most:,}"
@@ -151,22 +141,19 @@ def _by_omp(situation: Situation, policy: Policy) -> tuple[Action, str]:
     return Action.COMPACT, f"{over}, and about {situation.after_pruning:,} still are after pruning"
 
 
-def _by_eunice(situation: Situation, policy: Policy) -> tuple[Action, str]:
+def _by_eunice(situation: Situation, policy: Policy) -> Decision:
     target = policy.budget.target_tokens
     if not situation.error:
         return Action.NONE, "no answer since the last run failed because the context was too long"
     if not did_not_fit(situation.error):
         return Action.NONE, "the newest answer failed, but not because the context was too long"
+    failed, left = "the newest answer failed for its context", f"leaves about {situation.after_pruning:,} tokens"
     if situation.after_pruning < target:
-        return (
-            Action.PRUNE,
-            f"the newest answer failed for its context; pruning leaves about {situation.after_pruning:,} tokens",
-        )
-    what = f"{situation.after_pruning:,} tokens, not under targetTokens {target:,}"
-    return Action.COMPACT, f"the newest answer failed for its context, and pruning leaves about {what}"
+        return Action.PRUNE, f"{failed}; pruning {left}"
+    return Action.COMPACT, f"{failed}, and pruning {left}, not under targetTokens {target:,}"
 
 
-def _by_deliberation(situation: Situation, policy: Policy) -> tuple[Action, str]:
+def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
     budget = policy.budget
     valve = usable(situation.model, budget)
     tokens = f"{situation.tokens:,} tokens"
@@ -184,23 +171,23 @@ def _by_deliberation(situation: Situation, policy: Policy) -> tuple[Action, str]
     return _unless_done(situation, f"{tokens} and {messages:,} messages are enough to act")
 
 
-def _unless_done(situation: Situation, why: str) -> tuple[Action, str]:
+def _unless_done(situation: Situation, why: str) -> Decision:
     """A run over what the last one left would take nothing more: then only a summary helps."""
     if situation.as_left:
         return Action.COMPACT, f"{why}, and the last run left it so"
     return Action.COMPRESS, why
 
 
-_RULES: Mapping[Rule, Callable[[Situation, Policy], tuple[Action, str]]] = {
-    Rule.SIZE: _by_size,
-    Rule.GENCODE: _by_gencode,
-    Rule.OMP: _by_omp,
-    Rule.EUNICE: _by_eunice,
-    Rule.DELIBERATE: _by_deliberation,
-}
-
-
-_MILLISECONDS = 1000
+def decide(situation: Situation, policy: Policy) -> Decision:
+    """Decide by the policy's rule, and word the reason in one sentence."""
+    rules = {
+        Rule.SIZE: _by_size,
+        Rule.GENCODE: _by_gencode,
+        Rule.OMP: _by_omp,
+        Rule.EUNICE: _by_eunice,
+        Rule.DELIBERATE: _by_deliberation,
+    }
+    return rules[policy.budget.rule](situation, policy)
 
 
 def judged(
@@ -226,7 +213,10 @@ def judged(
     model = next((each.model for each in reversed(answers.answers) if each.model), "")
     each = characters_per_token(model)
     estimated = tokens_of(read, each)
-    limits, source = _limits(model, answers, policy.budget)
+    limits = limits_of(model, policy.budget.models)
+    source = "policy" if limits in policy.budget.models else "fallback" if limits.pattern == ANY else "table"
+    if source != "policy" and (window := next((each.window for each in reversed(answers.answers) if each.window), 0)):
+        limits, source = Limits(limits.pattern, window, min(limits.output, window)), "session"
     turns = turns_of(read)
     ran_at = None if run is None else text.said_time(run.at)
     last = answers.answers[-1] if answers.answers else None
@@ -267,18 +257,7 @@ def judged(
 
 
 def _is_since(answer: Answer, run: RunRecord | None) -> bool:
-    """Tell whether an answer came after a run; of one whose time is not known nobody can say so."""
     if run is None:
         return True
     at = text.said_time(run.at)
-    return at is not None and answer.at > at * _MILLISECONDS
-
-
-def _limits(model: str, answers: Answers, budget: Budget) -> tuple[Limits, str]:
-    """Look up what the session's model takes, and who says so."""
-    known = limits_of(model, budget.models)
-    if known in budget.models:
-        return known, "policy"
-    if window := next((each.window for each in reversed(answers.answers) if each.window), 0):
-        return Limits(known.pattern, window, min(known.output, window)), "session"
-    return known, "fallback" if known.pattern == ANY else "table"
+    return at is not None and answer.at > at * 1000

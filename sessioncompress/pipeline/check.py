@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Block, Line, Standing
@@ -29,9 +28,16 @@ def check(
         raise broken("the number of lines differs", where)
     for number in changed:
         was, now = before[number], after[number]
-        if standing[number] is Standing.PROTECTED and not _stays(was, now, partial(is_free, number)):
-            raise broken("a protected line would change", where, first + number)
-        if fault := _fault(was, now):
+        fault = ""
+        if standing[number] is Standing.PROTECTED and not _stays(number, was, now, is_free):
+            fault = "a protected line would change"
+        elif (was.role, was.id, was.parent, was.facts.keeps) != (now.role, now.id, now.parent, now.facts.keeps):
+            fault = "a line's type, id or parent would change"
+        elif len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
+            fault = "a line's calls or its error flag would change"
+        elif now.size >= was.size:
+            fault = "a line would grow"
+        if fault:
             raise broken(fault, where, first + number)
     named = frozenset(changed)
     ids_differ = False
@@ -45,24 +51,14 @@ def check(
         raise broken("calls and their results would not stay together", where)
 
 
-def _fault(was: Line, now: Line) -> str:
-    """Word what a changed line must not have become; nothing if it is still what it was, and smaller."""
-    same = was.role is now.role and was.id == now.id and was.parent == now.parent
-    if not same or was.facts.keeps != now.facts.keeps:
-        return "a line's type, id or parent would change"
-    if len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
-        return "a line's calls or its error flag would change"
-    return "a line would grow" if now.size >= was.size else ""
-
-
-def _stays(before: Line, after: Line, is_free: Callable[[Block], bool]) -> bool:
+def _stays(number: int, before: Line, after: Line, is_free: Callable[[int, Block], bool]) -> bool:
     """Tell whether a protected line lost nothing but copies that nobody meets again."""
 
     def rest(line: Line) -> Line:
-        blocks = tuple(block._replace(tool="") for block in line.blocks if not is_free(block))
+        blocks = tuple(block._replace(tool="") for block in line.blocks if not is_free(number, block))
         return line._replace(size=0, digest=0, blocks=blocks)
 
-    return any(map(is_free, before.blocks)) and rest(before) == rest(after)
+    return any(is_free(number, block) for block in before.blocks) and rest(before) == rest(after)
 
 
 def broken(what: str, where: str, number: int | None = None) -> Damaged:

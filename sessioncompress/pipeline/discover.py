@@ -17,7 +17,7 @@ from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
 
 
 class Globs(NamedTuple):
-    """Patterns: where there are any to include a file must match one of those, and none of those to exclude.
+    """A file must match one of the patterns to include, if there are any, and none of those to exclude.
 
     A pattern matches a path below the folder that was named, or any name in that path. `*` matches slashes too.
     """
@@ -26,7 +26,7 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
     def takes(self, path: str) -> bool:
-        """Tell whether a file is meant; its path counts from the folder, with slashes."""
+        """Tell whether a file is meant, by its path below the folder, with slashes."""
         return not self.leaves(path) and (not self.include or _matches(path, self.include))
 
     def leaves(self, path: str) -> bool:
@@ -42,8 +42,6 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-_SUFFIX = ".jsonl"
-_DOCUMENT = ".json"
 _NEVER = frozenset({FOLDER, ".git", "node_modules"})
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
 """Not through a link, and without waiting for the writer of a pipe."""
@@ -102,10 +100,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str]]:
-    """Yield a folder and all below it in which sessions may lie, each with what their paths begin with for patterns.
-
-    What cannot be read is for discover() to tell.
-    """
+    """Yield a folder and all below it in which sessions may lie, each with what their paths begin with for patterns."""
     for here, begins, _ in _walked(folder, globs, lambda _: None):
         yield Path(here), begins
 
@@ -125,15 +120,25 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
         state, remedy = "Nothing here is changed.", "Name what 'opencode export SESSION > FILE' writes."
         yield Found(folder, named=True, error=NotASession(what, where=folder, state=state, remedy=remedy))
         return
-    unreadable: list[OSError] = []
-    for here, below, names in _walked(folder, globs, unreadable.append):
-        yield from failures(unreadable)
+    unreadable: list[Found] = []
+
+    def failed(error: OSError) -> None:
+        # A folder that has just been deleted has no sessions.
+        if not isinstance(error, FileNotFoundError):
+            what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
+            state, remedy = "No session in it is changed.", "Check who may read it."
+            found = FileFailed(what, where=error.filename, state=state, remedy=remedy)
+            unreadable.append(Found(Path(error.filename), named=False, error=found))
+
+    for here, below, names in _walked(folder, globs, failed):
+        yield from unreadable
+        unreadable.clear()
         for name in sorted(names):
             if not (globs.takes(below + name) and _may_be_session(here, name)):
                 continue
             if not (name.endswith(JOURNAL) and originals_of(Path(name)).name in names):
                 yield Found(Path(here) / name, named=False)
-    yield from failures(unreadable)
+    yield from unreadable
 
 
 def _may_be_session(here: str, name: str) -> bool:
@@ -141,8 +146,8 @@ def _may_be_session(here: str, name: str) -> bool:
 
     One that was compressed when it was named may begin like any other, but its journal tells.
     """
-    if not name.endswith(_DOCUMENT):
-        return name.endswith(_SUFFIX)
+    if not name.endswith(".json"):
+        return name.endswith(".jsonl")
     if os.path.lexists(os.path.join(here, FOLDER, name + JOURNAL)):  # noqa: PTH118 - as below
         return True
     try:
@@ -156,14 +161,3 @@ def _may_be_session(here: str, name: str) -> bool:
         return False
     finally:
         os.close(fd)
-
-
-def failures(unreadable: list[OSError]) -> Iterator[Found]:
-    """Yield the folders whose sessions could not be found, and forget them; one that has just been deleted has none."""
-    while unreadable:
-        error = unreadable.pop(0)
-        if not isinstance(error, FileNotFoundError):
-            what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
-            state, remedy = "No session in it is changed.", "Check who may read it."
-            failed = FileFailed(what, where=error.filename, state=state, remedy=remedy)
-            yield Found(Path(error.filename), named=False, error=failed)

@@ -8,6 +8,7 @@ need not read them. Whatever would make it judge otherwise of the rest sends it 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
@@ -43,13 +44,15 @@ class NotFinished(Exception):
 
 
 class Part(NamedTuple):
-    """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished."""
+    """What a run reads of a session: all of it, or what follows the prefix that an earlier run finished.
+
+    `digest` is the XXH3-128 of what was read behind a prefix.
+    """
 
     session: OpenSession
     known: Known
     journal: Journal
     digest: str = ""
-    """The XXH3-128 of what was read behind a prefix."""
 
     @property
     def prefix(self) -> Prefix:
@@ -79,8 +82,7 @@ class Part(NamedTuple):
     def check(self) -> None:
         """Read the prefix. Raises NotFinished where it is another one now."""
         with self.session.reader() as file:
-            for _ in self._checked(file):
-                pass
+            deque(self._checked(file), maxlen=0)
 
     def read(self, reader: Callable[..., BinaryIO], size: int) -> Iterator[Piece]:
         """Yield the pieces of what is read, or of what is to take its place."""
@@ -91,33 +93,38 @@ class Part(NamedTuple):
             yield from pieces(file, size - self.prefix.size)
 
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
-        if not self.prefix.size:
-            return
         found = xxh3_128()
         left = self.prefix.size
         while left and (raw := file.read(min(left, BUFFER))):
             found.update(raw)
             left -= len(raw)
             yield GAP, raw, False
-        if found.hexdigest() != self.prefix.digest:
+        if self.prefix.size and found.hexdigest() != self.prefix.digest:
             raise NotFinished
 
 
 def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: bool = True) -> Part | None:
     """Read what follows the prefix that the newest run noted; None where the session must be read as a whole.
 
-    That is where this run would judge the prefix otherwise: by another policy or another version, after a compaction,
-    where the live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken
-    back, or where something looks like a marker. It is also where the journal, which others may have written, says what
-    cannot be, and where nobody `named` a file that names no agent.
+    That is where this run would judge the prefix otherwise: by another policy or version, after a compaction, where the
+    live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken back, or where
+    something looks like a marker. It is also where the journal, which others may have written, says what cannot be, and
+    where nobody `named` a file that names no agent.
     """
     run = journal.runs[-1]
     prefix = run.prefix
-    if run.version != VERSION or run.policy != differences(policy):
-        return None
-    if session.size < prefix.size or not can_follow(prefix) or not _can_be(prefix):
-        return None
-    if prefix.form in NAMELESS and not named:
+    counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
+    if (
+        run.version != VERSION
+        or run.policy != differences(policy)
+        or session.size < prefix.size
+        or not can_follow(prefix)
+        or prefix.form not in NAMES
+        or prefix.form in REVISED
+        # Nothing is counted more often than there are bytes.
+        or max(*counts, prefix.whole) > prefix.size
+        or (prefix.form in NAMELESS and not named)
+    ):
         return None
     form = format_named(prefix.form)
     read_lines: list[Line] = []
@@ -137,12 +144,6 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     return Part(session, known, journal, found.hexdigest())
 
 
-def _can_be(prefix: Prefix) -> bool:
-    """Tell whether such a format can have a finished part, and nothing is counted more often than there are bytes."""
-    counts = (prefix.lines, prefix.turns, prefix.characters, prefix.strange, prefix.imitated, prefix.in_calls)
-    return prefix.form in NAMES and prefix.form not in REVISED and max(*counts, prefix.whole) <= prefix.size
-
-
 def can_follow(prefix: Prefix) -> bool:
     """Tell whether the next run can begin behind what a run finished."""
     return 0 < prefix.size <= prefix.whole * _GROWTH
@@ -157,8 +158,9 @@ def goes_on(read: Survey) -> bool:
         return False
     # A line that hangs on none of these leaves the path: Claude Code's goes on in time without it.
     names = frozenset(lines.ids)
-    leaves = any(lines.parents[number] and lines.parents[number] not in names for number in shape.live[1:])
-    if leaves or turns_by_prompts(lines, shape.live):
+    if any(lines.parents[number] and lines.parents[number] not in names for number in shape.live[1:]):
+        return False
+    if turns_by_prompts(lines, shape.live):
         return False
     return all(call is not None or not line.answers for line, call in zip(lines, asked(lines), strict=True))
 
@@ -173,12 +175,7 @@ def turns_by_prompts(lines: Lines, live: Sequence[int]) -> bool:
 def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
     """Read a line; of one that is ours already nothing more can be replaced."""
     line = read_line(raw, reader)
-    return unchangeable(line) if ours and hex_of(line.digest) in ours else line
-
-
-def hex_of(digest: int) -> str:
-    """Write a digest as a run record holds it."""
-    return f"{digest:016x}"
+    return unchangeable(line) if ours and f"{line.digest:016x}" in ours else line
 
 
 _NO_DIGEST: Final = "0" * 32
@@ -190,27 +187,41 @@ _SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw"
 """The formats whose readers keep of earlier lines only what _sliced() names."""
 
 
-def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, markers: tuple[int, int]) -> Prefix:
+def prefix_of(part: Part, view: View, new: Lines, size: int, ours: Container[int], markers: tuple[int, int]) -> Prefix:
     """Find what of a session this run finishes: what lies before the first protected line; or NO_PREFIX.
 
-    `new` are the lines as they are now, of a session of `size` bytes, `rewritten` says (not 0) which of them are ours,
-    `markers` how many there are that are not, and in calls. The digest is still to come. The prefix counts only where
-    reading what follows it alone shows the same lines, on the same path, that the whole showed.
+    `new` are the lines as they are now, of a session of `size` bytes, `ours` those of them that a run rewrote,
+    `markers` how many there are that are not ours, and in calls. The digest is still to come. The prefix counts only
+    where reading what follows it alone shows the same lines, on the same path, that the whole showed.
     """
-    lines, live, before = view.lines, view.survey.shape.live, part.prefix
+    lines, live, before, policy = view.lines, view.survey.shape.live, part.prefix, view.policy
     first = boundary_of(view)
-    if _has_none(view, first) or sum(line.size for line in new) + before.size != size:
+    responses = {line.response for line in lines[first:]} - {""}
+    if (
+        not 0 < first < len(lines)
+        # Lines behind it were changed, of which more may change later.
+        or policy.at_rest
+        # What it left as too recent to be pruned comes due as the session goes on.
+        or policy.prune.enabled
+        or view.form.name in REVISED
+        or turns_by_prompts(lines, live)
+        # A response of the lines before it goes on behind it.
+        or not responses.isdisjoint(lines.responses[:first])
+        # Such a line is copied in pieces, and the next run would read all of the session.
+        or max(line.size for line in lines[first:]) >= LINE_CAP
+        # There is more in it than these lines, as in a document.
+        or sum(line.size for line in new) + before.size != size
+    ):
         return NO_PREFIX
-    ours = frozenset(before.behind)
-    open_ones = range(first, len(lines))
+    done = frozenset(before.behind)
     # Of a line that lost only copies that nobody meets again, more may change later: it holds no marker.
-    marked = {number for number in open_ones if any(block.marked for block in new[number].blocks)}
+    marked = {number for number in range(first, len(lines)) if any(block.marked for block in new[number].blocks)}
     behind = [
         number
-        for number in open_ones
-        if (rewritten[number] and number in marked) or (ours and hex_of(lines[number].digest) in ours)
+        for number in range(first, len(lines))
+        if (number in marked and number in ours) or (done and f"{lines[number].digest:016x}" in done)
     ]
-    if len(behind) > _MOST_BEHIND or not marked.issubset(behind) or _goes_on_behind(lines, first):
+    if len(behind) > _MOST_BEHIND or not marked.issubset(behind):
         return NO_PREFIX
     behind_it = [number - first for number in live if number >= first]
     alone = _sliced(lines, first, view.form) or _read_again(part, lines, first, view.form)
@@ -228,23 +239,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, rewritten: bytes, m
         before.strange + new.not_understood(first),
         *markers,
         before.whole or end,
-        tuple(hex_of(new[number].digest) for number in behind),
-    )
-
-
-def _has_none(view: View, first: int) -> bool:
-    """Tell whether nothing before the first protected line can count as finished."""
-    lines = view.lines
-    return (
-        not 0 < first < len(lines)
-        # Lines behind it were changed, of which more may change later.
-        or view.policy.at_rest
-        # What it left as too recent to be pruned comes due as the session goes on.
-        or view.policy.prune.enabled
-        or view.form.name in REVISED
-        or turns_by_prompts(lines, view.survey.shape.live)
-        # Such a line is copied in pieces, and the next run would read all of the session.
-        or max(line.size for line in lines[first:]) >= LINE_CAP
+        tuple(f"{new[number].digest:016x}" for number in behind),
     )
 
 
@@ -261,12 +256,6 @@ def _sliced(lines: Lines, first: int, form: Format) -> Survey | None:
         return None
     alone = Lines(lines[first:])
     return Survey(alone, form.shape(alone), 0)
-
-
-def _goes_on_behind(lines: Lines, first: int) -> bool:
-    """Tell whether a response of the lines before one goes on behind it."""
-    names = {line.response for line in lines[first:]} - {""}
-    return not names.isdisjoint(lines.responses[:first])
 
 
 def _read_again(part: Part, lines: Lines, first: int, form: Format) -> Survey | None:

@@ -7,7 +7,7 @@ model reads count twice: they are sent with every request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from sessioncompress.compressors import COMPRESSORS, View
 from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing
@@ -16,31 +16,26 @@ from sessioncompress.policy.model import Policy
 _LINE_RECORD = 250
 """Bytes that the journal takes for a rewritten line."""
 
-_BLOCK_RECORD = {
-    Kind.ARGUMENT: 280,
-    Kind.RESULT: 280,
-    Kind.THINKING: 140,
-    Kind.IMAGE: 280,
-    Kind.MIRROR: 190,
-    Kind.ATTACHMENT: 280,
-}
+_BLOCK_RECORD = {**dict.fromkeys(Kind, 280), Kind.THINKING: 140, Kind.MIRROR: 190}
 """Bytes that the journal takes for a replaced block."""
 
 _ORIGINAL_SHARE = 5
 """zstd makes the original of a line about so many times smaller."""
 
-NOTHING: frozenset[int] = frozenset()
-NONE_KNOWN = b""
-
 Plan = Mapping[int, tuple[Change, ...]]
 """What is to change, line by line, in document order."""
 
 
-def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOTHING) -> Plan:
-    """Decide what changes. `known` is not 0 for each line that is our own rewriting: its original is stored.
+def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()) -> Plan:
+    """Decide what changes. `known` lines are our own rewritings: their originals are stored.
 
     `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
     """
+
+    def cost(number: int) -> int:
+        original = 0 if number in known else view.lines[number].size // _ORIGINAL_SHARE
+        return _LINE_RECORD + original
+
     claimed = _claimed(view, left_alone)
     alone: dict[int, int] = {}
     groups: dict[int, list[tuple[Change, int]]] = {}
@@ -49,13 +44,13 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
             groups.setdefault(change.group, []).append((change, gain))
         else:
             alone[change.line] = alone.get(change.line, 0) + gain
-    worth = {number for number, gain in alone.items() if gain > _cost(view, number, known)}
+    worth = {number for number, gain in alone.items() if gain > cost(number)}
     accepted = set()
     # A group is worth its own gains, and those of its lines that were not worth their cost without it.
     for group, members in groups.items():
         new = {change.line for change, _ in members} - worth
         gain = sum(gain for _, gain in members) + sum(alone.get(number, 0) for number in new)
-        if gain > sum(_cost(view, number, known) for number in new):
+        if gain > sum(map(cost, new)):
             accepted.add(group)
             worth |= new
     by_line: dict[int, list[Change]] = {}
@@ -65,7 +60,7 @@ def plan(view: View, known: bytes = NONE_KNOWN, left_alone: frozenset[int] = NOT
     return {number: tuple(by_line[number]) for number in sorted(by_line)}
 
 
-def _claimed(view: View, left_alone: frozenset[int]) -> list[tuple[Change, int]]:
+def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]:
     """Choose what may be done, each change with its gain in bytes; of a group that cannot be had whole nothing is."""
     taken: set[tuple[int, JsonPath]] = set()
     claimed: list[tuple[Change, int]] = []
@@ -83,12 +78,6 @@ def _claimed(view: View, left_alone: frozenset[int]) -> list[tuple[Change, int]]
                 claimed.append((change, saves))
     broken.discard(0)
     return [each for each in claimed if each[0].group not in broken] if broken else claimed
-
-
-def _cost(view: View, number: int, known: bytes) -> int:
-    if number < len(known) and known[number]:
-        return _LINE_RECORD
-    return _LINE_RECORD + view.lines[number].size // _ORIGINAL_SHARE
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:

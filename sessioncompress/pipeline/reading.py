@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from sessioncompress.core.jsonl import (
-    GAP,
-    LINE_CAP,
-    Piece,
-    begins_document,
-    document_of,
-    parse,
-    pieces,
-    pieces_of,
-    value_of,
-)
+from sessioncompress.core import jsonl
+from sessioncompress.core.jsonl import GAP, Piece
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import PLAIN, Facts, Line, Role
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
@@ -67,42 +58,42 @@ def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] 
             first = False
             continue
         if number == len(lines):
-            long_line = _LongLine(reader)
-            lines.append(long_line.add(raw))
+            long_line = _long_line(reader)
+            lines.append(long_line(raw))
         else:
-            lines[number] = long_line.add(raw)
+            lines[number] = long_line(raw)
     found = Lines(lines)
     return Survey(found, form.shape(found), size)
 
 
-class _LongLine:
-    """A line over the cap: it is never changed, but it may be a part of the path, and one side of a pair."""
+def _long_line(reader: Reader) -> Callable[[bytes], Line]:
+    """Make what takes the next piece of a line over the cap, and returns what is known of the line with it.
 
-    def __init__(self, reader: Reader) -> None:
-        # Imported here, as below, because few sessions hold such a line.
-        from sessioncompress.formats.values import Skeleton
+    The line is never changed, but it may be a part of the path, and one side of a pair.
+    """
+    # Imported here, as below, because few sessions hold such a line.
+    from sessioncompress.formats.values import Skeleton
 
-        self._reader = reader
-        self._skeleton = Skeleton()
-        self._digest = xxh3_64()
-        self._size = 0
+    skeleton, digest, size = Skeleton(), xxh3_64(), 0
 
-    def add(self, piece: bytes) -> Line:
-        """Take the line's next piece; return what is known of the line with it."""
-        self._skeleton.add(piece)
-        self._digest.update(piece)
-        self._size += len(piece)
-        left = self._skeleton.left()
-        line = Line(Role.OPAQUE, 0, 0, facts=Facts(sealed=True)) if left is None else _opaque(left, self._reader)
-        return line._replace(size=self._size, digest=self._digest.intdigest())
+    def add(piece: bytes) -> Line:
+        nonlocal size
+        skeleton.add(piece)
+        digest.update(piece)
+        size += len(piece)
+        left = skeleton.left()
+        line = Line(Role.OPAQUE, 0, 0, facts=Facts(sealed=True)) if left is None else _opaque(left, reader)
+        return line._replace(size=size, digest=digest.intdigest())
+
+    return add
 
 
 def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | None = None) -> Line:
-    """Read one whole line. A line without its LF may still be being written: it is known, but never changed.
+    """Read one whole line. One without its LF may still be being written: it is known, but never changed.
 
-    Messages of a document are not `ended` by one. `entry` is the parsed line, where it was parsed before.
+    Messages of a document are not `ended` by one. `entry` is the line as it was parsed before.
     """
-    entry = entry or parse(raw)
+    entry = entry or jsonl.parse(raw)
     if entry is None:
         return _opaque(raw, reader)
     line = reader.line(raw, entry)
@@ -190,12 +181,14 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
     """
     found = RewrittenLines(journal)
     there, rewritten = (array("I", [0]) * journal.counts[0] for _ in range(2))
-    for number, raw, whole in pieces_of(session.reader, session.size) if there else ():
-        digest = sha256(raw).digest() if whole else b""
-        row = row_of(raw, digest, journal) if whole else None
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if there else ():
+        if not whole:
+            continue
+        digest = sha256(raw).digest()
+        row = row_of(raw, digest, journal)
         if row is not None:
             found.rows[number] = row
-        newest = original_in(raw, digest, row, journal) if whole else None
+        newest = original_in(raw, digest, row, journal)
         if newest is not None:
             there[newest] += 1
             rewritten[newest] += row is not None
@@ -219,7 +212,7 @@ class Known(NamedTuple):
 
 
 def size_beside(files: Beside) -> int:
-    """Size of a store in bytes."""
+    """Measure a store in bytes."""
     return sum(size_of(path) or 0 for path in (files.originals, files.journal))
 
 
@@ -237,16 +230,8 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     """
     head = head_in(session) if head is None else head
     known = format_named(form) if form else detect(head)
-    if known is None or (form and not head.entries and head.document is None):
-        raise _refusal(session, head)
-    return known
-
-
-def _refusal(session: OpenSession, head: Head) -> Refused:
-    """Make the error for a file that is not of exactly one format.
-
-    NotASession if it is of none; Refused if it may be of several, or is too long to know.
-    """
+    if known is not None and not (form and not head.entries and head.document is None):
+        return known
     # Imported here because most sessions are plainly of one format.
     from sessioncompress.formats.not_sessions import OTHERS, Sample, seen
 
@@ -254,31 +239,29 @@ def _refusal(session: OpenSession, head: Head) -> Refused:
     if found := recognizing(head):
         names = " and of ".join(each.name for each in found)
         remedy = "Say which it is with --format NAME."
-        return Refused(f"it may be a session of {names}", where=session.path, state=state, remedy=remedy)
-    document = begins_document(session.reader, session.size)
-    if session.size > LINE_CAP and document:
-        what = f"it begins as one JSON document, of {session.size:,} bytes, and none over {LINE_CAP >> 20} MiB is read"
-        return Refused(what, where=session.path, state=state, remedy="It stays as it is.")
+        raise Refused(f"it may be a session of {names}", where=session.path, state=state, remedy=remedy)
+    is_document = jsonl.begins_document(session.reader, session.size)
+    if is_document and session.size > jsonl.LINE_CAP:
+        most = f"none over {jsonl.LINE_CAP >> 20} MiB is read"
+        what = f"it begins as one JSON document, of {session.size:,} bytes, and {most}"
+        raise Refused(what, where=session.path, state=state, remedy="It stays as it is.")
     with session.reader() as file:
         first = file.read(min(FIRST_BYTES, session.size))
-    value = None
-    if document:
-        with session.reader() as file:
-            value = value_of(file.read())
+        value = jsonl.value_of(first + file.read()) if is_document else None
     sample = Sample(first, head.entries, value)
-    known = next((each for each in OTHERS if each.recognizes(sample)), None)
-    what = f"this is {known.what}" if known else f"this is no session of a known agent ({seen(sample)})"
-    remedy = (known.remedy if known else "") or f"Name a session of {AGENTS}."
-    return NotASession(what, where=session.path, state=state, remedy=remedy)
+    other = next((each for each in OTHERS if each.recognizes(sample)), None)
+    what = f"this is {other.what}" if other else f"this is no session of a known agent ({seen(sample)})"
+    remedy = (other.remedy if other else "") or f"Name a session of {AGENTS}."
+    raise NotASession(what, where=session.path, state=state, remedy=remedy)
 
 
 def head_in(session: OpenSession) -> Head:
     """Read the first lines of a session, or the messages of a document and what stands around them."""
-    document = document_of(session.reader, session.size)
+    document = jsonl.document_of(session.reader, session.size)
     if document is not None:
         return head_of((document.raw[start:end] for start, end in document.spans), document.outer)
     with session.reader() as file:
-        return head_of(raw for _, raw, whole in islice(pieces(file, session.size), HEAD_LINES) if whole)
+        return head_of(raw for _, raw, whole in islice(jsonl.pieces(file, session.size), HEAD_LINES) if whole)
 
 
 def whose(path: Path) -> tuple[Format, Name]:
@@ -321,7 +304,7 @@ def line_in_merge(session: OpenSession) -> int | None:
     Counted in the file: one line of Gemini CLI may count for several messages.
     """
     with session.reader() as file:
-        return next((number + 1 for number, raw, _ in pieces(file, session.size) if CONFLICT.match(raw)), None)
+        return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
@@ -336,7 +319,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
         remedy = f"Name the file itself, or say --format {known.name}."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     rewritten = RewrittenLines(journal)
-    stream = pieces_of(session.reader, session.size)
+    stream = jsonl.pieces_of(session.reader, session.size)
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
     return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognizes(head))
 
@@ -346,7 +329,6 @@ def read_answers(session: OpenSession, known: Known) -> Answers:
     # Imported here because hardly any policy has a rule that asks for them.
     from sessioncompress.pipeline.usage import answers
 
-    document = document_of(session.reader, session.size)
-    if document is not None:
-        return answers(document.pieces(), known.survey, known.form, document.outer)
-    return answers(pieces_of(session.reader, session.size), known.survey, known.form)
+    document = jsonl.document_of(session.reader, session.size)
+    stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
+    return answers(stream, known.survey, known.form, None if document is None else document.outer)

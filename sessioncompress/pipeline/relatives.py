@@ -1,34 +1,40 @@
-"""A session's relatives: the sessions that it was forked from, or goes on from, whose originals its markers name."""
+"""A session's relatives, from which it was forked or goes on, and its markers whose originals only they may hold."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.core.jsonl import parse, pieces_of
+from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
+from sessioncompress.core.model import Block, Kind, OurKey
+from sessioncompress.core.references import FEWEST_DIGITS
+from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import handed
+from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import JOURNAL, Beside, beside_of, last_line, owners
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
 """Relatives of one session that are looked at: each may name others."""
 _MOST_FILES = 1 << 14
 """Files of which a command knows what they say as long as they are the same: a folder may have thousands."""
-
 _HEADER_SECONDS = 1.0
 """How long a command takes the headers of a folder's sessions for what they are."""
 
@@ -51,7 +57,8 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
     is of no format, and what reading a relative's journal raises.
     """
-    name = reading.format_of(session, form).named(reading.head_in(session))
+    head = reading.head_in(session)
+    name = reading.format_of(session, form, head).named(head)
     stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
     return [each for each in stores if each.journal.runs]
 
@@ -76,46 +83,26 @@ class _Headers:
     """What the headers of the sessions in a folder said at one moment, to be found by what they say."""
 
     def __init__(self, folder: Path) -> None:
-        self._since = time.monotonic()
-        self._state = state_of(folder)
-        self._ids: dict[Path, str] = {}
-        self._with_id: defaultdict[str, list[Path]] = defaultdict(list)
-        self._of_file: defaultdict[str, list[Path]] = defaultdict(list)
+        self.since = time.monotonic()
+        self.state = state_of(folder)
+        self.ids: dict[Path, str] = {}
+        self.with_id: defaultdict[str, list[Path]] = defaultdict(list)
+        self.of_file: defaultdict[str, list[Path]] = defaultdict(list)
         with suppress(OSError):
             for path in map(folder.joinpath, os.listdir(folder)):
                 name = name_of(path)
-                self._ids[path] = name.id
-                self._with_id[name.id].append(path)
+                self.ids[path] = name.id
+                self.with_id[name.id].append(path)
                 for parent in name.parents:
-                    self._with_id[parent].append(path)
-                    self._of_file[_last_of(parent)].append(path)
-
-    def hold(self, folder: Path) -> bool:
-        """Tell whether they may still be taken for those of the folder: no file came or went, and no second passed."""
-        return time.monotonic() - self._since < _HEADER_SECONDS and self._state == state_of(folder)
-
-    def kin_of(self, session: Path, ids: Collection[str]) -> list[Path]:
-        """See Kin.of()."""
-        found = {session}
-        known, called = list(set(ids) - {""}), [session.name]
-        asked = set(known)
-        while known or called:
-            more = self._with_id.get(known.pop(), ()) if known else self._of_file.get(called.pop(), ())
-            for path in more:
-                if path not in found:
-                    found.add(path)
-                    called.append(path.name)
-                    if (own := self._ids[path]) and own not in asked:
-                        asked.add(own)
-                        known.append(own)
-        return sorted(found - {session})
+                    self.with_id[parent].append(path)
+                    self.of_file[_last_of(parent)].append(path)
 
 
 class Kin:
     """Who in a folder goes on from whom, for a command that asks it of each session there.
 
-    The headers are read once and not for each session. After a second they are looked at again: a user may have been
-    asked meanwhile, and the header of a session whose agent has just begun it may not have been written before.
+    The headers are read once and not for each session; again where a file came or went, or after a second: a user may
+    have been asked meanwhile, and an agent that has just begun a session may not have written its header before.
     """
 
     def __init__(self) -> None:
@@ -124,22 +111,33 @@ class Kin:
     def of(self, session: Path, ids: Collection[str]) -> list[Path]:
         """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
 
-        Of the others only the headers are read. A fork in another folder is not looked for: that would be the whole
-        disk.
+        A fork in another folder is not looked for: that would be the whole disk.
         """
-        headers = self._folders.get(session.parent)
-        if headers is None or not headers.hold(session.parent):
-            headers = self._folders[session.parent] = _Headers(session.parent)
-        return headers.kin_of(session, ids)
+        folder = session.parent
+        headers = self._folders.get(folder)
+        if headers is None or time.monotonic() - headers.since >= _HEADER_SECONDS or headers.state != state_of(folder):
+            headers = self._folders[folder] = _Headers(folder)
+        found = {session}
+        known, called = list(set(ids) - {""}), [session.name]
+        asked = set(known)
+        while known or called:
+            more = headers.with_id.get(known.pop(), ()) if known else headers.of_file.get(called.pop(), ())
+            for path in more:
+                if path not in found:
+                    found.add(path)
+                    called.append(path.name)
+                    if (own := headers.ids[path]) and own not in asked:
+                        asked.add(own)
+                        known.append(own)
+        return sorted(found - {session})
 
 
 def state_of(path: Path) -> State:
     """What tells a file from what it was before it changed; None if there is none."""
-    try:
+    with suppress(OSError):
         there = path.lstat()
-    except OSError:
-        return None
-    return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+        return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+    return None
 
 
 def name_of(path: Path) -> Name:
@@ -157,7 +155,11 @@ def _header(path: Path, state: State) -> Name:
 
 def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
-    near = _folders_near(session)
+    # Near are the session's folder, and if it is one of an agent's all folders in which that one keeps sessions.
+    roots = [Path(os.path.realpath(root)) for root in table.agent_roots()]
+    around = [root for root in roots if session.is_relative_to(root)]
+    folders = (Path(os.path.realpath(folder)) for folder in table.agent_folders()) if around else ()
+    near = dict.fromkeys([session.parent, *(folder for folder in folders if any(map(folder.is_relative_to, around)))])
     for parent in name.parents:
         # A parent is named by its file or by its id.
         if not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent:
@@ -179,17 +181,7 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
 
 
 def _last_of(parent: str) -> str:
-    """The name of a file in the path that a header names."""
     return parent.replace("\\", "/").rpartition("/")[2]
-
-
-def _folders_near(session: Path) -> list[Path]:
-    """The session's folder, and if it is one of an agent's all folders in which that one keeps sessions."""
-    roots = [Path(os.path.realpath(root)) for root in table.agent_roots()]
-    around = [root for root in roots if session.is_relative_to(root)]
-    folders = (Path(os.path.realpath(folder)) for folder in table.agent_folders()) if around else ()
-    near = (folder for folder in folders if any(map(folder.is_relative_to, around)))
-    return list(dict.fromkeys([session.parent, *near]))
 
 
 @lru_cache(maxsize=_MOST_FILES)
@@ -214,3 +206,149 @@ def _journal(path: Path, state: State) -> Journal:
     """Read a journal: many sessions may have the same relatives."""
     del state
     return journals.load(path)
+
+
+class Markers(NamedTuple):
+    """In how many texts of a session a marker stands as we write it; how many in calls, and how many name nothing."""
+
+    texts: int = 0
+    in_calls: int = 0
+    nameless: int = 0
+
+
+class Stranger(NamedTuple):
+    """A text with a marker that a session's own journal does not know: what it names, if anything, and its identity."""
+
+    reference: str
+    key: OurKey
+
+
+def markers_of(session: OpenSession, form: str | None = None) -> Markers:
+    """Count a session's markers; none in what is no session. `form` names its format where it is known."""
+    found = [(block.kind, references(text)) for block, text in _marked(session, form)]
+    kinds = [kind for kind, _ in found]
+    return Markers(len(found), kinds.count(Kind.ARGUMENT), sum(not named for _, named in found))
+
+
+def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
+    """Find the texts with a marker as we write it that names what the session's own journal does not know.
+
+    What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
+    tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
+    of such a text: they are counted, and no command fails for them. Not even where a text cannot be read: then none
+    is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
+    """
+    try:
+        found = [
+            Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
+            for block, text in _marked(session, form, journal)
+            if not journal.runs or (references(text) and adds_up(text))
+        ]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return []
+    return unknown_to(journal, found)
+
+
+def unknown_to(journal: Journal, strangers: Sequence[Stranger]) -> list[Stranger]:
+    """Keep those of the texts that a journal does not know, by what they name or by what they are."""
+    known = {xxh3[:FEWEST_DIGITS] for _, xxh3 in journal.references} if strangers else set()
+    return [each for each in strangers if each.reference[:FEWEST_DIGITS] not in known and each.key not in journal]
+
+
+def unknown_to_all(relatives: Iterable[Relative], strangers: Sequence[Stranger]) -> list[Stranger]:
+    """Keep those of the texts that no journal of a session's relatives knows."""
+    for each in relatives:
+        strangers = unknown_to(each.journal, strangers)
+    return list(strangers)
+
+
+def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form: str | None = None) -> None:
+    """Raise Refused where a session without a journal has markers: it was moved, copied or forked."""
+    strangers = strangers_of(session, Journal(), form)
+    if not strangers:
+        return
+    relatives = [each for each in relatives_of(session, policy, form) if _may_know(each.journal, strangers)]
+    ways = []
+    if relatives:
+        known = len(strangers) - len(unknown_to_all(relatives, strangers))
+        lie = "the originals of all lie" if known == len(strangers) else f"the originals of {known:,} lie"
+        names = " and of ".join(str(each.session) for each in relatives)
+        come_back = "'restore --from-markers' puts them back."
+        ways.append(f"It goes on from another session: {lie} in the store of {names}; {come_back}")
+    if not all(os.path.lexists(each.session) for each in relatives) or not ways:
+        nameless = sum(not each.reference for each in strangers)
+        if nameless < len(strangers):
+            ways.append(
+                "If it was moved or renamed, name its old path, or if it is a copy the other session: "
+                f"'restore --from-markers --originals OTHER'. Or put its two files here as {beside.journal} and "
+                f"{beside.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted "
+                "them, they are gone."
+            )
+        if nameless:
+            ways.append(
+                f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
+                "false): only a copy of the session can bring back what they stand for."
+            )
+    raise Refused(
+        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but it has no journal under its name",
+        where=session.path,
+        state=NOT_CHANGED,
+        remedy=" ".join(ways),
+    )
+
+
+def referring(
+    session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy, kin: Kin
+) -> list[str]:
+    """Name the sessions in a session's folder with markers that its originals alone can expand.
+
+    `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
+    """
+    relatives = cache(lambda name: named_by(name, session, policy))
+    found = []
+    for path in kin.of(session, ids):
+        own = beside_of(path, policy).journal
+        left = _nameable(path, state_of(path), own, state_of(own))
+        # Relatives are looked for only where they count.
+        for relative in relatives(name_of(path)) if _may_know(journal, left) else ():
+            if relative != path and beside_of(relative, policy) != beside:
+                with suppress(SessionCompressError):
+                    left = unknown_to(stored(relative, policy).journal, left)
+            if not left:
+                break
+        if _may_know(journal, left):
+            found.append(path.name)
+    return found
+
+
+@lru_cache(maxsize=1 << 10)
+def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Stranger]:
+    """Find the texts of a session with a marker that names what its own journal does not know; read once."""
+    del state, of_own
+    with suppress(SessionCompressError), open_session(kin, writing=False) as session:
+        return [each for each in strangers_of(session, journals.load(own)) if each.reference]
+    return []
+
+
+def _may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
+    """Tell whether a journal, None if it cannot be read, may know one of the texts."""
+    return bool(strangers) and (journal is None or len(unknown_to(journal, strangers)) < len(strangers))
+
+
+def _marked(session: OpenSession, form: str | None, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
+    """Yield the texts in which a marker stands as we write it, but for lines that a journal knows; with the blocks."""
+    try:
+        reader = reading.format_of(session, form).reader()
+    except Refused:
+        return
+    for _, raw, whole in pieces_of(session.reader, session.size):
+        if not whole or PREFIX_BYTES not in raw:
+            continue
+        digest = sha256(raw).digest()
+        if journal and (journal.rewriting(digest) is not None or journal.original(digest) is not None):
+            continue
+        entry = parse(raw)
+        for block in reader.line(raw, entry).blocks if entry is not None else ():
+            text = value_at(entry or {}, block.path) if block.marked else ""
+            if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
+                yield block, text

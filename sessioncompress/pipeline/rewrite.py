@@ -1,4 +1,4 @@
-"""Lines and changes to rewritten lines; pure but for the reader it is given."""
+"""Make the changes of a plan: lines and changes to rewritten lines and the records of what was replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
@@ -14,17 +14,7 @@ from sessioncompress.compressors import RENDERERS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import (
-    Call,
-    Change,
-    JsonPath,
-    Kind,
-    Line,
-    Origin,
-    Purpose,
-    Replacement,
-    Treatment,
-)
+from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -33,8 +23,10 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.originals import Place
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
+
+if TYPE_CHECKING:
+    from sessioncompress.store.commit import DryRun, Rewrite
 
 
 class Rewritten(NamedTuple):
@@ -60,31 +52,28 @@ def rewrite(
     if not all(map(view.allows, changes)):
         raise MustStay("a change would touch protected bytes")
     context = Context(view, refer, entry)
-    replacements = [each for change in changes for each in _rendered(entry, change, context)]
-    if not replacements:
+    made: list[Replacement] = []
+    for change in changes:
+        value = value_at(entry, change.path)
+        if change.treatment is Treatment.SET:
+            made.append(Replacement(change.path, change.value, change, change.saves, literal(change.value)))
+        elif change.block is None:
+            made.append(Replacement(change.path, REMOVED, change, change.saves, b""))
+        else:
+            # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
+            rendered = RENDERERS[change.block.kind](change, value, context)
+            made += [each for each in rendered if each.change.block is None or len(each.written) < each.was]
+    if not made:
         return None
     new_values: dict[JsonPath, Any] = {}
     texts: dict[JsonPath, bytes] = {}
-    for path, value, _, _, written, *_ in replacements:
+    for path, value, _, _, written, *_ in made:
         if not view.form.may_change(entry, path, value):
             raise MustStay(f"the value at {path} must stay")
         new_values[path] = value
         texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
-    if len(new) >= len(raw):
-        return None
-    return Rewritten(new, parsed, tuple(replacements))
-
-
-def _rendered(entry: Entry, change: Change, context: Context) -> list[Replacement]:
-    value = value_at(entry, change.path)
-    if change.treatment is Treatment.SET:
-        return [Replacement(change.path, change.value, change, change.saves, literal(change.value))]
-    if change.block is None:
-        return [Replacement(change.path, REMOVED, change, change.saves, b"")]
-    rendered = RENDERERS[change.block.kind](change, value, context)
-    # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
-    return [each for each in rendered if each.change.block is None or len(each.written) < each.was]
+    return Rewritten(new, parsed, tuple(made)) if len(new) < len(raw) else None
 
 
 def value_at(entry: Entry, path: JsonPath) -> Any:
@@ -106,58 +95,45 @@ def _opened(text: str) -> Any:
     return within(text)
 
 
-class OriginalPlaces:
-    """Where the values of a rewritten line stand in the line's original: parts before them may have been taken out."""
+def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
+    """Make what finds the values of a rewritten line in the line's original: parts before them may have been taken out.
 
-    def __init__(self, original: Entry) -> None:
-        self._original = original
-        self._taken_out = 0
-        """So many parts stood before the last value that was looked for: before the next one there are as many."""
+    It is asked for them in their order, and raises CannotSplice where the original does not hold that content.
+    """
+    taken_out = 0
 
-    def path(self, path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
-        """Find where a value stands. Raises CannotSplice if the original does not hold that content."""
+    def place(path: JsonPath, content: bytes, kind: Kind) -> JsonPath:
+        nonlocal taken_out
         at = next((position for position, step in enumerate(path) if isinstance(step, int)), None)
         if at is None:
             return path
-        siblings = value_at(self._original, path[:at])
-        first = path[at]
+        siblings, first = value_at(original, path[:at]), path[at]
         if isinstance(siblings, list) and isinstance(first, int):
-            likely = first + self._taken_out
+            # As many parts are gone before it as before the last value, or more.
+            likely = first + taken_out
             for index in chain(range(likely, len(siblings)), range(first, min(likely, len(siblings)))):
                 candidate = (*path[:at], index, *path[at + 1 :])
-                if _holds(self._original, candidate, content, kind):
-                    self._taken_out = index - first
+                try:
+                    holds = content_of(value_at(original, candidate), kind) == content
+                except (CannotSplice, TypeError):
+                    # A value that is nested too deep to be written is a TypeError.
+                    holds = False
+                if holds:
+                    taken_out = index - first
                     return candidate
         raise CannotSplice("the line's original does not hold what would be replaced")
 
-
-def _holds(original: Entry, path: JsonPath, content: bytes, kind: Kind) -> bool:
-    try:
-        return content_of(value_at(original, path), kind) == content
-    except (CannotSplice, TypeError):
-        # A value that is nested too deep to be written is a TypeError.
-        return False
+    return place
 
 
 IN_USE = "it changed while it was being read"
 
 
-class Sink(Protocol):
-    """Where the new session and the originals go."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes of the new session."""
-
-    def keep(self, line: bytes) -> Place:
-        """Keep an original; return where it will be read."""
-
-
 class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
-    That is the lines as they are now, which of them changed, their records, and what bore no change. `again` is set if
-    the plan must be made anew without that. `calls`, `counts` of the other kinds, and `redundancies` count what was
-    replaced; `removed` is in bytes.
+    `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `calls`,
+    `counts` of the other kinds and `redundancies` count what was replaced, `removed` its bytes.
     """
 
     def __init__(
@@ -166,7 +142,7 @@ class Applied:
         plan: Plan,
         known: Mapping[int, LineRecord],
         journal: Journal,
-        sink: Sink,
+        sink: Rewrite | DryRun,
         where: str,
         original: Callable[[LineRecord], Entry | None],
     ) -> None:
@@ -197,12 +173,32 @@ class Applied:
         self.removed = 0
 
     def run(self, stream: Iterable[Piece]) -> None:
-        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed."""
+        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed.
+
+        Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was: restore
+        could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines: both
+        get the same bytes back.
+        """
         planned = self._plan.get
         for number, raw, whole in stream:
             changes = planned(number) if whole else None
             self._sink.write(raw if changes is None else self._changed(number, raw, changes))
-        self._leave_doubles()
+
+        def original_of(number: int) -> bytes:
+            # An earlier run may have replaced it already.
+            return self._recorded.get(number) or self.records.original_of(number)
+
+        doubles = set()
+        first: dict[int, int] = {}
+        for number in self.changed:
+            kept = first.setdefault(self.lines[number].digest, number)
+            if kept != number and original_of(kept) != original_of(number):
+                doubles.add(number)
+        for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
+            if was.digest in first and now.digest == was.digest and number not in self._known:
+                doubles.add(first[was.digest])
+        self.left_alone |= doubles
+        self.again |= bool(doubles)
 
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
@@ -229,7 +225,8 @@ class Applied:
         row = self._journal.rewriting(rewritten) if self._has_records else None
         before = None if row is None else self._journal.placed(row)
         if before is not None and before.sha256 != original.hex():
-            self._leave_alone(number)
+            self.left_alone.add(number)
+            self.again = True
             return
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
@@ -238,7 +235,13 @@ class Applied:
         for record in records:
             for key in record.identities():
                 self.ours.add(key)
-        if before is None or self._is_one_more(number, blocks, rewritten) or (self._keeps and before.place is None):
+        is_new = before is None or (self._keeps and before.place is None)
+        if not is_new and blocks:
+            # By the records of blocks is known how many equal lines there are: is there none for this one?
+            if rewritten not in self._known_numbers:
+                self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
+            is_new = self._first + number not in self._known_numbers[rewritten]
+        if is_new:
             place = self._journal.place(original) if self._has_records else None
             if self._keeps and place is None:
                 place = self._sink.keep(raw)
@@ -249,19 +252,13 @@ class Applied:
         self.changed.append(number)
         self._count(new.replacements)
 
-    def _is_one_more(self, number: int, blocks: list[bytes], rewritten: bytes) -> bool:
-        """Tell whether no record says that of this line: by these is known how many equal ones there are."""
-        if rewritten not in self._known_numbers:
-            self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
-        return bool(blocks) and self._first + number not in self._known_numbers[rewritten]
-
-    def _line(self, number: int, new: Rewritten) -> Line:
+    def _line(self, number: int, rewritten: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.
 
         What did not change is held once.
         """
         was = self._view.lines[number]
-        now = self._view.form.reader().line(new.raw, new.entry)
+        now = self._view.form.reader().line(rewritten.raw, rewritten.entry)
         blocks, facts = now.blocks, now.facts
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
@@ -269,57 +266,55 @@ class Applied:
         if was.facts.first:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
-        return now._replace(
-            id=was.id if was.id == now.id else now.id,
-            parent=was.parent if was.parent == now.parent else now.parent,
-            blocks=blocks,
-            calls=was.calls if was.calls == now.calls else now.calls,
-            answers=was.answers if was.answers == now.answers else now.answers,
-            facts=was.facts if was.facts == facts else facts,
-            response=was.response,
-        )
-
-    def _leave_alone(self, number: int) -> None:
-        """Try again without this line."""
-        self.left_alone.add(number)
-        self.again = True
+        now = now._replace(blocks=blocks, facts=facts, response=was.response)
+        return Line._make(old if old == new else new for old, new in zip(was, now, strict=True))
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""
-        line, made = self._view.lines[number], self._view.asking(number)
+        line, asked = self._view.lines[number], self._view.asking(number)
         if line.answers:
-            calls = {} if made is None else {made.name: made}
+            calls = {} if asked is None else {asked.name: asked}
         else:
             # Of several by one name the first counts.
             calls = {call.name: call for call in reversed(line.calls)}
-        places = None if original is None else OriginalPlaces(original)
+        place = None if original is None else places_in(original)
         records = []
         for each in new.replacements:
             block, content, origin = each.change.block, each.content, each.origin
-            if block is None or (origin is None and content is None):
+            if block is None:
                 continue
-            file = ""
-            if origin is None and content is not None:
-                path = each.path if places is None else places.path(each.path, content, block.kind)
+            kind, file = block.kind, ""
+            if origin is None:
+                if content is None:
+                    continue
+                path = each.path if place is None else place(each.path, content, kind)
                 ref, xxh3 = self._references.named(content)
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
                 origin = Origin(ref, xxh3, path, len(content), lines)
                 call = calls.get(block.call)
-                if call is not None and _is_whole_file(block.kind, call, path):
+                # Where the content is all of the file that the call names, git may hold it too.
+                if call is not None and (
+                    (kind is Kind.ARGUMENT and call.purpose is Purpose.WRITE and path[-1] == "content")
+                    or (kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part)
+                ):
                     file = _writable(call.file)
-            assert origin is not None
+            replacement = b""
+            if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
+                # An image's text is inside a content part.
+                text = literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written
+                replacement = digest_of(text)
             records.append(
                 BlockRecord(
                     ref=origin.ref,
                     line=self._first + number,
                     path=origin.path,
-                    kind=block.kind,
+                    kind=kind,
                     tool=_writable(block.tool),
                     call=block.call,
                     bytes=origin.bytes,
                     lines=origin.lines,
                     xxh3=origin.xxh3,
-                    replacement=_identity(each, block.kind),
+                    replacement=replacement,
                     file=file,
                     git_blob=git_blob(content) if file and content is not None else "",
                 )
@@ -341,46 +336,11 @@ class Applied:
                 self.removed += each.was - len(each.written)
         self.calls += len(calls)
 
-    def _leave_doubles(self) -> None:
-        """Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was.
-
-        Restore could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines:
-        both get the same bytes back.
-        """
-        first: dict[int, int] = {}
-        for number in self.changed:
-            kept = first.setdefault(self.lines[number].digest, number)
-            if kept != number and self._original_of(kept) != self._original_of(number):
-                self._leave_alone(number)
-        for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
-            if was.digest in first and now.digest == was.digest and number not in self._known:
-                self._leave_alone(first[was.digest])
-
-    def _original_of(self, number: int) -> bytes:
-        """The SHA-256 of a changed line's original, which an earlier run may have replaced already."""
-        return self._recorded.get(number) or self.records.original_of(number)
-
-
-def _identity(each: Replacement, kind: Kind) -> bytes:
-    """Identify the text that stands in the value's place; an image's is inside a content part."""
-    if each.value is REMOVED or (kind is Kind.MIRROR and not (each.value and isinstance(each.value, str))):
-        return b""
-    return digest_of(literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written)
-
 
 def _writable(name: str) -> str:
     """A name that the journal can hold, or none: a call that only its agent can read may name what is no UTF-8."""
-    if name.isascii():
-        return name
     try:
         name.encode()
     except UnicodeEncodeError:
         return ""
     return name
-
-
-def _is_whole_file(kind: Kind, call: Call, path: JsonPath) -> bool:
-    """Tell whether the content is all of the file that the call names, so that git may hold it too."""
-    if kind is Kind.ARGUMENT:
-        return call.purpose is Purpose.WRITE and path[-1] == "content"
-    return kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part

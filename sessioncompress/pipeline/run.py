@@ -3,52 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core import VERSION, text
-from sessioncompress.core.jsonl import parse, parse_any
+from sessioncompress.core import VERSION, jsonl, text, turns
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.model import NO_PREFIX, Prefix
+from sessioncompress.core.model import NO_PREFIX, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.core.text import KB
-from sessioncompress.core.turns import turns_of
 from sessioncompress.formats.base import Entry
-from sessioncompress.pipeline import check, reading, triage
-from sessioncompress.pipeline.incremental import (
-    NotFinished,
-    Part,
-    can_follow,
-    clashing,
-    digest_of_prefix,
-    prefix_of,
-)
+from sessioncompress.pipeline import check, incremental, reading, summary, triage
+from sessioncompress.pipeline.incremental import NotFinished, Part
 from sessioncompress.pipeline.plan import Plan, in_question, plan
 from sessioncompress.pipeline.rewrite import Applied, rewrite
-from sessioncompress.pipeline.summary import (
-    LINES,
-    MESSAGES,
-    TURNS,
-    BudgetStats,
-    CompressionStats,
-    Status,
-    advice,
-    all_messages,
-    boundary_of,
-    counted,
-    imitated,
-    noted,
-    too_few_tokens,
-    why,
-    with_changes,
-)
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
@@ -95,10 +68,9 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
 
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
-    size = part.session.size
-    before = noted(part.journal.runs[-1], TURNS) if part.journal.runs else 0
-    waits = policy.every_turns is None or turns_of(part.known.survey) - before < policy.every_turns
-    return triage.too_small(size, policy) if waits and triage.is_small(size, policy, force=force) else ""
+    before = summary.noted(part.journal.runs[-1], summary.TURNS) if part.journal.runs else 0
+    waits = policy.every_turns is None or turns.turns_of(part.known.survey) - before < policy.every_turns
+    return triage.too_small(part.session.size, policy, force=force) if waits else ""
 
 
 def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
@@ -126,10 +98,9 @@ class Asked(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """One try at a session: what was planned, what was applied, and what it comes to, in bytes.
+    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all.
 
-    `added` is what the run adds to the store, `gain` what it frees in all. The digest of what `run` finishes is put in
-    last; it changes no size.
+    The digest of what `run` finishes is put in last; it changes no size.
     """
 
     view: View
@@ -137,13 +108,8 @@ class _Attempt(NamedTuple):
     applied: Applied
     finished: Finished
     run: RunRecord
-    left_alone: frozenset[int]
     added: int
     gain: int
-
-    def journal(self) -> Iterator[bytes]:
-        """Yield what the run appends to the journal."""
-        return sealed(self.applied.records.encode(), self.run)
 
 
 class Run:
@@ -159,77 +125,67 @@ class Run:
         self._asked = asked
         self._policy = policy
         self._where = str(part.session.path)
-        self._begun = int(time.time() * 1000)
         self._ours = Ours((self._journal,))
         self._originals: OriginalsReader | None = None
         self._strangers = self._strange_calls = 0
         """The texts, and the arguments of calls, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
             # Imported here because few sessions hold any.
-            from sessioncompress.pipeline.markers import markers_of
+            from sessioncompress.pipeline.relatives import markers_of
 
             self._strangers, self._strange_calls, _ = markers_of(self._session, self._asked.form)
 
     def skipped(self, reason: str) -> CompressionStats:
         """Count a session that is let alone."""
-        return replace(self._stats(self._view()), status=Status.SKIPPED, reason=reason)
+        view = View(self._known.survey, self._policy, self._known.form, self._ours)
+        return replace(self._stats(view), status=Status.SKIPPED, reason=reason)
 
     def compress(self) -> CompressionStats:
         """Rewrite the session, unless nothing of it pays. Raises NotFinished if more of it has to be read.
 
         Tries until no line that bears no change is left in the plan; the second try is nearly always the last.
         """
-        part, known = self._part, self._known
+        part, known, policy = self._part, self._known, self._policy
         # A line whose original was not kept is not changed again where originals are kept: none could be shown.
-        kept = self._policy.keep_backup
-        left_alone = {number for number, record in known.rewritten.items() if record.place is None and kept}
-        least = 1 if self._asked.force else max(self._policy.min_saved_kb * KB, 1)
+        rewritten = known.rewritten.items() if policy.keep_backup else ()
+        left_alone = {number for number, record in rewritten if record.place is None}
+        begun = int(time.time() * 1000)
+        least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
         with ExitStack() as self._open:
             while True:
-                view = self._view()
-                planned = plan(view, self._are_ours(), frozenset(left_alone))
+                view = View(known.survey, policy, known.form, self._ours, begun)
+                planned = plan(view, known.rewritten.rows, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
-                with self._sink() as sink:
-                    dry = isinstance(sink, DryRun)
-                    stream = part.read(self._session.reader, self._session.size) if dry else part.copied(planned)
+                sink: Rewrite | DryRun
+                if self._asked.dry_run:
+                    sink = DryRun(self._journal.lengths, part.prefix.size)
+                    stream = part.read(self._session.reader, self._session.size)
+                else:
+                    lengths, commit_originals = self._journal.lengths, policy.commit_originals
+                    sink = Rewrite(self._session, self._beside, lengths, commit_originals=commit_originals)
+                    stream = part.copied(planned)
+                with sink:
                     applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, self._original)
                     applied.run(stream)
                     left_alone |= applied.left_alone
                     if applied.again:
                         continue
-                    reason = too_few_tokens(view, applied) if applied.changed else ""
+                    reason = summary.too_few_tokens(view, applied) if applied.changed else ""
                     if not applied.changed or reason:
                         return self._unchanged(view, 0, reason)
-                    attempt = self._measured(view, planned, applied, sink.measure(), frozenset(left_alone))
+                    attempt = self._measured(view, planned, applied, sink.measure())
                     if attempt.gain < least:
                         return self._unchanged(view, max(attempt.gain, 0))
-                    if part.prefix.size and not can_follow(attempt.run.prefix):
+                    if part.prefix.size and not incremental.can_follow(attempt.run.prefix):
                         # The next run would read all of it, and find more to do though nothing was added.
                         raise NotFinished
                     if isinstance(sink, Rewrite):
                         sink.finish()
-                        attempt = attempt._replace(run=self._with_digest(attempt, sink))
-                    if restless := self._verify(attempt, sink):
+                    if restless := self._verify(attempt, sink, left_alone):
                         left_alone |= restless
                         continue
                     return self._commit(attempt, sink)
-
-    def _view(self) -> View:
-        return View(self._known.survey, self._policy, self._known.form, self._ours, self._begun)
-
-    def _are_ours(self, changed: Iterable[int] = ()) -> bytes:
-        """For each line whether it is our own rewriting."""
-        flags = bytearray(len(self._known.survey.lines))
-        for number in chain(self._known.rewritten, changed):
-            flags[number] = True
-        return bytes(flags)
-
-    def _sink(self) -> Rewrite | DryRun:
-        if self._asked.dry_run:
-            return DryRun(self._journal.lengths, self._part.prefix.size)
-        commit_originals = self._policy.commit_originals
-        return Rewrite(self._session, self._beside, self._journal.lengths, commit_originals=commit_originals)
 
     def _original(self, record: LineRecord) -> Entry | None:
         """Read the original of a line that an earlier run rewrote."""
@@ -237,12 +193,17 @@ class Run:
             return None
         if self._originals is None:
             self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
-        return parse_any(self._originals.line(record.place, record.sha256))
+        return jsonl.parse_any(self._originals.line(record.place, record.sha256))
 
-    def _measured(
-        self, view: View, planned: Plan, applied: Applied, finished: Finished, left_alone: frozenset[int]
-    ) -> _Attempt:
-        read = self._known.survey
+    def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
+        part, read = self._part, self._known.survey
+        prefix = NO_PREFIX
+        # Where a format was named the next run may find another one: then nothing counts as finished.
+        if self._asked.form is None:
+            markers, in_calls = summary.imitated(read._replace(lines=applied.lines), applied.ours)
+            ours = frozenset(self._known.rewritten.rows).union(applied.changed)
+            strange = (markers, self._newer(in_calls))
+            prefix = incremental.prefix_of(part, view, applied.lines, finished.size, ours, strange)
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
@@ -250,12 +211,12 @@ class Run:
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,
-            boundary=self._part.prefix.lines + boundary_of(view),
+            boundary=part.prefix.lines + summary.boundary_of(view),
             stats={
                 # So that the next run knows what came since.
-                TURNS: turns_of(read),
-                LINES: self._part.prefix.lines + len(read.lines),
-                MESSAGES: all_messages(read, self._journal.runs[-1] if self._journal.runs else None),
+                summary.TURNS: turns.turns_of(read),
+                summary.LINES: part.prefix.lines + len(read.lines),
+                summary.MESSAGES: summary.all_messages(read, self._journal.runs[-1] if self._journal.runs else None),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.removed,
             }
@@ -265,62 +226,34 @@ class Run:
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
             start=self._journal.size,
-            prefix=self._prefix(view, applied, finished.size),
+            prefix=prefix,
         )
         run = readable(run, self._beside.journal)
         journal_size = applied.records.size + sum(map(len, sealed((), run)))
         added = finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - finished.size - added
-        return _Attempt(view, planned, applied, finished, run, left_alone, added, gain)
+        return _Attempt(view, planned, applied, finished, run, added, gain)
 
-    def _prefix(self, view: View, applied: Applied, size: int) -> Prefix:
-        """Find what the run finishes, to be noted for the next one, unless that may find another format in it.
-
-        Its digest is still to come.
-        """
-        if self._asked.form is not None:
-            return NO_PREFIX
-        markers, in_calls = imitated(view.survey._replace(lines=applied.lines), applied.ours)
-        ours = self._are_ours(applied.changed)
-        return prefix_of(self._part, view, applied.lines, size, ours, (markers, self._newer(in_calls)))
-
-    def _with_digest(self, attempt: _Attempt, sink: Rewrite) -> RunRecord:
-        """Put in the digest of what the run finishes. Raises NotFinished if what was not read clashes."""
-        prefix, unread, applied = attempt.run.prefix, self._part.prefix.size, attempt.applied
-        if not prefix.size:
-            return attempt.run
-        clashes = clashing(attempt.view, applied.lines, applied.changed) if unread else None
-        with sink.reader() as file:
-            digest = digest_of_prefix(file, prefix.size, unread, clashes)
-        return attempt.run._replace(prefix=prefix._replace(digest=digest))
-
-    def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun) -> set[int]:
+    def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
         """Check the new session's structure; find the lines that a second run over it would change."""
-        applied = attempt.applied
-        check.check(
-            self._known.survey.lines,
-            applied.lines,
-            attempt.view.standing,
-            applied.changed,
-            self._where,
-            attempt.view.is_free,
-            first=self._part.prefix.lines,
-        )
+        view, applied, read = attempt.view, attempt.applied, self._known.survey
+        first = self._part.prefix.lines
+        check.check(read.lines, applied.lines, view.standing, applied.changed, self._where, view.is_free, first)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
-        found = Survey(applied.lines, self._known.survey.shape, attempt.finished.size, self._part.prefix)
-        view = replace(attempt.view, survey=found, ours=applied.ours)
-        second = plan(view, self._are_ours(applied.changed), attempt.left_alone)
+        found = Survey(applied.lines, read.shape, attempt.finished.size, self._part.prefix)
+        view = replace(view, survey=found, ours=applied.ours)
+        second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.
         made = Journal()
-        for record in applied.records.of(frozenset(second)):
+        for record in applied.records.of(second):
             made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         restless = set()
         for number, raw, _ in self._part.read(sink.reader, found.size):
             changes = second.get(number)
-            entry = parse(raw) if changes else None
+            entry = jsonl.parse(raw) if changes else None
             if changes and entry is not None:
                 with suppress(CannotSplice):
                     if rewrite(raw, entry, changes, view, References().refer) is not None:
@@ -328,46 +261,83 @@ class Run:
         return restless
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
-        view, applied, policy = attempt.view, attempt.applied, self._policy
+        """Write the run to the journal and put the new session in its place. Raises NotFinished.
+
+        That is where what was not read clashes with what the run wrote, in the session or in the journal.
+        """
+        view, applied, run, policy = attempt.view, attempt.applied, attempt.run, self._policy
         # More turns than usual were to stay whole, and tokens may have kept them from it.
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
         surprises = more_turns and policy.protect_tokens is not None
         explained = surprises or attempt.gain < self._session.size * _LITTLE
         removable, protected = in_question(view, range(len(view.lines)))
+        before = self._stats(view)
         stats = replace(
-            with_changes(self._stats(view), view, attempt.plan, applied),
-            removable_bytes=removable,
-            protected_bytes=protected,
-            compressed_size=attempt.finished.size,
+            before,
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
-            backup_added=attempt.added,
+            reason=summary.advice(view, protected) if explained else "",
+            compressed_size=attempt.finished.size,
+            backup_size=before.backup_size + attempt.added,
             originals_size=attempt.finished.originals_size,
-            reason=advice(view, protected) if explained else "",
-            backup_size=self._journal.size + self._journal.store_size + attempt.added,
+            backup_added=attempt.added,
+            tool_calls_compressed=applied.calls,
+            tool_results_compressed=applied.counts[Kind.RESULT],
+            thinking_blocks_removed=applied.counts[Kind.THINKING],
+            images_replaced=applied.counts[Kind.IMAGE],
+            mirrors_replaced=applied.counts[Kind.MIRROR],
+            redundancies_eliminated=applied.redundancies,
+            tokens_after=turns.tokens_of(view.survey._replace(lines=applied.lines)),
+            tokens_uncached=summary.uncached(view, attempt.plan, applied),
+            removable_bytes=removable,
+            removed_bytes=applied.removed,
+            protected_bytes=protected,
+            lines_changed=len(applied.changed),
+            messages_changed=turns.messages_of(view.survey, frozenset(applied.changed)),
         )
         if isinstance(sink, DryRun):
             return stats
-        if self._part.prefix.size and clash(self._beside, attempt.journal()):
+        unread = self._part.prefix.size
+        if run.prefix.size:
+            clashes = incremental.clashing(view, applied.lines, applied.changed) if unread else None
+            with sink.reader() as file:
+                digest = incremental.digest_of_prefix(file, run.prefix.size, unread, clashes)
+            run = run._replace(prefix=run.prefix._replace(digest=digest))
+        if unread and clash(self._beside, sealed(applied.records.encode(), run)):
             raise NotFinished
-        committed = sink.commit(attempt.journal())
+        committed = sink.commit(sealed(applied.records.encode(), run))
         return replace(stats, compressed_size=committed.size)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
+        """Count a session in which nothing would pay, and word why not and what would help."""
         removable, protected = in_question(view, range(len(view.lines)))
-        stats = replace(self._stats(view), removable_bytes=removable, protected_bytes=protected)
-        reason = why(view, protected, gain, reason)
+        reason = reason or "nothing to remove that would pay"
+        if gain:
+            reason = f"it would save {gain / text.KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
-        return replace(stats, reason=reason)
+        reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))
+        return replace(self._stats(view), removable_bytes=removable, protected_bytes=protected, reason=reason)
 
     def _stats(self, view: View) -> CompressionStats:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
-        stats = counted(view, self._where, self._journal.size + self._journal.store_size)
-        return replace(
-            stats,
-            originals_size=self._journal.store_size,
-            imitated_in_calls=self._newer(stats.imitated_in_calls),
+        found, before, journal = view.survey, view.survey.before, self._journal
+        markers, in_calls = summary.imitated(found, view.ours)
+        tokens = turns.tokens_of(found)
+        return CompressionStats(
+            self._where,
+            format=view.form.name,
+            original_size=found.size,
+            compressed_size=found.size,
+            backup_size=journal.size + journal.store_size,
+            originals_size=journal.store_size,
+            lines=before.lines + len(found.lines),
+            lines_not_understood=before.strange + found.lines.not_understood(),
+            imitated_markers=markers,
+            imitated_in_calls=self._newer(in_calls),
             markers_without_journal=self._strangers,
+            turns=turns.turns_of(found),
+            tokens_before=tokens,
+            tokens_after=tokens,
         )
 
     def _newer(self, in_calls: int) -> int:

@@ -13,7 +13,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind, Standing
 from sessioncompress.core.text import KB, estimate, json_safe
-from sessioncompress.core.turns import messages_of, tokens_of, turns_of
+from sessioncompress.core.turns import messages_of, tokens_of
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
 from sessioncompress.policy.model import PRESETS
@@ -37,9 +37,8 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 
     `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, with an estimate of
     what came behind it; or the estimate of all where it recorded nothing, or before the last run or compaction
-    (`recorded_is_stale`). `limits_from` says who knows the window:
-    the session, the policy, our table, or the fallback for models that nobody knows. `usable` is what of it the rule
-    leaves. `messages_since` and `seconds_since` count from the last run, None where there was none.
+    (`recorded_is_stale`). `limits_from` names the source of the window: session, policy, table, or fallback. `usable`
+    is what the rule leaves of it. `messages_since` and `seconds_since` count from the last run, None without one.
     """
 
     path: str
@@ -69,11 +68,10 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
-    `ratio` is the compressed size by the original size. `backup_size` is all that lies beside the session,
-    `originals_size` the originals of it, `backup_added` what this run added to it. `tokens_uncached` are those of
-    `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
-    cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
-    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `backup_size` is that of the store, `originals_size` that of the originals in it, `backup_added` what this run added
+    to it. `tokens_uncached` are those of `tokens_after` behind the first message that changed: the next request sends
+    them without the provider's prompt cache. `removable_bytes` are those of all blocks over their kind's threshold
+    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
     """
 
     path: str
@@ -120,13 +118,9 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
 
 
 def to_json(stats: Struct) -> dict[str, Any]:
-    """Turn a record of statistics into what `--json` has: all fields, by their names in camel case."""
+    """Turn a record of statistics into what `--json` prints."""
     found: dict[str, Any] = json_safe(to_builtins(stats))
     return found
-
-
-_COPIES = frozenset({Kind.IMAGE, Kind.MIRROR})
-"""What holds a text in the marker's form there is a copy of what was counted elsewhere, or no text at all."""
 
 
 LINES = "lines"
@@ -135,27 +129,6 @@ TURNS = "turns"
 """Among a run's statistics: how many of them the session had."""
 
 _FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
-
-
-def counted(view: View, path: str, backup_size: int) -> CompressionStats:
-    """Count a session as it is."""
-    found, before = view.survey, view.survey.before
-    markers, in_calls = imitated(found, view.ours)
-    tokens = tokens_of(found)
-    return CompressionStats(
-        path,
-        format=view.form.name,
-        original_size=found.size,
-        compressed_size=found.size,
-        backup_size=backup_size,
-        lines=before.lines + len(found.lines),
-        lines_not_understood=before.strange + found.lines.not_understood(),
-        imitated_markers=markers,
-        imitated_in_calls=in_calls,
-        turns=turns_of(found),
-        tokens_before=tokens,
-        tokens_after=tokens,
-    )
 
 
 def all_messages(read: Survey, run: RunRecord | None) -> int:
@@ -180,25 +153,7 @@ def noted(run: RunRecord, what: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def with_changes(stats: CompressionStats, view: View, planned: Plan, applied: Applied) -> CompressionStats:
-    """Add what a run changed, or would change, to the statistics."""
-    return replace(
-        stats,
-        lines_changed=len(applied.changed),
-        messages_changed=messages_of(view.survey, frozenset(applied.changed)),
-        tool_calls_compressed=applied.calls,
-        tool_results_compressed=applied.counts[Kind.RESULT],
-        thinking_blocks_removed=applied.counts[Kind.THINKING],
-        images_replaced=applied.counts[Kind.IMAGE],
-        mirrors_replaced=applied.counts[Kind.MIRROR],
-        redundancies_eliminated=applied.redundancies,
-        removed_bytes=applied.removed,
-        tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
-        tokens_uncached=_uncached(view, planned, applied),
-    )
-
-
-def _uncached(view: View, planned: Plan, applied: Applied) -> int:
+def uncached(view: View, planned: Plan, applied: Applied) -> int:
     """Estimate what the next request sends that its provider's cache no longer holds.
 
     A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
@@ -215,15 +170,17 @@ def _uncached(view: View, planned: Plan, applied: Applied) -> int:
 
 def boundary_of(view: View) -> int:
     """Find the first protected line, or the number of lines."""
-    try:
-        return view.standing.index(Standing.PROTECTED)
-    except ValueError:
-        return len(view.lines)
+    standing = view.standing
+    return standing.index(Standing.PROTECTED) if Standing.PROTECTED in standing else len(standing)
 
 
 def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
-    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments."""
-    marked = (block for line in read.lines for block in line.blocks if block.marked and block.kind not in _COPIES)
+    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments.
+
+    What an image or a mirror holds is a copy of what is counted elsewhere, or no text at all.
+    """
+    copies = (Kind.IMAGE, Kind.MIRROR)
+    marked = (block for line in read.lines for block in line.blocks if block.marked and block.kind not in copies)
     kinds = [block.kind for block in marked if (block.digest, block.kind, block.call) not in ours]
     return read.before.imitated + len(kinds), read.before.in_calls + kinds.count(Kind.ARGUMENT)
 
@@ -237,14 +194,6 @@ def too_few_tokens(view: View, applied: Applied) -> str:
     saved = max(tokens_of(view.survey) - tokens_of(view.survey._replace(lines=applied.lines)), 0)
     what = f"it would save the model {saved:,} tokens, less than pruneMinimum {least:,}"
     return "" if saved >= least else f"{what} (a run without pruning may pay)"
-
-
-def why(view: View, protected: int, gain: int, reason: str = "") -> str:
-    """Word in one sentence why nothing was written, and what would help."""
-    reason = reason or "nothing to remove that would pay"
-    if gain:
-        reason = f"it would save {gain / KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
-    return "; ".join(part for part in (reason, advice(view, protected)) if part)
 
 
 def advice(view: View, protected: int) -> str:

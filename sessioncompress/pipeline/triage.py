@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
-_AS_LEFT = "it is as the last run left it"
 
 
 def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
@@ -34,14 +33,14 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     status, reason = said
     size = path.lstat().st_size
     files = beside_of(path, policy)
-    originals, journal = (size_of(each) or 0 for each in (files.originals, files.journal))
+    originals = size_of(files.originals) or 0
     return CompressionStats(
         str(path),
         status=Status(status),
         reason=reason,
         original_size=size,
         compressed_size=size,
-        backup_size=originals + journal,
+        backup_size=originals + (size_of(files.journal) or 0),
         originals_size=originals,
     )
 
@@ -54,22 +53,14 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
         return None
     if not policy.enabled:
         return SKIPPED, SWITCHED_OFF
-    said = _not_due(path, policy, found, force=force, form=form)
+    reason = too_small(found.st_size, policy, force=force) if policy.every_turns is None else ""
+    reason = reason or may_be_cached(found, policy)
+    said = (SKIPPED, reason) if reason else None
+    if not reason and not force and form is None and is_as_left(path, policy, found):
+        said = UNCHANGED, "it is as the last run left it"
     with failing(path):
         # A run opens it then, and carries over what came late before it asks the same.
         return None if said and has_leftovers(path) else said
-
-
-def _not_due(
-    path: Path, policy: Policy, found: os.stat_result, *, force: bool, form: str | None
-) -> tuple[str, str] | None:
-    if is_small(found.st_size, policy, force=force) and policy.every_turns is None:
-        return SKIPPED, too_small(found.st_size, policy)
-    if reason := may_be_cached(found, policy):
-        return SKIPPED, reason
-    if not force and form is None and is_as_left(path, policy, found):
-        return UNCHANGED, _AS_LEFT
-    return None
 
 
 def is_plainly_session(path: Path) -> bool:
@@ -116,11 +107,6 @@ def check_originals(path: Path, policy: Policy) -> None:
         raise too_short(files.originals, there, wanted, left=left)
 
 
-def is_small(size: int, policy: Policy, *, force: bool) -> bool:
-    """Say whether a session of so many bytes is under the threshold; other rules than `size` have none."""
-    return size < policy.size_threshold_kb * KB and not force and policy.budget.rule is Rule.SIZE
-
-
 def may_be_cached(found: os.stat_result, policy: Policy) -> str:
     """Say that a session changed so few seconds ago that a rewriting would cost its provider's cache; empty if not."""
     # A time far in the future says nothing of when the file changed.
@@ -130,6 +116,8 @@ def may_be_cached(found: os.stat_result, policy: Policy) -> str:
     return f"it changed {seconds} ago, idleSeconds {policy.idle_seconds:g}: its provider may still have it in its cache"
 
 
-def too_small(size: int, policy: Policy) -> str:
-    """Say that a session is under the threshold."""
+def too_small(size: int, policy: Policy, *, force: bool) -> str:
+    """Say that a session of so many bytes is under the threshold; empty if not. Other rules than `size` have none."""
+    if force or policy.budget.rule is not Rule.SIZE or size >= policy.size_threshold_kb * KB:
+        return ""
     return f"{size / KB:,.0f} KB, under the threshold of {policy.size_threshold_kb:,} KB"

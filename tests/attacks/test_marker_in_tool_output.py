@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.core import marker
-from sessioncompress.pipeline import markers
+from sessioncompress.pipeline import relatives
 from tests.support.claude import ClaudeSession
 from tests.support.runs import HOMES
 from tests.support.texts import log_lines
@@ -166,7 +166,7 @@ def test_restoring_depends_on_no_marker(tmp_path: Path, monkeypatch: pytest.Monk
     def fails(*args: object, **options: object) -> bool:
         raise ValueError(broken)
 
-    monkeypatch.setattr(markers, broken, fails)
+    monkeypatch.setattr(relatives, broken, fails)
     run("verify", path)
     run("restore", path)
     assert path.read_bytes() == was

@@ -34,7 +34,7 @@ def session() -> bytes:
 def planned(
     monkeypatch: pytest.MonkeyPatch,
     *proposals: Propose,
-    known: bytes = b"",
+    known: frozenset[int] = frozenset(),
     left: frozenset[int] = frozenset(),
 ) -> Plan:
     """Plan the session with these compressors instead of ours."""
@@ -95,7 +95,7 @@ def test_a_line_whose_original_is_stored_already_costs_less(monkeypatch: pytest.
     """It was rewritten before."""
     few = (250 + 280) // 2 + 1
     assert planned(monkeypatch, lambda view: [change(view, 3, few)]) == {}
-    assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=bytes([0, 0, 0, 1]))) == [3]
+    assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=frozenset({3}))) == [3]
 
 
 def test_what_no_model_reads_is_worth_half(monkeypatch: pytest.MonkeyPatch) -> None:
