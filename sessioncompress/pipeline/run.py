@@ -52,8 +52,7 @@ from sessioncompress.pipeline.summary import (
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
-from sessioncompress.store.journal import Journal
-from sessioncompress.store.last_run import clash
+from sessioncompress.store.journal import Journal, clash
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed

@@ -9,13 +9,10 @@ A block record belongs to the line record before it.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO, NamedTuple
@@ -25,7 +22,6 @@ import orjson
 from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind, Origin, OurKey, Prefix
 from sessioncompress.errors import NOT_CHANGED, FileFailed
-from sessioncompress.store import zstd
 from sessioncompress.store.originals import Place
 
 Bytes = bytes
@@ -67,7 +63,6 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
-_LINE_BEGINS = b'{"type":"line"'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
 
@@ -250,7 +245,7 @@ def _block_record(record: Mapping[str, Any]) -> BlockRecord:
         path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
         kind=Kind(record["kind"]),
         tool=intern(str(record.get("tool", ""))),
-        call=str(record.get("callId", "")),
+        call=intern(str(record.get("callId", ""))),
         bytes=_count(record["bytes"]),
         lines=_count(record["lines"]),
         xxh3=_hex(record["xxh3"]),
@@ -365,60 +360,39 @@ class Seals:
         self._seal = sha256()
 
 
-_CHUNK = 256 * 1024
-_FAST = 1
-_DIGEST = 32
-
-
 class PendingRecords:
-    """The line and block records of a run under way, as the journal takes them: packed, in the order of their lines.
+    """The line and block records of a run under way, in the order in which their lines are added.
 
     `size` counts their bytes, `blocks` the block records.
     """
 
     def __init__(self) -> None:
-        self._numbers = array("I")
-        self._originals = bytearray()
-        self._chunks: list[bytes] = []
-        self._tail = bytearray()
+        self._lines: dict[int, tuple[Bytes, Bytes]] = {}
+        """Of each line, by its number, the SHA-256 of its original, and its records as the journal takes them."""
         self.size = 0
         self.blocks = 0
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._lines)
 
-    def add(self, number: int, sha256: bytes, rewritten: bytes, place: Place | None, blocks: bytes) -> None:
-        """Add a rewritten line by its number, which is greater than those before it, with its block records.
-
-        `place` is that of its original, None where no originals are kept.
-        """
-        before = len(self._tail)
-        self._tail += LineRecord(sha256.hex(), place, rewritten.hex()).encode()
-        self._tail += blocks
-        self.size += len(self._tail) - before
+    def add(self, number: int, original: Bytes, rewritten: Bytes, place: Place | None, blocks: Bytes) -> None:
+        """Add a rewritten line with its block records; `place` is None where no originals are kept."""
+        raw = LineRecord(original.hex(), place, rewritten.hex()).encode() + blocks
+        self._lines[number] = original, raw
+        self.size += len(raw)
         self.blocks += blocks.count(b"\n")
-        self._numbers.append(number)
-        self._originals += sha256
-        if len(self._tail) >= _CHUNK:
-            self._chunks.append(zstd.compress(self._tail, _FAST))
-            self._tail = bytearray()
 
-    def encode(self) -> Iterator[bytes]:
-        """Yield the records, many at once."""
-        yield from map(zstd.decompress, self._chunks)
-        yield bytes(self._tail)
+    def encode(self) -> Iterator[Bytes]:
+        """Yield the records, those of a line at once."""
+        return (raw for _, raw in self._lines.values())
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
         """Yield the records of some lines."""
-        row = -1
-        for raw in chain.from_iterable(chunk.splitlines(keepends=True) for chunk in self.encode()):
-            row += raw.startswith(_LINE_BEGINS)
-            if self._numbers[row] in numbers and not isinstance(record := decode(raw), RunRecord):
-                yield record
+        for number, (_, raw) in self._lines.items():
+            for each in raw.splitlines(keepends=True) if number in numbers else ():
+                if not isinstance(record := decode(each), RunRecord):
+                    yield record
 
-    def original_of(self, number: int) -> bytes:
+    def original_of(self, number: int) -> Bytes:
         """Return the SHA-256 of a line's original. Raises KeyError where the line was not added."""
-        row = bisect_left(self._numbers, number)
-        if self._numbers[row : row + 1] != array("I", [number]):
-            raise KeyError(number)
-        return bytes(self._originals[row * _DIGEST : (row + 1) * _DIGEST])
+        return self._lines[number][0]
