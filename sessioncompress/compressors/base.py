@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
 from sessioncompress.core.model import (
     Block,
     Call,
@@ -23,7 +23,6 @@ from sessioncompress.core.model import (
     Treatment,
 )
 from sessioncompress.core.text import estimate
-from sessioncompress.core.turns import Asked, asked, turns_on
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
 

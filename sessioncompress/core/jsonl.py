@@ -89,16 +89,16 @@ def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 
 def is_readable(raw: bytes) -> bool:
-    """Tell whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
+    """Whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
     return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
 
 
 def holds_at_most(raw: bytes, most: int) -> bool:
-    """Tell whether JSON text holds at most so many values and keys, with those in strings that may be JSON themselves.
+    """Whether JSON text holds at most so many values and keys, with those in strings that may be JSON themselves.
 
     Each value follows a comma or a bracket, and each key too.
     """
-    if len(raw) <= most or _marks(raw, 0, len(raw)) <= most:
+    if len(raw) <= most or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= most:
         return True
     found = 0
     for match in _MARK.finditer(raw):
@@ -106,14 +106,10 @@ def holds_at_most(raw: bytes, most: int) -> bool:
         if raw[start] != _QUOTE:
             found += 1
         elif _MAY_HOLD_JSON.match(raw, start):
-            found += _marks(raw, start, end)
+            found += sum(raw.count(mark, start, end) for mark in (b",", b"[", b"{"))
         if found > most:
             return False
     return True
-
-
-def _marks(raw: bytes, start: int, end: int) -> int:
-    return sum(raw.count(mark, start, end) for mark in (b",", b"[", b"{"))
 
 
 DEEPEST: Final = 200
@@ -206,9 +202,7 @@ _ESCAPE = re.compile(
 )
 """A pair of surrogates; half of one, which is the group; any other escape."""
 
-_NUMBER = re.compile(
-    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)', re.DOTALL
-)
+_NUMBER = re.compile(_STRING + rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)", re.DOTALL)
 """A string; a number, which is the group."""
 
 
@@ -353,20 +347,14 @@ def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
 
 
 def _readings(raw: bytes) -> Iterator[bytes]:
-    """Give what our parser may read: the bytes, then what stands in for them where JavaScript reads more."""
-    yield raw
-    if (read := _readable(raw)) != raw:
-        yield read
+    """Give what our parser may read: the bytes, then what stands in for them where JavaScript reads more.
 
-
-def _readable(raw: bytes) -> bytes:
-    """Write JSON with something as long in the place of all that JavaScript reads and our parser does not.
-
-    So everything else stands at the same byte. It is for finding that alone, and is never written. What holds more
-    than is read at once is returned as it is.
+    There something as long is in the place of what our parser does not read, so that everything else stands at the same
+    byte. It is for finding that alone, and is never written. What holds more than is read at once is not looked at.
     """
+    yield raw
     if not holds_at_most(raw, DOCUMENT_VALUES):
-        return raw
+        return
     made = bytearray(raw)
     for escape in _ESCAPE.finditer(raw):
         if escape[1]:
@@ -376,7 +364,8 @@ def _readable(raw: bytes) -> bytes:
             made[token.start() : token.end()] = b"0".ljust(len(token[1]))
     for start, end in deep_spans(raw):
         made[start:end] = b"0".ljust(end - start)
-    return bytes(made)
+    if made != raw:
+        yield bytes(made)
 
 
 def value_of(raw: bytes) -> Any:

@@ -1,12 +1,14 @@
-"""The lines of a session in one list."""
+"""The lines of a session in one list, where its turns begin, and what its messages and calls come to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from sessioncompress.core.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.model import NO_PREFIX, Call, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
 class Lines(list[Line]):
@@ -60,3 +62,103 @@ class Survey(NamedTuple):
     shape: Shape
     size: int
     before: Prefix = NO_PREFIX
+
+
+def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
+    """Find the positions on the path at which its turns begin: at the user lines, or the prompts before them.
+
+    Where there are no user lines, each run of prompts begins one.
+    """
+    roles, facts = lines.roles, lines.facts
+    turns = [position for position, number in enumerate(path) if roles[number] is Role.USER]
+    if turns:
+        return [_first_prompt(lines, path, position) for position in turns]
+    prompts = [facts[number].prompt for number in path]
+    return [position for position, prompt in enumerate(prompts) if prompt and not (position and prompts[position - 1])]
+
+
+class GrowingPath:
+    """A path from which turns are taken back as it grows, and where on it they begin: kept as it grows."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.path: list[int] = []
+        self._tasks: list[int] = []
+        self._begun: list[int] = []
+        """The tasks in which a user line came."""
+        self._users: list[int] = []
+        self._prompts: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Add a line."""
+        position, facts, role = len(self.path), self._lines.facts[number], self._lines.roles[number]
+        if facts.task:
+            self._tasks.append(position)
+        elif role is Role.USER and self._tasks and self._tasks[-1:] != self._begun[-1:]:
+            self._begun.append(self._tasks[-1])
+        self.path.append(number)
+        if role is Role.USER:
+            self._users.append(_first_prompt(self._lines, self.path, position))
+        if facts.prompt and not (position and self._lines.facts[self.path[position - 1]].prompt):
+            self._prompts.append(position)
+
+    def take_back(self, most: int) -> None:
+        """Take off so many tasks of user lines, or without tasks turns, or all there are."""
+        turns = self._begun or self._users or self._prompts
+        start = turns[-most] if most <= len(turns) else 0
+        del self.path[start:]
+        for positions in (self._tasks, self._begun, self._users, self._prompts):
+            del positions[bisect_left(positions, start) :]
+
+
+def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
+    while position and lines.facts[path[position - 1]].prompt:
+        position -= 1
+    return position
+
+
+Asked = tuple[int, Call]
+"""A call, behind the number of the line that makes it."""
+
+NO_CALL = -1
+
+
+def asked(lines: Lines) -> Sequence[Asked | None]:
+    """Find for each line which call it answers: the nearest before it with that id, or None."""
+    found: list[Asked | None] = []
+    made: dict[str, Asked] = {}
+    for number, line in enumerate(lines):
+        for call in line.calls:
+            made[call.id] = (number, call)
+        found.append(made.get(line.answers) if line.answers else None)
+    return found
+
+
+def callers(lines: Lines) -> Sequence[int]:
+    """Find for each line the line with the call that it answers, or NO_CALL."""
+    return [NO_CALL if call is None else call[0] for call in asked(lines)]
+
+
+EVERY = range(1 << 62)
+"""The lines of a session, however many there are."""
+
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+"""What the lines of messages are."""
+
+
+def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
+    """Estimate what the model reads of the live path, in tokens of so many characters."""
+    characters = sum(read.lines[number].reads for number in read.shape.live if number not in read.shape.dead)
+    return estimate(read.before.characters + characters, each)
+
+
+def turns_of(read: Survey) -> int:
+    """Count the user turns on the live path."""
+    return read.before.turns + len(turns_on(read.lines, read.shape.live))
+
+
+def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
+    """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
+    roles, responses = read.lines.roles, read.lines.responses
+    numbers = [number for number in read.shape.live if roles[number] in SPOKEN and number in among]
+    return len({responses[number] or number for number in numbers})

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.turns import turns_of
+from sessioncompress.core.lines import turns_of
 from sessioncompress.operations.compress import pruning_saves, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.budget import Action

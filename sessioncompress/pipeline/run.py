@@ -14,12 +14,11 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import VERSION, text
 from sessioncompress.core.jsonl import parse, parse_any
-from sessioncompress.core.lines import Survey
+from sessioncompress.core.lines import Survey, turns_of
 from sessioncompress.core.model import NO_PREFIX, Prefix
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import KB
-from sessioncompress.core.turns import turns_of
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, reading, triage
 from sessioncompress.pipeline.incremental import (

@@ -7,9 +7,8 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import GrowingPath, Lines
 from sessioncompress.core.model import Answer, JsonPath, Shape, tokens, within
-from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, tree, values
 from sessioncompress.formats.base import Entry, Head, Name, Reader
 from sessioncompress.formats.codex.reader import (
