@@ -62,7 +62,11 @@ def loosened_lines(view: View) -> frozenset[int]:
 
 def _loosened(view: View) -> frozenset[int]:
     responses = view.lines.responses
-    names = _names_when_cut(view)
+    # The call ids of the session as they would be with every item id cut, and those that only results name.
+    cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
+    ids = ((call.id, call.id.partition("|")[0]) for line in view.lines for call in line.calls)
+    names = Counter(short if short in cut else whole for whole, short in ids)
+    names.update(line.answers for line, call in zip(view.lines, view.asked, strict=True) if call is None)
     lines_of: dict[str, list[int]] = {name: [] for number in view.tied if (name := responses[number])}
     for number, name in enumerate(responses) if lines_of else ():
         if name in lines_of:
@@ -74,15 +78,6 @@ def _loosened(view: View) -> frozenset[int]:
         if number not in view.latest_thinking
         and (responses[number] in going if responses[number] else _line_may_go(view, number, names))
     )
-
-
-def _names_when_cut(view: View) -> Counter[str]:
-    """Count the call ids of the session as they would be with every item id cut, and those that only results name."""
-    cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
-    ids = ((call.id, call.id.partition("|")[0]) for line in view.lines for call in line.calls)
-    names = Counter(short if short in cut else whole for whole, short in ids)
-    names.update(line.answers for line, call in zip(view.lines, view.asked, strict=True) if call is None)
-    return names
 
 
 def _response_may_go(view: View, numbers: Sequence[int]) -> bool:
