@@ -53,11 +53,9 @@ class _Rows:
             self._newest[key] = row
 
     def get(self, key: Hashable) -> int | None:
-        """Find the newest row of a key."""
         return self._newest.get(key)
 
     def all(self, key: Hashable) -> Iterator[int]:
-        """Yield all rows of a key."""
         row = self._newest.get(key)
         while row is not None:
             yield row

@@ -27,7 +27,7 @@ from sessioncompress.store.originals import Place
 Bytes = bytes
 """The type, where a record has a field of that name."""
 
-_LONGEST_DIGEST = 64
+_DIGEST_DIGITS = 64
 _REPLACEMENT_DIGITS = 32
 _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
@@ -104,16 +104,8 @@ class BlockRecord(NamedTuple):
 
     def encode(self) -> Bytes:
         """Return the record as a line of the journal; what is not known is left out."""
-        record: dict[str, Any] = {
-            "type": "block",
-            "ref": self.ref,
-            "line": self.line,
-            "path": _pointer(self.path),
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "lines": self.lines,
-            "xxh3": self.xxh3,
-        }
+        record: dict[str, Any] = {"type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path)}
+        record |= {"kind": self.kind, "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3}
         if self.tool or self.call:
             record |= {"tool": self.tool, "callId": self.call}
         if self.replacement:
@@ -123,15 +115,13 @@ class BlockRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
     def identities(self) -> tuple[OurKey, ...]:
-        """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
-        if not self.replacement:
-            return ()
+        """What identifies the replacement in a session; an image's is a text of a result or of a prompt."""
         kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
-        return tuple((self.replacement, kind, self.call) for kind in kinds)
+        return tuple((self.replacement, kind, self.call) for kind in kinds) if self.replacement else ()
 
     @property
     def origin(self) -> Origin:
-        """Return what a marker says of the original."""
+        """What a marker says of the original."""
         return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
 
 
@@ -165,17 +155,9 @@ class RunRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
-        record: dict[str, Any] = {
-            "type": "run",
-            "at": self.at,
-            "version": self.version,
-            "policy": dict(self.policy),
-            "originalSize": self.original_size,
-            "compressedSize": self.compressed_size,
-            "storeSize": self.store_size,
-            "boundary": self.boundary,
-            "stats": dict(self.stats),
-        }
+        record: dict[str, Any] = {"type": "run", "at": self.at, "version": self.version, "policy": dict(self.policy)}
+        record |= {"originalSize": self.original_size, "compressedSize": self.compressed_size}
+        record |= {"storeSize": self.store_size, "boundary": self.boundary, "stats": dict(self.stats)}
         if self.restored:
             record["restored"] = True
         if self.records is not None:
@@ -209,9 +191,24 @@ def decode(raw: bytes) -> Record:
         place = None
         if "frame" in original:
             place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-        return LineRecord(_hex(original["sha256"], 64), place, _hex(record["rewrittenSha256"], 64))
+        sha256, rewritten = original["sha256"], record["rewrittenSha256"]
+        return LineRecord(_hex(sha256, _DIGEST_DIGITS), place, _hex(rewritten, _DIGEST_DIGITS))
     if kind == "block":
-        return _block_record(record)
+        pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
+        return BlockRecord(
+            ref=_hex(record["ref"]),
+            line=_count(record["line"]),
+            path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
+            kind=Kind(record["kind"]),
+            tool=intern(str(record.get("tool", ""))),
+            call=intern(str(record.get("callId", ""))),
+            bytes=_count(record["bytes"]),
+            lines=_count(record["lines"]),
+            xxh3=_hex(record["xxh3"]),
+            replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
+            file=intern(str(record.get("file", ""))),
+            git_blob=_hex(blob) if blob != "" else "",
+        )
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
@@ -237,24 +234,6 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
     )
 
 
-def _block_record(record: Mapping[str, Any]) -> BlockRecord:
-    pointer, replacement = str(record["path"]), record.get("replacement")
-    return BlockRecord(
-        ref=_hex(record["ref"]),
-        line=_count(record["line"]),
-        path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
-        kind=Kind(record["kind"]),
-        tool=intern(str(record.get("tool", ""))),
-        call=intern(str(record.get("callId", ""))),
-        bytes=_count(record["bytes"]),
-        lines=_count(record["lines"]),
-        xxh3=_hex(record["xxh3"]),
-        replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
-        file=intern(str(record.get("file", ""))),
-        git_blob=_hex(blob) if (blob := record.get("gitBlob", "")) != "" else "",
-    )
-
-
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
     counts, stats = record.get("records"), dict(record["stats"])
     # Later runs count on these two.
@@ -271,7 +250,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         stats=stats,
         restored=record.get("restored") is True,
         records=None if counts is None else (_count(counts["lines"]), _count(counts["blocks"])),
-        originals_sha256=_hex(record["originalsSha256"], 64) if "originalsSha256" in record else "",
+        originals_sha256=_hex(record["originalsSha256"], _DIGEST_DIGITS) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
         modified=_count(record.get("modifiedNs", 0), _TIMES),
         start=_count(record.get("journalStart", 0)),
@@ -286,7 +265,7 @@ def _count(value: Any, allowed: range = _COUNTS) -> int:
 
 
 def _hex(value: Any, digits: int = 0) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_DIGEST or value.strip("0123456789abcdef"):
+    if not isinstance(value, str) or not 0 < len(value) <= _DIGEST_DIGITS or value.strip("0123456789abcdef"):
         raise ValueError(f"not the hex digits of a digest: {value!r}")
     if digits and len(value) != digits:
         raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
