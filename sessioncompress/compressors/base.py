@@ -79,10 +79,16 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
         characters += line.io
-        if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
-            if start < len(path) and estimate(characters) > most:
-                break
-            start = position
+        if line.role is not Role.ASSISTANT:
+            continue
+        if line.response:
+            # It may go on the assistant message of the lines before it; results may stand between.
+            earlier = (lines[path[before]] for before in range(position - 1, -1, -1))
+            if line.response == next((each.response for each in earlier if each.role is Role.ASSISTANT), ""):
+                continue
+        if start < len(path) and estimate(characters) > most:
+            break
+        start = position
     else:
         return 0
     # The step that is too much ends with its last line: prompts between it and the next one are recent.
@@ -92,16 +98,6 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
 
 
 _IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
-
-
-def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
-    """Whether a line continues the assistant message of the lines before it; results may stand between."""
-    response = lines.responses[path[position]]
-    if not response:
-        return False
-    earlier = (path[before] for before in range(position - 1, -1, -1))
-    before = next((number for number in earlier if lines.roles[number] is Role.ASSISTANT), None)
-    return before is not None and lines.responses[before] == response
 
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
@@ -163,9 +159,7 @@ class View(Struct, dict=True, eq=False):
     @cached_property
     def speaking(self) -> frozenset[str]:
         """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
-        return frozenset(
-            line.response for line in self.lines if line.response and (line.calls or not line.facts.thinks)
-        )
+        return frozenset(line.response for line in self.lines if line.calls or not line.facts.thinks) - {""}
 
     @cached_property
     def asked(self) -> Sequence[Asked | None]:
@@ -229,7 +223,6 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def _answered(self) -> frozenset[str]:
-        """The calls whose results are there."""
         several = (name for line in self.lines for name in line.facts.several)
         return frozenset(line.answers for line in self.lines).union(several)
 

@@ -128,8 +128,14 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
+    if len(written) <= DEEPEST:
+        return value
+    if isinstance(written, str):
+        opened = written.count("[") + written.count("{")
+    else:
+        opened = written.count(b"[") + written.count(b"{")
     # Source code in a string has many brackets, and its line few objects: what was parsed is looked at.
-    level = [value] if _may_be_deep(written) else []
+    level = [value] if opened > DEEPEST else []
     for _ in range(DEEPEST):
         if not level:
             return value
@@ -140,17 +146,9 @@ def loads(written: bytes | str) -> Any:
     return value
 
 
-def _may_be_deep(written: bytes | str) -> bool:
-    if len(written) <= DEEPEST:
-        return False
-    if isinstance(written, str):
-        return written.count("[") + written.count("{") > DEEPEST
-    return written.count(b"[") + written.count(b"{") > DEEPEST
-
-
 def is_deep(raw: bytes) -> bool:
-    """Tell whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if not _may_be_deep(raw):
+    """Whether bytes are nested more than DEEPEST deep, be they JSON or not."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
     return max(accumulate(steps), default=0) > DEEPEST
@@ -256,7 +254,7 @@ def _update(raw: bytes) -> Document | None:
     for read in _readings(raw):
         start = len(_UPDATE) - 1
         try:
-            end, spans = _objects(read, start) if value_of(read) is not None else (start, ())
+            end, spans = _objects(read, start)
         except (ValueError, RecursionError):
             continue
         around = read[:start] + b"[]" + read[end:]
@@ -287,7 +285,7 @@ def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
 def _begins(first: bytes, size: int) -> bool:
     if first.lstrip()[:1] not in (b"{", b"["):
         return False
-    return len(first) == size or all(value_of(read) is None for read in _readings(first))
+    return len(first) == size or not any(_readings(first))
 
 
 def cut(raw: bytes) -> Document | None:
@@ -296,7 +294,7 @@ def cut(raw: bytes) -> Document | None:
         return None
     for read in _readings(raw):
         try:
-            found = _messages(read) if value_of(read) is not None else None
+            found = _messages(read)
         except (ValueError, RecursionError):
             continue
         if found is not None:
@@ -347,12 +345,13 @@ def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
 
 
 def _readings(raw: bytes) -> Iterator[bytes]:
-    """Give what our parser may read: the bytes, then what stands in for them where JavaScript reads more.
+    """Give what our parser reads of a value: its bytes, then what stands in for them where JavaScript reads more.
 
     There something as long is in the place of what our parser does not read, so that everything else stands at the same
     byte. It is for finding that alone, and is never written. What holds more than is read at once is not looked at.
     """
-    yield raw
+    if value_of(raw) is not None:
+        yield raw
     if not holds_at_most(raw, DOCUMENT_VALUES):
         return
     made = bytearray(raw)
@@ -364,7 +363,7 @@ def _readings(raw: bytes) -> Iterator[bytes]:
             made[token.start() : token.end()] = b"0".ljust(len(token[1]))
     for start, end in deep_spans(raw):
         made[start:end] = b"0".ljust(end - start)
-    if made != raw:
+    if made != raw and value_of(bytes(made)) is not None:
         yield bytes(made)
 
 
