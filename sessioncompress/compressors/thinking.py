@@ -55,12 +55,10 @@ def _loosen(view: View, number: int, group: int) -> Iterator[Change]:
 
 def loosened_lines(view: View) -> frozenset[int]:
     """Find the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
-    if view.loosened is None:
-        view.loosened = _loosened(view) if view.policy.strip_thinking and view.tied else frozenset()
-    return view.loosened
-
-
-def _loosened(view: View) -> frozenset[int]:
+    if view.loosened is not None:
+        return view.loosened
+    if not view.policy.strip_thinking or not view.tied:
+        return frozenset()
     responses = view.lines.responses
     # The call ids of the session as they would be with every item id cut, and those that only results name.
     cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
@@ -72,12 +70,13 @@ def _loosened(view: View) -> frozenset[int]:
         if name in lines_of:
             lines_of[name].append(number)
     going = {name for name, numbers in lines_of.items() if _response_may_go(view, numbers)}
-    return frozenset(
+    view.loosened = frozenset(
         number
         for number in view.tied
         if number not in view.latest_thinking
         and (responses[number] in going if responses[number] else _line_may_go(view, number, names))
     )
+    return view.loosened
 
 
 def _response_may_go(view: View, numbers: Sequence[int]) -> bool:

@@ -191,8 +191,8 @@ def decode(raw: bytes) -> Record:
         place = None
         if "frame" in original:
             place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-        sha256, rewritten = original["sha256"], record["rewrittenSha256"]
-        return LineRecord(_hex(sha256, _DIGEST_DIGITS), place, _hex(rewritten, _DIGEST_DIGITS))
+        was, rewritten = original["sha256"], record["rewrittenSha256"]
+        return LineRecord(_hex(was, _DIGEST_DIGITS), place, _hex(rewritten, _DIGEST_DIGITS))
     if kind == "block":
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
         return BlockRecord(
