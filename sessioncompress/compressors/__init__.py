@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sessioncompress.compressors import arguments, attachments, images, mirrors, redundancy, results, thinking
+from sessioncompress.compressors import arguments, attachments, mirrors, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
 from sessioncompress.core.model import Change, Kind, Replacement
 
@@ -15,7 +15,6 @@ COMPRESSORS: tuple[Compressor, ...] = (
     results.propose,
     arguments.propose,
     thinking.propose,
-    images.propose,
     attachments.propose,
     mirrors.propose,
 )
@@ -24,7 +23,7 @@ RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterable[Replacement]]
     Kind.ARGUMENT: arguments.render,
     Kind.RESULT: results.render,
     Kind.THINKING: thinking.render,
-    Kind.IMAGE: images.render,
+    Kind.IMAGE: attachments.render_image,
     Kind.MIRROR: mirrors.render,
     Kind.ATTACHMENT: attachments.render,
 }

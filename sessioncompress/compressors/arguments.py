@@ -63,6 +63,7 @@ def _bytes_of_ours(view: View, number: int) -> Counter[JsonPath]:
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:
     """Give a replacement for each long text at any depth; paths and short values stay."""
     limit = context.view.policy.leaf_limit
+    room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     call = change.block.call if change.block else ""
     if isinstance(arguments, str):
         # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
@@ -76,27 +77,22 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         if marker.PREFIX in text and (digest_of(old), Kind.ARGUMENT, call) in context.view.ours:
             continue
         content = text.encode()
-        new = _shortened(change, text, other, limit, Wording(context.refer(content), in_arguments=True))
+        wording = Wording(context.refer(content), in_arguments=True)
+        previewed = change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2
+        previews = _previews(text, other, room, wording) if previewed else ()
+        fitting = (new for new in previews if len(literal(new)) <= limit)
+        new = next(fitting, None) or reference(text, wording, change.note)
         written = literal(new)
         if len(written) <= limit:
             yield Replacement(path, new, change, len(old), written, content)
 
 
-def _shortened(change: Change, text: str, other: str, limit: int, wording: Wording) -> str:
-    room = limit - _MARKER_BYTES - _PREVIEW_SHARE
-    if change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2:
-        for new in _previews(text, other, room, wording):
-            if len(literal(new)) <= limit:
-                return new
-    return reference(text, wording, change.note)
-
-
 def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
     """Yield previews, shorter and shorter: of what the other text of an edit has not, of a patch, of any text."""
     if other:
-        difference = differing(text, other)
+        bare, wide = differing(text, other)
         for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
-            part = difference.within(size)
+            part = bare if bare[0] < bare[1] and wide[1] - wide[0] > size else wide
             if part == (0, len(text)):
                 break
             yield preview(text, size, wording, part=Part(part))

@@ -8,22 +8,9 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import (
-    Block,
-    Call,
-    Change,
-    Kind,
-    Line,
-    Origin,
-    OurKey,
-    Role,
-    Shape,
-    Standing,
-    Treatment,
-)
+from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
+from sessioncompress.core.model import Block, Call, Change, Kind, Origin, OurKey, Role, Shape, Standing, Treatment
 from sessioncompress.core.text import estimate
-from sessioncompress.core.turns import Asked, asked, turns_on
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
 
@@ -68,23 +55,18 @@ def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> t
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
+    live, wanted = shape.live, policy.turn_threshold_before_compress
+    turns = turns_on(lines, live)
+    there = wanted <= len(turns) and wanted < earlier + len(turns)
+    start = len(live) if wanted == 0 else turns[-wanted] if there else 0
+    if policy.protect_tokens is not None:
+        start = max(start, _newest_steps(lines, live, policy.protect_tokens))
     found = [Standing.OLD] * len(lines)
     for number in shape.dead:
         found[number] = Standing.DEAD
-    for number in shape.live[boundary(lines, shape, policy, earlier) :]:
+    for number in live[_with_calls(lines, live, start) :]:
         found[number] = Standing.PROTECTED
     return tuple(found)
-
-
-def boundary(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> int:
-    """Find the position on the live path from which on lines are protected; see standings()."""
-    turns = turns_on(lines, shape.live)
-    wanted = policy.turn_threshold_before_compress
-    there = wanted <= len(turns) and wanted < earlier + len(turns)
-    start = len(shape.live) if wanted == 0 else turns[-wanted] if there else 0
-    if policy.protect_tokens is not None:
-        start = max(start, _newest_steps(lines, shape.live, policy.protect_tokens))
-    return _with_calls(lines, shape.live, start)
 
 
 def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
@@ -97,10 +79,16 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
         characters += line.io
-        if line.role is Role.ASSISTANT and not _goes_on(lines, path, position):
-            if start < len(path) and estimate(characters) > most:
-                break
-            start = position
+        if line.role is not Role.ASSISTANT:
+            continue
+        if line.response:
+            # It may go on the assistant message of the lines before it; results may stand between.
+            earlier = (lines[path[before]] for before in range(position - 1, -1, -1))
+            if line.response == next((each.response for each in earlier if each.role is Role.ASSISTANT), ""):
+                continue
+        if start < len(path) and estimate(characters) > most:
+            break
+        start = position
     else:
         return 0
     # The step that is too much ends with its last line: prompts between it and the next one are recent.
@@ -110,16 +98,6 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
 
 
 _IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
-
-
-def _goes_on(lines: Lines, path: Sequence[int], position: int) -> bool:
-    """Tell whether a line continues the assistant message of the lines before it; results may stand between."""
-    response = lines.responses[path[position]]
-    if not response:
-        return False
-    earlier = (path[before] for before in range(position - 1, -1, -1))
-    before = next((number for number in earlier if lines.roles[number] is Role.ASSISTANT), None)
-    return before is not None and lines.responses[before] == response
 
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
@@ -166,7 +144,7 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
-        """Where each line stands."""
+        """Where each line stands: see standings()."""
         return standings(self.lines, self.survey.shape, self.policy, self.survey.before.turns)
 
     @cached_property
@@ -181,9 +159,7 @@ class View(Struct, dict=True, eq=False):
     @cached_property
     def speaking(self) -> frozenset[str]:
         """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
-        return frozenset(
-            line.response for line in self.lines if line.response and (line.calls or not line.facts.thinks)
-        )
+        return frozenset(line.response for line in self.lines if line.calls or not line.facts.thinks) - {""}
 
     @cached_property
     def asked(self) -> Sequence[Asked | None]:
@@ -227,60 +203,59 @@ class View(Struct, dict=True, eq=False):
                 continue
             protected = standing is Standing.PROTECTED
             for block in line.blocks:
-                if (not protected or self._is_over(line, block)) and not self._stays(number, line, block):
+                if (not protected or self.is_free(number, block)) and not self._stays(number, block):
                     numbers, blocks = found[block.kind]
                     numbers.append(number)
                     blocks.append(block)
         return found
 
     def is_free(self, number: int, block: Block) -> bool:
-        """Tell whether a block of a line is not protected."""
-        return self.standing[number] is not Standing.PROTECTED or self._is_over(self.lines[number], block)
+        """Whether a block of a line is not protected.
 
-    def _is_over(self, line: Line, block: Block) -> bool:
-        """Tell whether nobody will see a mirror again, or only someone who would go on with a session at rest."""
+        A mirror is free where nobody will see it again, or only someone who would go on with a session at rest.
+        """
+        if self.standing[number] is not Standing.PROTECTED:
+            return True
         if block.kind is not Kind.MIRROR or self.policy.at_rest:
             return block.kind is Kind.MIRROR
-        return block.unseen and (not line.facts.reports or line.facts.reports in self._answered)
+        reports = self.lines[number].facts.reports
+        return block.unseen and (not reports or reports in self._answered)
 
     @cached_property
     def _answered(self) -> frozenset[str]:
-        """The calls whose results are there."""
         several = (name for line in self.lines for name in line.facts.several)
         return frozenset(line.answers for line in self.lines).union(several)
 
     def allows(self, change: Change) -> bool:
-        """Tell whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
+        """Whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
         if self.standing[change.line] is not Standing.PROTECTED:
             return True
         return change.block is not None and not change.group and self.is_free(change.line, change.block)
 
     def is_whole(self, number: int, block: Block) -> bool:
-        """Tell whether the policy keeps this block as it is."""
-        if not self.is_free(number, block):
-            return True
+        """Whether the policy keeps this block as it is."""
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
-        return latest or self._stays(number, self.lines[number], block)
+        return latest or not self.is_free(number, block) or self._stays(number, block)
 
-    def _stays(self, number: int, line: Line, block: Block) -> bool:
-        """Tell whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
+    def _stays(self, number: int, block: Block) -> bool:
+        """Whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
 
         What a checkpoint holds is the model's context until a later one takes its place.
         """
-        kind, _, _, bulk, tool, *_ = block
-        if not bulk and kind is not Kind.ARGUMENT:
+        if not block.bulk and block.kind is not Kind.ARGUMENT:
             return True
-        if tool and tool.lower() in self._protected_tools:
+        if block.tool and block.tool.lower() in self._protected_tools:
             return True
+        line = self.lines[number]
         if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
             return True
-        if kind not in _READ or not line.answers or self.policy.at_rest:
+        if block.kind not in _READ or not line.answers or self.policy.at_rest:
             return False
         made = self.asking(number)
         return made is not None and made.reads_skill
 
     def holds_ours(self, block: Block) -> bool:
-        """Tell whether a block holds our own replacement."""
+        """Whether a block holds our own replacement."""
         return block.marked and (block.digest, block.kind, block.call) in self.ours
 
     def treatment(self, number: int) -> Treatment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -80,7 +80,8 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
     """Shorten a text to its head and tail in about `budget` bytes, in their order, around the marker.
 
     With `keep`, some lines between them stay too, in their place. With `part`, head and tail are those of that part,
-    and all around it is left out.
+    and all around it is left out. The first marker names the way back. What is shorter than a marker stays, and a text
+    of whose words none would be left out.
     """
     part = part or Part((0, len(text)))
     first, last = part.span
@@ -90,40 +91,31 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
         start = opens if opens < start < ends else start
         end = ends if opens < end < ends else end
     kept = _special(text, start, end, keep) if keep else []
-    return _only(text, sorted([(first, start), *kept, (end, last), *part.tags]), wording)
-
-
-def _only(text: str, kept: Iterable[Span], wording: Wording) -> str:
-    """Put markers in the place of all but the kept spans; the first names the way back.
-
-    What is shorter than a marker stays, and a text of whose words none would be left out.
-    """
     gaps: list[Span] = []
     position = 0
-    for start, stop in [*kept, (len(text), len(text))]:
-        if start < stop or start == len(text):
-            if start - position >= _LEAST_GAP:
-                gaps.append((position, start))
-            position = stop
-    if all(text[start:stop].isspace() for start, stop in gaps):
+    for begins, stops in [*sorted([(first, start), *kept, (end, last), *part.tags]), (len(text), len(text))]:
+        if begins < stops or begins == len(text):
+            if begins - position >= _LEAST_GAP:
+                gaps.append((position, begins))
+            position = stops
+    if all(text[start:end].isspace() for start, end in gaps):
         return text
     parts: list[str] = []
     position = 0
     of_lines = _lines(text)
-    for start, stop in gaps:
-        gap = text[start:stop]
+    for start, end in gaps:
+        gap = text[start:end]
         if len(gap) < len(text) // 2 or text.isascii():
             size = _size(gap)
         else:
             # Of a long gap the bytes are counted faster around it.
-            size = _size(text) - _size(text[:start]) - _size(text[stop:])
+            size = _size(text) - _size(text[:start]) - _size(text[end:])
         what = marker.left_out(_lines(gap), of_lines, size)
         note = marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
         # A marker is a line of its own; inside a line it is what shows the cut, and stands at it.
-        inside = stop < len(text) and not gap.endswith("\n")
-        ends = stop == len(text) and not text.endswith("\n")
-        parts += [text[position:start], note if inside or ends else note + "\n"]
-        position, wording = stop, Wording(None)
+        is_cut = not gap.endswith("\n") if end < len(text) else not text.endswith("\n")
+        parts += [text[position:start], note if is_cut else note + "\n"]
+        position, wording = end, Wording(None)
     return "".join([*parts, text[position:]])
 
 
@@ -181,22 +173,10 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
     return len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
 
 
-class Difference(NamedTuple):
-    """Where the lines of a text stand that another one has not: alone, and with a common line at each side."""
-
-    bare: Span
-    wide: Span
-
-    def within(self, budget: int) -> Span:
-        """Give them with the common lines, if these fit."""
-        start, end = self.wide
-        return self.wide if self.bare[0] >= self.bare[1] or end - start <= budget else self.bare
-
-
-def differing(text: str, other: str) -> Difference:
-    """Find what of a text another one has not; all of it if nothing differs."""
+def differing(text: str, other: str) -> tuple[Span, Span]:
+    """Find where the lines of a text stand that another one has not: alone, and with a common line at each side."""
     if text == other:
-        return Difference((0, len(text)), (0, len(text)))
+        return (0, len(text)), (0, len(text))
     mine, others = text.split("\n"), other.split("\n")
     most = min(len(mine), len(others))
     before = behind = 0
@@ -209,7 +189,7 @@ def differing(text: str, other: str) -> Difference:
         end = len(text) - sum(len(line) + 1 for line in mine[len(mine) - behind :])
         return sum(len(line) + 1 for line in mine[:before]), end + 1 if behind else end
 
-    return Difference(without(before, behind), without(max(before - 1, 0), max(behind - 1, 0)))
+    return without(before, behind), without(max(before - 1, 0), max(behind - 1, 0))
 
 
 def headings(text: str, most: int) -> Special | None:
@@ -362,7 +342,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
 
 
 def failed(text: str, flagged: bool) -> bool:
-    """Tell whether the command failed: by its error flag or by the exit status its output ends or begins with."""
+    """Whether the command failed: by its error flag, or by the exit status its output ends or begins with."""
     if flagged:
         return True
     first, last = text[:_EXIT_WITHIN], max(0, len(text) - _EXIT_WITHIN)

@@ -13,10 +13,9 @@ from itertools import chain
 from sessioncompress.compressors.base import View
 from sessioncompress.compressors.preview import MARKER_BYTES
 from sessioncompress.core import marker
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import SPOKEN, Lines
 from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Purpose, Role, Standing, Treatment
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
-from sessioncompress.core.turns import SPOKEN
 from sessioncompress.policy.model import Placeholder
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import MARKER_BYTES, Wording, bare, lines_of, own_part, preview, reference
-from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
+from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
 
 _PREVIEW_SHARE = 20
@@ -48,9 +48,14 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     content = text.encode()
     wording = Wording(context.refer(content))
     if change.treatment is Treatment.CLEAR:
-        cleared = _cleared(change, block, text, reference(text, wording, change.note), context)
-        yield from cleared
-        if cleared:
+        found = context.view.form.cleared(context.entry, block, text, context.view.now)
+        if found is not None:
+            # If the agent says its words only to the model, it is the reference that stands in the session.
+            new = reference(text, wording, change.note) if found.text is None else found.text
+            yield Replacement(change.path, new, change, block.size, literal(new), content)
+            alone = change._replace(block=None)
+            for path, value in found.flags.items():
+                yield Replacement(path, Added(value), alone, 0, b"")
             return
     limit = context.view.policy.result_limit
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
@@ -62,20 +67,6 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         new = _with_links(reference(text, wording, change.note), text, context)
         written = literal(new)
     yield Replacement(change.path, new, change, block.size, written, content)
-
-
-def _cleared(change: Change, block: Block, text: str, named: str, context: Context) -> list[Replacement]:
-    """Put an agent's own words in a result's place; nothing if it has none.
-
-    If the agent says its words only to the model, it is the reference that stands in the session.
-    """
-    found = context.view.form.cleared(context.entry, block, text, context.view.now)
-    if found is None:
-        return []
-    new = named if found.text is None else found.text
-    alone = change._replace(block=None)
-    flags = (Replacement(path, Added(value), alone, 0, b"") for path, value in found.flags.items())
-    return [Replacement(change.path, new, change, block.size, literal(new), text.encode()), *flags]
 
 
 def _with_links(new: str, text: str, context: Context) -> str:

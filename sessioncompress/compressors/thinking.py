@@ -55,34 +55,28 @@ def _loosen(view: View, number: int, group: int) -> Iterator[Change]:
 
 def loosened_lines(view: View) -> frozenset[int]:
     """Find the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
-    if view.loosened is None:
-        view.loosened = _loosened(view) if view.policy.strip_thinking and view.tied else frozenset()
-    return view.loosened
-
-
-def _loosened(view: View) -> frozenset[int]:
+    if view.loosened is not None:
+        return view.loosened
+    if not view.policy.strip_thinking or not view.tied:
+        return frozenset()
     responses = view.lines.responses
-    names = _names_when_cut(view)
+    # The call ids of the session as they would be with every item id cut, and those that only results name.
+    cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
+    ids = ((call.id, call.id.partition("|")[0]) for line in view.lines for call in line.calls)
+    names = Counter(short if short in cut else whole for whole, short in ids)
+    names.update(line.answers for line, call in zip(view.lines, view.asked, strict=True) if call is None)
     lines_of: dict[str, list[int]] = {name: [] for number in view.tied if (name := responses[number])}
     for number, name in enumerate(responses) if lines_of else ():
         if name in lines_of:
             lines_of[name].append(number)
     going = {name for name, numbers in lines_of.items() if _response_may_go(view, numbers)}
-    return frozenset(
+    view.loosened = frozenset(
         number
         for number in view.tied
         if number not in view.latest_thinking
         and (responses[number] in going if responses[number] else _line_may_go(view, number, names))
     )
-
-
-def _names_when_cut(view: View) -> Counter[str]:
-    """Count the call ids of the session as they would be with every item id cut, and those that only results name."""
-    cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
-    ids = ((call.id, call.id.partition("|")[0]) for line in view.lines for call in line.calls)
-    names = Counter(short if short in cut else whole for whole, short in ids)
-    names.update(line.answers for line, call in zip(view.lines, view.asked, strict=True) if call is None)
-    return names
+    return view.loosened
 
 
 def _response_may_go(view: View, numbers: Sequence[int]) -> bool:

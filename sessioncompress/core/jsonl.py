@@ -89,16 +89,16 @@ def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 
 def is_readable(raw: bytes) -> bool:
-    """Tell whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
+    """Whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
     return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
 
 
 def holds_at_most(raw: bytes, most: int) -> bool:
-    """Tell whether JSON text holds at most so many values and keys, with those in strings that may be JSON themselves.
+    """Whether JSON text holds at most so many values and keys, with those in strings that may be JSON themselves.
 
     Each value follows a comma or a bracket, and each key too.
     """
-    if len(raw) <= most or _marks(raw, 0, len(raw)) <= most:
+    if len(raw) <= most or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= most:
         return True
     found = 0
     for match in _MARK.finditer(raw):
@@ -106,14 +106,10 @@ def holds_at_most(raw: bytes, most: int) -> bool:
         if raw[start] != _QUOTE:
             found += 1
         elif _MAY_HOLD_JSON.match(raw, start):
-            found += _marks(raw, start, end)
+            found += sum(raw.count(mark, start, end) for mark in (b",", b"[", b"{"))
         if found > most:
             return False
     return True
-
-
-def _marks(raw: bytes, start: int, end: int) -> int:
-    return sum(raw.count(mark, start, end) for mark in (b",", b"[", b"{"))
 
 
 DEEPEST: Final = 200
@@ -132,8 +128,14 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
+    if len(written) <= DEEPEST:
+        return value
+    if isinstance(written, str):
+        opened = written.count("[") + written.count("{")
+    else:
+        opened = written.count(b"[") + written.count(b"{")
     # Source code in a string has many brackets, and its line few objects: what was parsed is looked at.
-    level = [value] if _may_be_deep(written) else []
+    level = [value] if opened > DEEPEST else []
     for _ in range(DEEPEST):
         if not level:
             return value
@@ -144,17 +146,9 @@ def loads(written: bytes | str) -> Any:
     return value
 
 
-def _may_be_deep(written: bytes | str) -> bool:
-    if len(written) <= DEEPEST:
-        return False
-    if isinstance(written, str):
-        return written.count("[") + written.count("{") > DEEPEST
-    return written.count(b"[") + written.count(b"{") > DEEPEST
-
-
 def is_deep(raw: bytes) -> bool:
-    """Tell whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if not _may_be_deep(raw):
+    """Whether bytes are nested more than DEEPEST deep, be they JSON or not."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
     return max(accumulate(steps), default=0) > DEEPEST
@@ -206,9 +200,7 @@ _ESCAPE = re.compile(
 )
 """A pair of surrogates; half of one, which is the group; any other escape."""
 
-_NUMBER = re.compile(
-    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)', re.DOTALL
-)
+_NUMBER = re.compile(_STRING + rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)", re.DOTALL)
 """A string; a number, which is the group."""
 
 
@@ -262,7 +254,7 @@ def _update(raw: bytes) -> Document | None:
     for read in _readings(raw):
         start = len(_UPDATE) - 1
         try:
-            end, spans = _objects(read, start) if value_of(read) is not None else (start, ())
+            end, spans = _objects(read, start)
         except (ValueError, RecursionError):
             continue
         around = read[:start] + b"[]" + read[end:]
@@ -293,7 +285,7 @@ def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
 def _begins(first: bytes, size: int) -> bool:
     if first.lstrip()[:1] not in (b"{", b"["):
         return False
-    return len(first) == size or all(value_of(read) is None for read in _readings(first))
+    return len(first) == size or not any(_readings(first))
 
 
 def cut(raw: bytes) -> Document | None:
@@ -302,7 +294,7 @@ def cut(raw: bytes) -> Document | None:
         return None
     for read in _readings(raw):
         try:
-            found = _messages(read) if value_of(read) is not None else None
+            found = _messages(read)
         except (ValueError, RecursionError):
             continue
         if found is not None:
@@ -353,20 +345,15 @@ def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
 
 
 def _readings(raw: bytes) -> Iterator[bytes]:
-    """Give what our parser may read: the bytes, then what stands in for them where JavaScript reads more."""
-    yield raw
-    if (read := _readable(raw)) != raw:
-        yield read
+    """Give what our parser reads of a value: its bytes, then what stands in for them where JavaScript reads more.
 
-
-def _readable(raw: bytes) -> bytes:
-    """Write JSON with something as long in the place of all that JavaScript reads and our parser does not.
-
-    So everything else stands at the same byte. It is for finding that alone, and is never written. What holds more
-    than is read at once is returned as it is.
+    There something as long is in the place of what our parser does not read, so that everything else stands at the same
+    byte. It is for finding that alone, and is never written. What holds more than is read at once is not looked at.
     """
+    if value_of(raw) is not None:
+        yield raw
     if not holds_at_most(raw, DOCUMENT_VALUES):
-        return raw
+        return
     made = bytearray(raw)
     for escape in _ESCAPE.finditer(raw):
         if escape[1]:
@@ -376,7 +363,8 @@ def _readable(raw: bytes) -> bytes:
             made[token.start() : token.end()] = b"0".ljust(len(token[1]))
     for start, end in deep_spans(raw):
         made[start:end] = b"0".ljust(end - start)
-    return bytes(made)
+    if made != raw and value_of(bytes(made)) is not None:
+        yield bytes(made)
 
 
 def value_of(raw: bytes) -> Any:

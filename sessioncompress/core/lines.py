@@ -1,155 +1,14 @@
-"""The lines of a session in one list, and the columns in which a store's journal is held."""
+"""The lines of a session in one list, where its turns begin, and what its messages and calls come to."""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Sequence
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from sessioncompress.core.model import NO_PREFIX, Facts, Line, Prefix, Role, Shape
-
-Column = Any
-"""An array of numbers, a list of objects, or one of the columns here."""
-
-Row = TypeVar("Row", bound=tuple[Any, ...])
-
-_DIGEST = 16
-_WHOLE_DIGEST = 32
-_NUMBER_BYTES = 8
-
-
-def columns(kinds: str) -> list[Column]:
-    """Make empty columns, one for each letter: O objects, T texts, any other as in `array`.
-
-    D are digests of 16 bytes, W whole ones of 32.
-    """
-    made: dict[str, Callable[[], Column]] = {
-        "O": list,
-        "T": Texts,
-        "D": lambda: Digests(_DIGEST),
-        "W": lambda: Digests(_WHOLE_DIGEST),
-    }
-    return [made[kind]() if kind in made else array(kind) for kind in kinds]
-
-
-class Table(Generic[Row]):
-    """Rows of one kind of named tuple, each made again when it is asked for."""
-
-    def __init__(self, kind: type[Row], columns: list[Column]) -> None:
-        self._kind = kind
-        self.columns = columns
-        self._adders = [column.append for column in self.columns]
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __getitem__(self, index: int) -> Row:
-        return tuple.__new__(self._kind, [column[index] for column in self.columns])
-
-    def rows(self, indexes: Iterable[int]) -> Iterator[Row]:
-        """Make some rows."""
-        return (self[index] for index in indexes)
-
-    def add(self, row: Iterable[Any]) -> None:
-        """Add a row."""
-        for add, value in zip(self._adders, row, strict=False):
-            add(value)
-
-
-class Texts:
-    """Texts, one behind the other."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._ends = array("Q", [0])
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __iter__(self) -> Iterator[str]:
-        return (self[index] for index in range(len(self)))
-
-    def __getitem__(self, index: int) -> str:
-        return self._data[self._ends[index] : self._ends[index + 1]].decode(errors="surrogatepass")
-
-    def append(self, text: str) -> None:
-        """Add a text."""
-        self._data += text.encode(errors="surrogatepass")
-        self._ends.append(len(self._data))
-
-
-class Digests:
-    """Digests of some bytes each, or none."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._none = bytes(size)
-        self._data = bytearray()
-
-    def __len__(self) -> int:
-        return len(self._data) // self._size
-
-    def __iter__(self) -> Iterator[bytes]:
-        size, data, none = self._size, self._data, self._none
-        each = (bytes(data[start : start + size]) for start in range(0, len(data), size))
-        return (b"" if digest == none else digest for digest in each)
-
-    def __getitem__(self, index: int) -> bytes:
-        digest = bytes(self._data[self._size * index : self._size * (index + 1)])
-        return b"" if digest == self._none else digest
-
-    def append(self, digest: bytes) -> None:
-        """Add a digest."""
-        self._data += digest or self._none
-
-
-class Index:
-    """Finds the rows of numbers of 64 bits, in twelve bytes a row."""
-
-    def __init__(self, numbers: Iterable[int]) -> None:
-        unsorted = array("Q", numbers)
-        self._rows = array("I", sorted(range(len(unsorted)), key=unsorted.__getitem__))
-        self._numbers = array("Q", map(unsorted.__getitem__, self._rows))
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, number: int) -> bool:
-        at = bisect_left(self._numbers, number)
-        return at < len(self._numbers) and self._numbers[at] == number
-
-    def rows(self, number: int) -> Sequence[int]:
-        """Find the rows with that number, in their order."""
-        first = bisect_left(self._numbers, number)
-        return self._rows[first : bisect_right(self._numbers, number, first)]
-
-    def newest(self, number: int) -> Iterator[int]:
-        """Find the rows with that number, the last one first."""
-        first = bisect_left(self._numbers, number)
-        behind = bisect_right(self._numbers, number, first)
-        return (self._rows[at] for at in range(behind - 1, first - 1, -1))
-
-
-class DigestIndex:
-    """Finds the rows of a column of digests, by the first eight bytes of each."""
-
-    def __init__(self, digests: Digests) -> None:
-        self._digests = digests
-        self._index = Index(map(_number, digests))
-
-    def rows(self, digest: bytes) -> list[int]:
-        """Find the rows with that digest, in their order."""
-        return [row for row in self._index.rows(_number(digest)) if self._digests[row] == digest]
-
-    def newest(self, digest: bytes) -> Iterator[int]:
-        """Find the rows with that digest, the last one first."""
-        return (row for row in self._index.newest(_number(digest)) if self._digests[row] == digest)
-
-
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest[:_NUMBER_BYTES], "big")
+from sessioncompress.core.model import NO_PREFIX, Call, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
 class Lines(list[Line]):
@@ -203,3 +62,103 @@ class Survey(NamedTuple):
     shape: Shape
     size: int
     before: Prefix = NO_PREFIX
+
+
+def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
+    """Find the positions on the path at which its turns begin: at the user lines, or the prompts before them.
+
+    Where there are no user lines, each run of prompts begins one.
+    """
+    roles, facts = lines.roles, lines.facts
+    turns = [position for position, number in enumerate(path) if roles[number] is Role.USER]
+    if turns:
+        return [_first_prompt(lines, path, position) for position in turns]
+    prompts = [facts[number].prompt for number in path]
+    return [position for position, prompt in enumerate(prompts) if prompt and not (position and prompts[position - 1])]
+
+
+class GrowingPath:
+    """A path from which turns are taken back as it grows, and where on it they begin: kept as it grows."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.path: list[int] = []
+        self._tasks: list[int] = []
+        self._begun: list[int] = []
+        """The tasks in which a user line came."""
+        self._users: list[int] = []
+        self._prompts: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Add a line."""
+        position, facts, role = len(self.path), self._lines.facts[number], self._lines.roles[number]
+        if facts.task:
+            self._tasks.append(position)
+        elif role is Role.USER and self._tasks and self._tasks[-1:] != self._begun[-1:]:
+            self._begun.append(self._tasks[-1])
+        self.path.append(number)
+        if role is Role.USER:
+            self._users.append(_first_prompt(self._lines, self.path, position))
+        if facts.prompt and not (position and self._lines.facts[self.path[position - 1]].prompt):
+            self._prompts.append(position)
+
+    def take_back(self, most: int) -> None:
+        """Take off so many tasks of user lines, or without tasks turns, or all there are."""
+        turns = self._begun or self._users or self._prompts
+        start = turns[-most] if most <= len(turns) else 0
+        del self.path[start:]
+        for positions in (self._tasks, self._begun, self._users, self._prompts):
+            del positions[bisect_left(positions, start) :]
+
+
+def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
+    while position and lines.facts[path[position - 1]].prompt:
+        position -= 1
+    return position
+
+
+Asked = tuple[int, Call]
+"""A call, behind the number of the line that makes it."""
+
+NO_CALL = -1
+
+
+def asked(lines: Lines) -> Sequence[Asked | None]:
+    """Find for each line which call it answers: the nearest before it with that id, or None."""
+    found: list[Asked | None] = []
+    made: dict[str, Asked] = {}
+    for number, line in enumerate(lines):
+        for call in line.calls:
+            made[call.id] = (number, call)
+        found.append(made.get(line.answers) if line.answers else None)
+    return found
+
+
+def callers(lines: Lines) -> Sequence[int]:
+    """Find for each line the line with the call that it answers, or NO_CALL."""
+    return [NO_CALL if call is None else call[0] for call in asked(lines)]
+
+
+EVERY = range(1 << 62)
+"""The lines of a session, however many there are."""
+
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
+"""What the lines of messages are."""
+
+
+def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
+    """Estimate what the model reads of the live path, in tokens of so many characters."""
+    characters = sum(read.lines[number].reads for number in read.shape.live if number not in read.shape.dead)
+    return estimate(read.before.characters + characters, each)
+
+
+def turns_of(read: Survey) -> int:
+    """Count the user turns on the live path."""
+    return read.before.turns + len(turns_on(read.lines, read.shape.live))
+
+
+def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
+    """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
+    roles, responses = read.lines.roles, read.lines.responses
+    numbers = [number for number in read.shape.live if roles[number] in SPOKEN and number in among]
+    return len({responses[number] or number for number in numbers})

@@ -55,24 +55,19 @@ class Answer(NamedTuple):
     at: int = 0
 
 
-def beside(
-    sent: Any, output: Any, cache_read: Any = None, cache_write: Any = None, reasoning: Any = None
-) -> Usage | None:
-    """Read the usage of a vendor that counts what caches held or took beside what was sent.
+def beside(*counts: Any) -> Usage | None:
+    """Read the usage of a vendor that counts what caches held or took beside what was sent: the fields of a usage.
 
     None where nothing was sent, or a value is no number of tokens; one that is missing is 0.
     """
-    given = tuple(map(tokens, (sent, output, cache_read, cache_write, reasoning)))
-    known = [each for each in given if each is not None]
-    usage = Usage(*known) if len(known) == len(given) else None
+    known = [each for each in map(tokens, counts) if each is not None]
+    usage = Usage(*known) if len(known) == len(counts) else None
     return usage if usage and usage.prompt else None
 
 
-def within(
-    sent: Any, output: Any, cache_read: Any = None, cache_write: Any = None, reasoning: Any = None
-) -> Usage | None:
+def within(*counts: Any) -> Usage | None:
     """Read the usage of a vendor that counts what caches held or took as parts of what was sent; see beside()."""
-    usage = beside(sent, output, cache_read, cache_write, reasoning)
+    usage = beside(*counts)
     if usage is None or usage.input < usage.cache_read + usage.cache_write:
         return None
     return usage._replace(input=usage.input - usage.cache_read - usage.cache_write)

@@ -13,23 +13,19 @@ A member that is Added goes behind the last one of its object.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from sessioncompress.core.model import JsonPath
 
+REMOVED: Final = object()
+"""The one value that stands for: take this member or element out."""
 
-class _Removed:
-    """The one value that stands for: take this member or element out."""
-
-    def __repr__(self) -> str:
-        return "REMOVED"
-
-
-REMOVED = _Removed()
+literal: Callable[[Any], bytes] = orjson.dumps
+"""Writes a value as JSON.stringify would, as far as orjson agrees."""
 
 
 class Added(NamedTuple):
@@ -84,12 +80,10 @@ def splice(
     try:
         values = _folded(document, values)
         cuts = _unique(raw, document, values, written) if len(values) <= _FEW else None
-        new = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
+        new, parsed = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
-        parsed = _parsed(new)
         if parsed != document and cuts is not None:
-            new = _cut(raw, _walked(raw, orjson.loads(raw), values))
-            parsed = _parsed(new)
+            new, parsed = _cut(raw, _walked(raw, orjson.loads(raw), values))
     except (ValueError, TypeError, RecursionError, KeyError, IndexError) as error:
         raise CannotSplice(str(error)) from error
     if parsed != document:
@@ -118,31 +112,30 @@ def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, 
     return outside
 
 
-def literal(value: Any) -> bytes:
-    """Write the value as JSON.stringify would, as far as orjson agrees."""
-    return orjson.dumps(value)
-
-
-def _cut(raw: bytes, cuts: list[Cut]) -> bytes:
+def _cut(raw: bytes, cuts: list[Cut]) -> tuple[bytes, Any]:
+    """Make the cuts; parse what comes of them, which is None where it is no JSON."""
     parts: list[bytes] = []
     position = 0
     for start, end, new in sorted(cuts):
         parts += (raw[position:start], new)
         position = end
     parts.append(raw[position:])
-    return b"".join(parts)
-
-
-def _parsed(line: bytes) -> Any:
+    line = b"".join(parts)
     try:
-        return orjson.loads(line)
+        return line, orjson.loads(line)
     except orjson.JSONDecodeError:
-        return None
+        return line, None
 
 
 def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Cut]:
+    wanted: dict[str | int, Any] = {}
+    for path, value in values.items():
+        node = wanted
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+        node[path[-1]] = _New(value)
     cuts: list[Cut] = []
-    _walk(raw, after_space(raw, 0), document, _tree(values), cuts, to_end=False)
+    _walk(raw, after_space(raw, 0), document, wanted, cuts, to_end=False)
     return cuts
 
 
@@ -194,16 +187,6 @@ def _only(raw: bytes, old: bytes) -> int:
     return -1
 
 
-def _tree(values: Mapping[JsonPath, Any]) -> dict[str | int, Any]:
-    wanted: dict[str | int, Any] = {}
-    for path, value in values.items():
-        node = wanted
-        for step in path[:-1]:
-            node = node.setdefault(step, {})
-        node[path[-1]] = _New(value)
-    return wanted
-
-
 class _New(NamedTuple):
     """A leaf of the tree of wanted paths: the value to put there."""
 
@@ -249,7 +232,15 @@ def _walk(
         previous_end = end
         begin = following
     if left:
-        added = _added(wanted, left)
+        # They must be all that was not found in the object.
+        new = {
+            step: node.value.value
+            for step, node in wanted.items()
+            if isinstance(node, _New) and isinstance(node.value, Added) and isinstance(step, str)
+        }
+        if len(new) != left:
+            raise CannotSplice("a value to replace is not there")
+        added = b",".join(_written_key(step) + literal(value) for step, value in new.items())
         place = previous_end if previous_end >= 0 else position + 1
         cuts.append((place, place, (b"," if kept_before else b"") + added))
     end = after_space(raw, begin)
@@ -258,27 +249,14 @@ def _walk(
     return end + 1
 
 
-def _added(wanted: Mapping[str | int, Any], left: int) -> bytes:
-    """Write the members that an object gets; they must be all that was not found in it."""
-    new = {
-        step: node.value.value
-        for step, node in wanted.items()
-        if isinstance(node, _New) and isinstance(node.value, Added) and isinstance(step, str)
-    }
-    if len(new) != left:
-        raise CannotSplice("a value to replace is not there")
-    return b",".join(_written_key(step) + literal(value) for step, value in new.items())
-
-
 def _intend(document: Any, values: Mapping[JsonPath, Any]) -> None:
     """Change the document as the splice changes the bytes."""
-    for path, value in values.items():
-        if value is not REMOVED:
-            _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
-    removed = [path for path, value in values.items() if value is REMOVED]
     gone: dict[JsonPath, set[str | int]] = {}
-    for path in removed:
-        gone.setdefault(path[:-1], set()).add(path[-1])
+    for path, value in values.items():
+        if value is REMOVED:
+            gone.setdefault(path[:-1], set()).add(path[-1])
+        else:
+            _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
     # What is deeper goes first, so that indexes hold.
     for parent, steps in sorted(gone.items(), key=lambda each: len(each[0]), reverse=True):
         holder = _parent(document, (*parent, ""))

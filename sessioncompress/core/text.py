@@ -87,28 +87,23 @@ def as_written(number: int) -> str:
 
 def not_there(number: int) -> str:
     """Write that a session holds less than its store knows; nothing where nothing is missing."""
-    if not number:
-        return ""
     lines = counted(number, "line that its store knows is", "lines that its store knows are")
-    return f"an older state of the session: {lines} not in it"
+    return f"an older state of the session: {lines} not in it" if number else ""
 
 
 def of_relatives(number: int) -> str:
     """Write that markers stay whose originals a relative's store holds; nothing where there are none."""
-    if not number:
-        return ""
-    stay = counted(number, "marker stays", "markers stay")
-    return f"{stay} whose originals lie in a relative's store: 'restore --from-markers' puts back what they stand for"
+    why = "whose originals lie in a relative's store: 'restore --from-markers' puts back what they stand for"
+    return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 
 def strangers(number: int) -> str:
     """Write that markers stay which a session's journal does not know; nothing where there are none."""
-    if not number:
-        return ""
-    return (
-        f"{counted(number, 'marker stays', 'markers stay')} that its journal does not know: quotes, or of another "
-        "session or side, and then 'restore --from-markers --originals OTHER' puts back what they stand for"
+    why = (
+        "that its journal does not know: quotes, or of another session or side, and then "
+        "'restore --from-markers --originals OTHER' puts back what they stand for"
     )
+    return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 
 def unreadable(numbers: Iterable[int]) -> str:

@@ -9,11 +9,10 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import GrowingPath, Lines
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.core.turns import GrowingPath
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
 

@@ -23,7 +23,7 @@ from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.disk import appending
-from sessioncompress.store.last_run import last_run
+from sessioncompress.store.journal import last_run
 from sessioncompress.store.layout import Beside, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import check, recover

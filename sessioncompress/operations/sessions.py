@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.turns import turns_of
+from sessioncompress.core.lines import turns_of
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session, pruning_saves, refuse_in_merge, rehearse_open

@@ -20,10 +20,9 @@ from functools import cached_property
 from msgspec import Struct
 
 from sessioncompress.core import text
-from sessioncompress.core.lines import Survey
+from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import Answer
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, KB, estimate
-from sessioncompress.core.turns import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, known_lines, noted
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule

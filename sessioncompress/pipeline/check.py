@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import Lines, callers
 from sessioncompress.core.model import Block, Line, Standing
-from sessioncompress.core.turns import callers
 from sessioncompress.errors import NOT_CHANGED, Damaged
 
 

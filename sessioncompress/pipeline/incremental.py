@@ -17,11 +17,10 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128
 from sessioncompress.compressors import View
 from sessioncompress.core import VERSION
 from sessioncompress.core.jsonl import GAP, LINE_CAP, Piece, among, pieces, pieces_of, with_updates
-from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.lines import Lines, Survey, asked, turns_on
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import NO_PREFIX, PLAIN, Line, Prefix, Role
 from sessioncompress.core.splice import literal
-from sessioncompress.core.turns import asked, turns_on
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.formats.base import Format, Reader
 from sessioncompress.formats.table import NAMELESS, NAMES, REVISED, format_named

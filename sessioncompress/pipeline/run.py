@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core import VERSION, jsonl, text, turns
-from sessioncompress.core.lines import Survey
+from sessioncompress.core import VERSION, jsonl, text
+from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import NO_PREFIX, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
@@ -25,8 +25,7 @@ from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Stat
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
-from sessioncompress.store.journal import Journal
-from sessioncompress.store.last_run import clash
+from sessioncompress.store.journal import Journal, clash
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
@@ -69,7 +68,7 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
         waits = budget is not None and budget.decision == Action.NONE and not force
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
     before = summary.noted(part.journal.runs[-1], summary.TURNS) if part.journal.runs else 0
-    waits = policy.every_turns is None or turns.turns_of(part.known.survey) - before < policy.every_turns
+    waits = policy.every_turns is None or turns_of(part.known.survey) - before < policy.every_turns
     return triage.too_small(part.session.size, policy, force=force) if waits else ""
 
 
@@ -214,7 +213,7 @@ class Run:
             boundary=part.prefix.lines + summary.boundary_of(view),
             stats={
                 # So that the next run knows what came since.
-                summary.TURNS: turns.turns_of(read),
+                summary.TURNS: turns_of(read),
                 summary.LINES: part.prefix.lines + len(read.lines),
                 summary.MESSAGES: summary.all_messages(read, self._journal.runs[-1] if self._journal.runs else None),
                 "linesChanged": len(applied.changed),
@@ -286,13 +285,13 @@ class Run:
             images_replaced=applied.counts[Kind.IMAGE],
             mirrors_replaced=applied.counts[Kind.MIRROR],
             redundancies_eliminated=applied.redundancies,
-            tokens_after=turns.tokens_of(view.survey._replace(lines=applied.lines)),
+            tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
             tokens_uncached=summary.uncached(view, attempt.plan, applied),
             removable_bytes=removable,
             removed_bytes=applied.removed,
             protected_bytes=protected,
             lines_changed=len(applied.changed),
-            messages_changed=turns.messages_of(view.survey, frozenset(applied.changed)),
+            messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         )
         if isinstance(sink, DryRun):
             return stats
@@ -322,7 +321,7 @@ class Run:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
         found, before, journal = view.survey, view.survey.before, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
-        tokens = turns.tokens_of(found)
+        tokens = tokens_of(found)
         return CompressionStats(
             self._where,
             format=view.form.name,
@@ -335,7 +334,7 @@ class Run:
             imitated_markers=markers,
             imitated_in_calls=self._newer(in_calls),
             markers_without_journal=self._strangers,
-            turns=turns.turns_of(found),
+            turns=turns_of(found),
             tokens_before=tokens,
             tokens_after=tokens,
         )

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.lines import Survey
+from sessioncompress.core.lines import Survey, messages_of, tokens_of
 from sessioncompress.core.model import Kind, Standing
 from sessioncompress.core.text import KB, estimate, json_safe
-from sessioncompress.core.turns import messages_of, tokens_of
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
 from sessioncompress.policy.model import PRESETS

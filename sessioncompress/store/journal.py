@@ -5,33 +5,24 @@ What stands behind the last run record was never committed. This module only rea
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
-from sessioncompress.core.lines import DigestIndex, Index, Table, columns
 from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
-from sessioncompress.store.disk import written
+from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.layout import Lengths
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import (
-    UNKNOWN_IN_CALLS,
-    BlockRecord,
-    LineRecord,
-    RunRecord,
-    Seals,
-    decode,
-    raw_records,
-)
+from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -41,29 +32,42 @@ ONE_SIDE = (
     "'git checkout COMMIT -- FILE ...'."
 )
 """What to do where the files of a store do not go together."""
-_NO_FRAME = -1
-_64_BITS = (1 << 64) - 1
 _NOTHING: Mapping[str, Any] = {}
 _RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
+_NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
+_CONTENT = b"xxh3"
+_RUN_BEGINS = b'{"type":"run"'
 
 
-class _LineRow(NamedTuple):
-    """A line record as it is held: digests in bytes, and the place apart."""
+class _Rows:
+    """Finds the rows of a key, the newest first."""
 
-    sha256: bytes
-    rewritten: bytes
-    frame: int
-    offset: int
-    bytes: int
+    def __init__(self, keys: Iterable[tuple[int, Hashable]]) -> None:
+        self._newest: dict[Hashable, int] = {}
+        self._before: dict[int, int] = {}
+        """The row with the same key before a row, where there is one."""
+        for row, key in keys:
+            if (before := self._newest.get(key)) is not None:
+                self._before[row] = before
+            self._newest[key] = row
+
+    def get(self, key: Hashable) -> int | None:
+        return self._newest.get(key)
+
+    def all(self, key: Hashable) -> Iterator[int]:
+        row = self._newest.get(key)
+        while row is not None:
+            yield row
+            row = self._before.get(row)
 
 
 class Journal:
-    """All committed records, in columns. `size` is the journal's committed length, `store_size` the originals'.
+    """All committed records. `size` is the journal's committed length, `store_size` the originals'.
 
     `broken` is the number of the first run's line whose records are not as it wrote them, 0 where all are.
 
-    Line and block records are named by their row: 0 for the first of their type.
+    Line and block records are named by their row: 0 for the first of their type. A SHA-256 is given in bytes.
     """
 
     def __init__(self, runs: Iterable[RunRecord] = (), size: int = 0, store_size: int = 0) -> None:
@@ -71,17 +75,21 @@ class Journal:
         self.size = size
         self.store_size = store_size
         self.broken = 0
-        self._lines: Table[_LineRow] = Table(_LineRow, columns("WWqqq"))
-        self._blocks: Table[BlockRecord] = Table(BlockRecord, columns("TqOOOTqqTDOT"))
+        self._lines: list[tuple[bytes, bytes, Place | None]] = []
+        """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
+        self._blocks: list[BlockRecord] = []
         self._owners = array("I")
+        self._ended = (0, 0)
+        """How many line and block records the runs added."""
 
     def add(self, record: LineRecord | BlockRecord) -> None:
-        """Add a record; a block belongs to the line before it."""
+        """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
-            place = record.place or Place(_NO_FRAME, 0, 0)
-            self._lines.add((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), *place))
+            self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
+        elif len(self._lines) == self._ended[0]:
+            raise ValueError("a block without its line")
         else:
-            self._blocks.add(record)
+            self._blocks.append(record)
             self._owners.append(len(self._lines) - 1)
 
     @property
@@ -102,9 +110,9 @@ class Journal:
     @cached_property
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
-        frames, offsets = self._lines.columns[2:4]
-        kept = [row for row, frame in enumerate(frames) if frame != _NO_FRAME]
-        return array("I", sorted(kept, key=lambda row: frames[row] * FRAME_BYTES + offsets[row]))
+        lines = enumerate(self._lines)
+        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (*_, place) in lines if place)
+        return array("I", [row for _, row in sorted(places)])
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -113,52 +121,64 @@ class Journal:
 
     def line(self, row: int) -> LineRecord:
         """Read a line record."""
-        original, rewritten, frame, offset, size = self._lines[row]
-        return LineRecord(original.hex(), None if frame < 0 else Place(frame, offset, size), rewritten.hex())
-
-    def frames(self, first: int) -> set[int]:
-        """Return where the frames begin in which the originals of the line records from that row on are kept."""
-        column = self._lines.columns[2]
-        return {column[row] for row in range(first, len(self._lines))} - {_NO_FRAME}
+        original, rewritten, place = self._lines[row]
+        return LineRecord(original.hex(), place, rewritten.hex())
 
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
-        """Return a block record with that of its line."""
+        """Read a block record, with that of its line."""
         return self.line(self._owners[row]), self._blocks[row]
 
-    def blocks_of(self, row: int) -> Iterator[BlockRecord]:
-        """Yield the block records of a line record."""
+    def blocks_of(self, row: int) -> Sequence[BlockRecord]:
+        """Find the block records of a line record."""
         first = bisect_left(self._owners, row)
-        return self._blocks.rows(range(first, bisect_right(self._owners, row, first)))
+        return self._blocks[first : bisect_right(self._owners, row, first)]
+
+    @cached_property
+    def _originals(self) -> _Rows:
+        return _Rows((row, original) for row, (original, _, _) in enumerate(self._lines))
+
+    @cached_property
+    def _rewritten(self) -> _Rows:
+        return _Rows((row, rewritten) for row, (_, rewritten, _) in enumerate(self._lines))
+
+    @cached_property
+    def _replacements(self) -> _Rows:
+        # The same text may stand for many originals: so they are found by their calls as well.
+        blocks = enumerate(self._blocks)
+        return _Rows((row, hash((block.replacement, block.call))) for row, block in blocks if block.replacement)
 
     def rewriting(self, sha256: bytes) -> int | None:
-        """Find the newest line record of a rewritten line by its SHA-256."""
-        return next(self._rewritten.newest(sha256), None)
+        """Find the newest line record of a rewritten line."""
+        return self._rewritten.get(sha256)
 
-    def originals(self, sha256: bytes) -> list[int]:
-        """Find the line records of an original by its SHA-256."""
-        return self._originals.rows(sha256)
+    def rewritings(self, sha256: bytes) -> list[int]:
+        """Find the line records of a rewritten line, in their order."""
+        return list(self._rewritten.all(sha256))[::-1]
 
     def original(self, sha256: bytes) -> int | None:
-        """Find the newest line record of an original by its SHA-256."""
-        return next(self._originals.newest(sha256), None)
+        """Find the newest line record of an original."""
+        return self._originals.get(sha256)
+
+    def originals(self, sha256: bytes) -> list[int]:
+        """Find the line records of an original, in their order."""
+        return list(self._originals.all(sha256))[::-1]
+
+    def original_of(self, row: int) -> bytes:
+        """Return the SHA-256 of a line record's original."""
+        return self._lines[row][0]
 
     def place(self, sha256: bytes) -> Place | None:
         """Find where an original is kept; a run that kept none may come before or behind one that did."""
-        return next((place for row in self._originals.newest(sha256) if (place := self.line(row).place)), None)
+        return next((place for row in self._originals.all(sha256) if (place := self._lines[row][2])), None)
 
     def placed(self, row: int) -> LineRecord:
         """Return a line record, with a place where any run kept its original."""
         record = self.line(row)
-        return record if record.place else record._replace(place=self.place(bytes.fromhex(record.sha256)))
-
-    def original_of(self, row: int) -> bytes:
-        """Return the SHA-256 of a line record's original."""
-        digest: bytes = self._lines.columns[0][row]
-        return digest
+        return record if record.place else record._replace(place=self.place(self.original_of(row)))
 
     def times(self, row: int) -> int:
-        """Return how many line records have the same rewritten line as this one."""
-        return len(self._rewritten.rows(self._lines.columns[1][row]))
+        """Count the line records with the same rewritten line as this one."""
+        return len(self.rewritings(self._lines[row][1]))
 
     def not_there(self, there: Sequence[int]) -> list[LineRecord]:
         """Return a record for each line that is not there.
@@ -166,7 +186,7 @@ class Journal:
         `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones.
         """
         missing: list[LineRecord] = []
-        for row, original in enumerate(self._lines.columns[0]):
+        for row, (original, _, _) in enumerate(self._lines):
             if self.original(original) != row:
                 continue
             # Each line is counted once, however often it was rewritten.
@@ -177,19 +197,14 @@ class Journal:
 
     def numbers(self, rows: Iterable[int]) -> set[int]:
         """Return the numbers of the lines that some line records are of, as far as they have blocks."""
-        return {block.line for row in rows for block in islice(self.blocks_of(row), 1)}
-
-    def rewritings(self, sha256: bytes) -> list[int]:
-        """Return the line records of a rewritten line with that SHA-256."""
-        return self._rewritten.rows(sha256)
+        return {block.line for row in rows for block in self.blocks_of(row)[:1]}
 
     def replaced(self, key: OurKey) -> list[int]:
-        """Return the block records of the replacements that a key identifies."""
+        """Find the block records of the replacements that a key identifies, in their order."""
         return list(self._newest(key))[::-1]
 
     def _newest(self, key: OurKey) -> Iterator[int]:
-        """Yield the block records of the replacements that a key identifies, the last one first."""
-        found = self._replacements.newest(_key(key[0], key[2]))
+        found = self._replacements.all(hash((key[0], key[2])))
         return (row for row in found if key in self._blocks[row].identities())
 
     def __contains__(self, key: OurKey) -> bool:
@@ -200,33 +215,20 @@ class Journal:
         row = next(self._newest(key), None)
         return None if row is None else self._blocks[row].origin
 
-    @cached_property
-    def _originals(self) -> DigestIndex:
-        return DigestIndex(self._lines.columns[0])
-
-    @cached_property
-    def _rewritten(self) -> DigestIndex:
-        return DigestIndex(self._lines.columns[1])
-
-    @cached_property
-    def _replacements(self) -> Index:
-        """The same text may stand for many originals: so they are found by their calls as well."""
-        return Index(map(_key, self._blocks.columns[9], self._blocks.columns[5]))
-
     @property
     def references(self) -> Iterator[tuple[str, str]]:
         """Yield the references, each with the XXH3-64 of what it names."""
-        return zip(self._blocks.columns[0], self._blocks.columns[8], strict=True)
+        return ((block.ref, block.xxh3) for block in self._blocks)
 
     @property
-    def lengths(self) -> Lengths:
+    def lengths(self) -> layout.Lengths:
         """The committed lengths of both files."""
-        return Lengths(self.store_size, self.size)
+        return layout.Lengths(self.store_size, self.size)
 
     @property
     def unknown_in_calls(self) -> int:
         """The arguments of calls that held a marker when the journal was begun."""
-        return int(self.runs[0].stats.get(UNKNOWN_IN_CALLS, 0)) if self.runs else 0
+        return int(self.runs[0].stats.get(records.UNKNOWN_IN_CALLS, 0)) if self.runs else 0
 
     @property
     def session_id(self) -> str:
@@ -243,9 +245,27 @@ class Journal:
         """Whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored
 
+    def end_run(self, run: RunRecord) -> None:
+        """Add a run, whose records have been added.
 
-def _key(replacement: bytes, call: str) -> int:
-    return hash((replacement, call)) & _64_BITS
+        Raises ValueError where it does not go on from the run before it, or did not write the records that are there.
+        """
+        grown = run.store_size - self.store_size
+        frames = {place.frame for *_, place in islice(self._lines, self._ended[0], None) if place}
+        # A merge may have put behind a run what another one wrote that began where this one did.
+        elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
+        if elsewhere and not self.broken:
+            raise ValueError("its run does not go on from the run before it")
+        added = (len(self._lines) - self._ended[0], len(self._blocks) - self._ended[1])
+        if run.records is not None and run.records != added:
+            written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
+            raise ValueError(f"{written}; {added[0]} and {added[1]} are there")
+        if len(self.runs) > 1:
+            # What the first and the last run say of themselves is asked for; of any other only what it added.
+            self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
+        self.runs.append(run)
+        self._ended = self.counts
+        self.store_size = run.store_size
 
 
 def load(path: Path, *, to_hole: bool = False) -> Journal:
@@ -261,31 +281,36 @@ def load(path: Path, *, to_hole: bool = False) -> Journal:
         except FileNotFoundError:
             return Journal()
         with open(fd, "rb", buffering=1 << 20) as file:
-            return read(file, str(path), written(fd) if to_hole else None)
+            return read(file, str(path), disk.written(fd) if to_hole else None)
 
 
 def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     """Read a journal up to its last run record, which is looked for in all of it, or before its byte `end`.
 
-    Raises Damaged, naming the line, where a committed record is bad.
+    What is bad before that is damage, and behind it a torn append. Raises Damaged, naming the line.
     """
+    position = committed = 0
+    for raw in records.raw_records(file):
+        position += len(raw)
+        if _RUN.search(raw) and raw.endswith(b"\n"):
+            committed = position
+        if end is not None and position >= end:
+            break
     journal = Journal()
-    committed = _committed(file, end)
-    before = (0, 0)
-    seals = Seals()
+    seals = records.Seals()
     file.seek(0)
-    for number, raw in enumerate(raw_records(file), 1):
+    for number, raw in enumerate(records.raw_records(file), 1):
         if journal.size + len(raw) > committed:
             break
         journal.size += len(raw)
         try:
-            record = decode(raw)
+            record = records.decode(raw)
             if isinstance(record, RunRecord):
                 seals.run(raw, number, record)
-                _end_run(journal, record, before, broken=seals.broken > 0)
-                before = journal.counts
+                journal.broken = seals.broken
+                journal.end_run(record)
             else:
-                _add(journal, record, before[0])
+                journal.add(record)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
             why = "git left a conflict marker there" if raw.startswith(_CONFLICT) else str(error)[:_MOST_SAID]
@@ -297,54 +322,72 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 remedy=f"Put the journal back from a backup. {ONE_SIDE} "
                 "'sessioncompress forget' deletes it with the originals.",
             ) from error
-    journal.broken = seals.broken
     return journal
-
-
-def _add(journal: Journal, record: LineRecord | BlockRecord, first: int) -> None:
-    if isinstance(record, BlockRecord) and journal.counts[0] == first:
-        raise ValueError("a block without its line")
-    journal.add(record)
-
-
-def _end_run(journal: Journal, run: RunRecord, before: tuple[int, int], *, broken: bool) -> None:
-    # A merge may have put behind a run what another one wrote that began where this one did.
-    grown = run.store_size - journal.store_size
-    frames = journal.frames(before[0])
-    elsewhere = frames and journal.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
-    if elsewhere and not broken:
-        raise ValueError("its run does not go on from the run before it")
-    now = journal.counts
-    added = (now[0] - before[0], now[1] - before[1])
-    if run.records is not None and run.records != added:
-        lines, blocks = run.records
-        raise ValueError(f"its run wrote {lines} line and {blocks} block records; {added[0]} and {added[1]} are there")
-    if len(journal.runs) > 1:
-        # What the first and the last run say of themselves is asked for; of any other only what it added.
-        journal.runs[-1] = journal.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
-    journal.runs.append(run)
-    journal.store_size = run.store_size
-
-
-def _committed(file: BinaryIO, end: int | None) -> int:
-    """Return where the last whole run record ends; what is bad before it is damage, and behind it a torn append."""
-    position = committed = 0
-    for raw in raw_records(file):
-        position += len(raw)
-        if _RUN.search(raw) and raw.endswith(b"\n"):
-            committed = position
-        if end is not None and position >= end:
-            break
-    return committed
 
 
 def uncommitted(path: Path, start: int) -> Iterator[LineRecord]:
     """Yield the line records behind the committed bytes of a journal, as far as they can be read."""
-    fd = open_file(path)
-    with open(fd, "rb", buffering=1 << 20) as file:
+    with open(open_file(path), "rb", buffering=1 << 20) as file:
         file.seek(start)
-        for raw in raw_records(file):
+        for raw in records.raw_records(file):
             with suppress(ValueError, KeyError, TypeError):
-                record = decode(raw)
-                if isinstance(record, LineRecord):
+                if isinstance(record := records.decode(raw), LineRecord):
                     yield record
+
+
+def last_run(files: layout.Beside) -> Journal | None:
+    """Read the newest run of a journal alone; None unless that one is whole and both files end with it.
+
+    A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None. Raises what
+    load() raises where the system fails.
+    """
+    with failing(files.journal):
+        refuse_linked(files.journal)
+        try:
+            fd = open_file(files.journal)
+        except FileNotFoundError:
+            return None
+        with open(fd, "rb") as file, suppress(ValueError, KeyError, TypeError):
+            size = os.fstat(fd).st_size
+            raw = layout.last_line(files.journal)
+            run, end = records.decode(raw), size - len(raw)
+            if not isinstance(run, RunRecord) or not run.prefix.size or run.records is None or run.start > end:
+                return None
+            seals = records.Seals()
+            file.seek(run.start)
+            while piece := file.read(min(disk.BUFFER, end - file.tell())):
+                seals.record(piece)
+            seals.run(raw, 1, run)
+            is_whole = not seals.broken and file.read() == raw
+            if is_whole and (layout.size_of(files.originals) or 0) == run.store_size:
+                return Journal([run], size, run.store_size)
+    return None
+
+
+def clash(files: layout.Beside, new: Iterable[bytes]) -> bool:
+    """Tell whether a journal names what new records name: a line of theirs, or other content by their reference.
+
+    Whoever has not read the journal cannot know how it must be told apart; nor that it is damaged, and no restore would
+    read what is written behind that: there, too, the answer is yes.
+    """
+    contents: dict[bytes, bytes] = {}
+    lines: set[bytes] = set()
+    for record in new:
+        for what, first, rest in _NAMED.findall(record):
+            if what == _CONTENT:
+                contents[first] = rest
+            else:
+                lines.add(first)
+    seals = records.Seals()
+    with open(open_file(files.journal), "rb") as file:
+        for number, raw in enumerate(records.raw_records(file), 1):
+            if raw.startswith(_RUN_BEGINS):
+                with suppress(ValueError, KeyError, TypeError):
+                    if isinstance(run := records.decode(raw), RunRecord):
+                        seals.run(raw, number, run)
+            else:
+                seals.record(raw)
+            for what, first, rest in _NAMED.findall(raw):
+                if contents.get(first, rest) != rest if what == _CONTENT else first in lines:
+                    return True
+    return seals.broken > 0

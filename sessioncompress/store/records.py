@@ -9,13 +9,10 @@ A block record belongs to the line record before it.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO, NamedTuple
@@ -25,13 +22,12 @@ import orjson
 from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind, Origin, OurKey, Prefix
 from sessioncompress.errors import NOT_CHANGED, FileFailed
-from sessioncompress.store import zstd
 from sessioncompress.store.originals import Place
 
 Bytes = bytes
 """The type, where a record has a field of that name."""
 
-_LONGEST_DIGEST = 64
+_DIGEST_DIGITS = 64
 _REPLACEMENT_DIGITS = 32
 _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
@@ -67,7 +63,6 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
-_LINE_BEGINS = b'{"type":"line"'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
 
@@ -109,16 +104,8 @@ class BlockRecord(NamedTuple):
 
     def encode(self) -> Bytes:
         """Return the record as a line of the journal; what is not known is left out."""
-        record: dict[str, Any] = {
-            "type": "block",
-            "ref": self.ref,
-            "line": self.line,
-            "path": _pointer(self.path),
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "lines": self.lines,
-            "xxh3": self.xxh3,
-        }
+        record: dict[str, Any] = {"type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path)}
+        record |= {"kind": self.kind, "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3}
         if self.tool or self.call:
             record |= {"tool": self.tool, "callId": self.call}
         if self.replacement:
@@ -128,15 +115,13 @@ class BlockRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
     def identities(self) -> tuple[OurKey, ...]:
-        """Return what identifies the replacement in a session; an image's is a text of a result or of a prompt."""
-        if not self.replacement:
-            return ()
+        """What identifies the replacement in a session; an image's is a text of a result or of a prompt."""
         kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
-        return tuple((self.replacement, kind, self.call) for kind in kinds)
+        return tuple((self.replacement, kind, self.call) for kind in kinds) if self.replacement else ()
 
     @property
     def origin(self) -> Origin:
-        """Return what a marker says of the original."""
+        """What a marker says of the original."""
         return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
 
 
@@ -170,17 +155,9 @@ class RunRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
-        record: dict[str, Any] = {
-            "type": "run",
-            "at": self.at,
-            "version": self.version,
-            "policy": dict(self.policy),
-            "originalSize": self.original_size,
-            "compressedSize": self.compressed_size,
-            "storeSize": self.store_size,
-            "boundary": self.boundary,
-            "stats": dict(self.stats),
-        }
+        record: dict[str, Any] = {"type": "run", "at": self.at, "version": self.version, "policy": dict(self.policy)}
+        record |= {"originalSize": self.original_size, "compressedSize": self.compressed_size}
+        record |= {"storeSize": self.store_size, "boundary": self.boundary, "stats": dict(self.stats)}
         if self.restored:
             record["restored"] = True
         if self.records is not None:
@@ -214,9 +191,24 @@ def decode(raw: bytes) -> Record:
         place = None
         if "frame" in original:
             place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-        return LineRecord(_hex(original["sha256"], 64), place, _hex(record["rewrittenSha256"], 64))
+        was, rewritten = original["sha256"], record["rewrittenSha256"]
+        return LineRecord(_hex(was, _DIGEST_DIGITS), place, _hex(rewritten, _DIGEST_DIGITS))
     if kind == "block":
-        return _block_record(record)
+        pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
+        return BlockRecord(
+            ref=_hex(record["ref"]),
+            line=_count(record["line"]),
+            path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
+            kind=Kind(record["kind"]),
+            tool=intern(str(record.get("tool", ""))),
+            call=intern(str(record.get("callId", ""))),
+            bytes=_count(record["bytes"]),
+            lines=_count(record["lines"]),
+            xxh3=_hex(record["xxh3"]),
+            replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
+            file=intern(str(record.get("file", ""))),
+            git_blob=_hex(blob) if blob != "" else "",
+        )
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
@@ -242,24 +234,6 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
     )
 
 
-def _block_record(record: Mapping[str, Any]) -> BlockRecord:
-    pointer, replacement = str(record["path"]), record.get("replacement")
-    return BlockRecord(
-        ref=_hex(record["ref"]),
-        line=_count(record["line"]),
-        path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
-        kind=Kind(record["kind"]),
-        tool=intern(str(record.get("tool", ""))),
-        call=str(record.get("callId", "")),
-        bytes=_count(record["bytes"]),
-        lines=_count(record["lines"]),
-        xxh3=_hex(record["xxh3"]),
-        replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
-        file=intern(str(record.get("file", ""))),
-        git_blob=_hex(blob) if (blob := record.get("gitBlob", "")) != "" else "",
-    )
-
-
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
     counts, stats = record.get("records"), dict(record["stats"])
     # Later runs count on these two.
@@ -276,7 +250,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         stats=stats,
         restored=record.get("restored") is True,
         records=None if counts is None else (_count(counts["lines"]), _count(counts["blocks"])),
-        originals_sha256=_hex(record["originalsSha256"], 64) if "originalsSha256" in record else "",
+        originals_sha256=_hex(record["originalsSha256"], _DIGEST_DIGITS) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
         modified=_count(record.get("modifiedNs", 0), _TIMES),
         start=_count(record.get("journalStart", 0)),
@@ -291,7 +265,7 @@ def _count(value: Any, allowed: range = _COUNTS) -> int:
 
 
 def _hex(value: Any, digits: int = 0) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_DIGEST or value.strip("0123456789abcdef"):
+    if not isinstance(value, str) or not 0 < len(value) <= _DIGEST_DIGITS or value.strip("0123456789abcdef"):
         raise ValueError(f"not the hex digits of a digest: {value!r}")
     if digits and len(value) != digits:
         raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
@@ -365,60 +339,39 @@ class Seals:
         self._seal = sha256()
 
 
-_CHUNK = 256 * 1024
-_FAST = 1
-_DIGEST = 32
-
-
 class PendingRecords:
-    """The line and block records of a run under way, as the journal takes them: packed, in the order of their lines.
+    """The line and block records of a run under way, in the order in which their lines are added.
 
     `size` counts their bytes, `blocks` the block records.
     """
 
     def __init__(self) -> None:
-        self._numbers = array("I")
-        self._originals = bytearray()
-        self._chunks: list[bytes] = []
-        self._tail = bytearray()
+        self._lines: dict[int, tuple[Bytes, Bytes]] = {}
+        """Of each line, by its number, the SHA-256 of its original, and its records as the journal takes them."""
         self.size = 0
         self.blocks = 0
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._lines)
 
-    def add(self, number: int, sha256: bytes, rewritten: bytes, place: Place | None, blocks: bytes) -> None:
-        """Add a rewritten line by its number, which is greater than those before it, with its block records.
-
-        `place` is that of its original, None where no originals are kept.
-        """
-        before = len(self._tail)
-        self._tail += LineRecord(sha256.hex(), place, rewritten.hex()).encode()
-        self._tail += blocks
-        self.size += len(self._tail) - before
+    def add(self, number: int, original: Bytes, rewritten: Bytes, place: Place | None, blocks: Bytes) -> None:
+        """Add a rewritten line with its block records; `place` is None where no originals are kept."""
+        raw = LineRecord(original.hex(), place, rewritten.hex()).encode() + blocks
+        self._lines[number] = original, raw
+        self.size += len(raw)
         self.blocks += blocks.count(b"\n")
-        self._numbers.append(number)
-        self._originals += sha256
-        if len(self._tail) >= _CHUNK:
-            self._chunks.append(zstd.compress(self._tail, _FAST))
-            self._tail = bytearray()
 
-    def encode(self) -> Iterator[bytes]:
-        """Yield the records, many at once."""
-        yield from map(zstd.decompress, self._chunks)
-        yield bytes(self._tail)
+    def encode(self) -> Iterator[Bytes]:
+        """Yield the records, those of a line at once."""
+        return (raw for _, raw in self._lines.values())
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
         """Yield the records of some lines."""
-        row = -1
-        for raw in chain.from_iterable(chunk.splitlines(keepends=True) for chunk in self.encode()):
-            row += raw.startswith(_LINE_BEGINS)
-            if self._numbers[row] in numbers and not isinstance(record := decode(raw), RunRecord):
-                yield record
+        for number, (_, raw) in self._lines.items():
+            for each in raw.splitlines(keepends=True) if number in numbers else ():
+                if not isinstance(record := decode(each), RunRecord):
+                    yield record
 
-    def original_of(self, number: int) -> bytes:
+    def original_of(self, number: int) -> Bytes:
         """Return the SHA-256 of a line's original. Raises KeyError where the line was not added."""
-        row = bisect_left(self._numbers, number)
-        if self._numbers[row : row + 1] != array("I", [number]):
-            raise KeyError(number)
-        return bytes(self._originals[row * _DIGEST : (row + 1) * _DIGEST])
+        return self._lines[number][0]

@@ -102,7 +102,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late_links._LATE": ("0", "-", "g"),
     "store.late_links._DRAFT": ("0", "01234567"),
     "store.layout._LEFT_OVER": (".late-", ".temp-0123456", "."),
-    "store.last_run._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
+    "store.journal._NAMED": ('"xxh3":"', '"xxh3":"0123456789ab', "0", '"sha256":"0123456789abcdef'),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 

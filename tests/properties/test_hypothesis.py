@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from sessioncompress.core.lines import callers
 from sessioncompress.core.model import Role
 from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice
-from sessioncompress.core.turns import callers
 from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session

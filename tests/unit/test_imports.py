@@ -38,7 +38,6 @@ PURE = frozenset(
         "core.model",
         "core.splice",
         "core.text",
-        "core.turns",
         "pipeline.check",
         "pipeline.plan",
         "pipeline.usage",

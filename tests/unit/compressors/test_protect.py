@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sessioncompress.compressors.base import Ours, View, boundary, standings
+from sessioncompress.compressors.base import Ours, View, standings
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
 from sessioncompress.formats.table import format_named
@@ -97,7 +97,8 @@ def test_the_boundary(story: str, turns: int, tokens: int | None, expected: int)
 
 def _boundary(lines: Sequence[Line], turns: int, tokens: int | None) -> int:
     policy = replace(BALANCED, turn_threshold_before_compress=turns, protect_tokens=tokens)
-    return boundary(Lines(lines), shape(lines), policy)
+    found = standings(Lines(lines), shape(lines), policy)
+    return len(found) - found.count(Standing.PROTECTED)
 
 
 _WORDS = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import Lines, callers
 from sessioncompress.core.model import Call, Line, Purpose, Role
-from sessioncompress.core.turns import callers
 from tests.support.runs import line
 
 

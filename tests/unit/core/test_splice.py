@@ -232,11 +232,6 @@ def test_a_document_that_is_not_the_line_is_noticed() -> None:
         splice(b'{"b":1,"a":"old"}', {"a": "old", "b": 2}, {("a",): "new"})
 
 
-def test_removed_says_what_it_is() -> None:
-    """It shows in the messages of failing tests."""
-    assert repr(REMOVED) == "REMOVED"
-
-
 def test_a_literal_is_as_javascript_writes_it() -> None:
     """Neither slashes nor other scripts are escaped."""
     assert literal("a/é\u2028\n") == '"a/é\u2028\\n"'.encode()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.core.lines import Lines
+from sessioncompress.core.lines import GrowingPath, Lines, turns_on
 from sessioncompress.core.model import PLAIN, Facts, Line, Role
-from sessioncompress.core.turns import GrowingPath, turns_on
 
 LINES = {
     "u": Line(Role.USER, 1, 1),

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink
-from sessioncompress.store.journal import load
-from sessioncompress.store.last_run import clash, last_run
+from sessioncompress.store.journal import clash, last_run, load
 from sessioncompress.store.layout import LONGEST, Beside, beside, has_leftovers, last_line
 from tests.support import texts
 from tests.support.build import PiSession, dice
