@@ -249,9 +249,9 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         check(session, holding.beside, lengths)
         cut = (size_of(holding.beside.originals) or 0) - lengths.originals
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
-        going = removable(session, holding.beside)
+        going = removable(session)
         size = reading.size_of_names(going) + cut
-        late = late_bytes(session, holding.beside)
+        late = late_bytes(session)
         if not dry_run:
             late = recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]

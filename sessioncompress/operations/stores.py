@@ -61,8 +61,8 @@ def remains(session: Path, files: Beside) -> list[Path]:
     """List the temp files and late links that runs on a session left."""
     if session.name not in sessions_named(files.work):
         return []
-    late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
-    return [*stale_drafts(files.work, session), *late]
+    late = [each.path(session) for states in late_links(session).values() for each in states]
+    return [*stale_drafts(session), *late]
 
 
 def needed_links(session: Path, files: Beside) -> list[Path]:
@@ -73,10 +73,10 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     """
     if session.name not in sessions_named(files.work):
         return []
-    return foreign_links(files.work, session) + [
-        state.path(files.work, session)
-        for states in late_links(files.work, session).values()
-        if _is_needed(states[0].path(files.work, session), min(state.drained for state in states))
+    return foreign_links(session) + [
+        state.path(session)
+        for states in late_links(session).values()
+        if _is_needed(states[0].path(session), min(state.drained for state in states))
         for state in states
     ]
 
@@ -103,7 +103,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
     There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
     """
     refuse_linked_folder(files.work)
-    return [path for path in stale_drafts(files.work, session) if _is_dead(path)]
+    return [path for path in stale_drafts(session) if _is_dead(path)]
 
 
 def _is_dead(draft: Path) -> bool:

@@ -14,11 +14,10 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed
 from sessioncompress.store import disk, zstd
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
 from sessioncompress.store.late_links import current_state, late_links
-from sessioncompress.store.late_writes import drain, is_kept_open, put_back
 from sessioncompress.store.layout import Beside, Lengths
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
-from sessioncompress.store.swap import Draft, is_rewritten, put_in_place
+from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
 
 _PIECE: Final = 1 << 18
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
@@ -162,7 +161,7 @@ class GrowingFile:
         """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
         if self._fd < 0:
             return
-        disk.flush(self._fd)
+        disk.system.fsync(self._fd)
         if hasattr(os, "posix_fadvise"):
             # The system drops its copy in memory, so that the disk itself is read.
             os.posix_fadvise(self._fd, self._committed, 0, os.POSIX_FADV_DONTNEED)
@@ -184,7 +183,7 @@ class GrowingFile:
         """Undo the appends."""
         if self._fd >= 0:
             disk.cut(self._fd, self._committed)
-            disk.flush(self._fd)
+            disk.system.fsync(self._fd)
 
     def remove_if_new(self) -> None:
         """Remove the file if this run created it."""
@@ -242,7 +241,7 @@ class Rewrite:
         self._measured: Finished | None = None
         self._finished = False
         self._work = files.work
-        self._draft = Draft(files.work, session.path)
+        self._draft = Draft(session.path)
         self._journal = GrowingFile(files.journal, lengths.journal, shown=shown)
         self._originals = GrowingFile(files.originals, lengths.originals, shown=shown)
         self._packer = OriginalsPacker(lengths.originals, self._add_frame)
@@ -280,7 +279,7 @@ class Rewrite:
         """
         if not self._finished:
             raise RuntimeError("finish() comes before commit()")
-        session, work, size = self._session, self._work, self._draft.size
+        session, size = self._session, self._draft.size
 
         # Commit the backup: the originals are certain before the journal names them, and its last record commits them.
         self._originals.sync()
@@ -292,21 +291,21 @@ class Rewrite:
         self._journal.sync()
 
         # Commit the change: the new file takes the session's place, and the old one keeps a late link.
-        old = put_in_place(session, self._draft, work)
+        old = put_in_place(session, self._draft)
 
         # Put the old file back if someone keeps writing to it or rewrote it: only now, before anything is drained, does
         # the new file differ from it by the rewrite and what was appended, and by nothing else.
         kept_open = is_kept_open(old.fd)
-        links = late_links(work, session.path)[os.fstat(old.fd).st_ino]
+        links = late_links(session.path)[os.fstat(old.fd).st_ino]
         rewritten = is_rewritten(session, current_state(links, session.stat.st_ino, session.size), old)
         if kept_open or rewritten:
             what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
             in_use = session.in_use(what, fd=old.fd)
-            put_back(session, work, old.fd, rewritten=rewritten)
+            put_back(session, old.fd, rewritten=rewritten)
             raise in_use
 
         # Carry over what still came to the old file.
-        drain(session, work, old, links)
+        drain(session, old, links)
         now = os.fstat(session.fd).st_size
         return Committed(now, now - size)
 

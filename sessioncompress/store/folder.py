@@ -24,7 +24,7 @@ _ATTRIBUTES = ".gitattributes"
 _SHOW_ATTRIBUTES = b"!/.gitattributes\n"
 _AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
 _OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
-"""What lies in our folder beside the files of stores."""
+"""The files in our folder that are none of stores."""
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all that lies there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
@@ -47,9 +47,23 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     run let git see is not hidden from it again: the session that is in git needs it. A file that is new is hidden
     whatever stands there of its name, from a clone or a store that was deleted.
     """
+    folder = path.parent
     for _ in range(_TRIES):
         try:
-            _prepare(path.parent, shown, () if os.path.lexists(path) else (path.name,))
+            created = () if os.path.lexists(path) else (path.name,)
+            if folder.name == FOLDER:
+                refuse_linked_folder(folder)
+            disk.make_folder(folder)
+            if folder.name == FOLDER and not disk.is_private(folder.stat()):
+                # A clone or an archive brought it with a mode that lets others in.
+                fd = disk.open_folder(folder)
+                try:
+                    disk.make_private(fd)
+                finally:
+                    os.close(fd)
+            if shown:
+                _let_be(folder)
+            _ignore(folder, shown, created)
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
             # Another of us, at work on another session, has just found the folder empty and removed it.
@@ -67,7 +81,7 @@ def show_to_git(files: Beside) -> None:
     with failing(files.folder, "What lies in it is complete, but git may not see it."):
         _let_be(files.folder)
         if os.path.lexists(files.folder / _IGNORE):
-            _ignore(files.folder, names_of(files))
+            _ignore(files.folder, names_of(files), ())
 
 
 def attributes_of(files: Beside) -> Path:
@@ -81,7 +95,7 @@ def names_of(files: Beside) -> tuple[str, str]:
 
 
 def hides_from_git(files: Beside) -> bool:
-    """Tell whether a .gitignore of ours hides from git what show_to_git() would let it see. Raises FileFailed."""
+    """Tell whether our .gitignore hides from git what show_to_git() would let it see. Raises FileFailed."""
     with failing(files.folder):
         present = None if files.folder.is_symlink() else _read(files.folder, _IGNORE)
         lines = None if present is None else _lines_in(files.folder, present)
@@ -90,7 +104,7 @@ def hides_from_git(files: Beside) -> bool:
 
 
 def refuse_linked_folder(folder: Path) -> None:
-    """Raise IsALink if our folder is a link, which might lead what we write anywhere, or no folder at all."""
+    """Raise IsALink if our folder is a link, which might lead anywhere, or no folder."""
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
         raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
 
@@ -109,7 +123,7 @@ def refuse_linked(file: Path) -> None:
 
 
 def refuse_folders(files: Beside) -> None:
-    """Raise Refused if a folder lies in the place of originals or journal. FileFailed where that is not to be known."""
+    """Raise Refused if a folder lies in the place of originals or journal; FileFailed where nothing tells."""
     with failing(files.folder):
         for path in (files.originals, files.journal):
             refuse_folder(path)
@@ -151,9 +165,8 @@ def tidy(folder: Path) -> None:
         return
     with _alone(folder):
         ignore = _read(folder, _IGNORE)
-        if not _is_empty(folder) or (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) != _AS_THEY_ARE:
-            return
-        if ignore is not None and _lines_in(folder, ignore) is None:
+        is_ours = ignore is None or _lines_in(folder, ignore) is not None
+        if not (is_ours and _is_empty(folder) and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE):
             return
         for name in _OF_OURS:
             disk.remove(folder / name)
@@ -170,40 +183,19 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None:
-    ours = folder.name == FOLDER
-    if ours:
-        refuse_linked_folder(folder)
-    disk.make_folder(folder)
-    if ours and not disk.is_private(folder.stat()):
-        # A clone or an archive brought it with a mode that lets others in.
-        fd = disk.open_folder(folder)
-        try:
-            disk.make_private(fd)
-        finally:
-            os.close(fd)
-    if shown:
-        _let_be(folder)
-    _ignore(folder, shown, created)
-
-
 def _let_be(folder: Path) -> None:
     """Tell git to change no byte of the stores that it sees, and to merge none; what stands there already stays.
 
     Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
     """
-    if _lacks_attributes(folder) and in_work_tree(folder) and _is_for_us(folder):
+    # An empty one is left of a crash.
+    if not _read(folder, _ATTRIBUTES) and in_work_tree(folder) and _is_for_us(folder):
         with _alone(folder):
-            if _lacks_attributes(folder):
+            if not _read(folder, _ATTRIBUTES):
                 _write(folder, _ATTRIBUTES, _AS_THEY_ARE)
 
 
-def _lacks_attributes(folder: Path) -> bool:
-    """Tell whether no .gitattributes is there; an empty one is left of a crash."""
-    return not _read(folder, _ATTRIBUTES)
-
-
-def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> None:
+def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None:
     """Bring the .gitignore to where it shows some names, and of what is created no other, if it is ours to write."""
     if _due(folder, shown, created) is None:
         return
@@ -240,9 +232,9 @@ def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | 
 
 
 def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
-    """Return the lines of our .gitignore that show files of stores, None where it is not ours.
+    """List the lines of our .gitignore that show files of stores; None where it is not ours.
 
-    Where an earlier version let git see all, they are those of what lies there now. An empty one is left of a crash.
+    Where an earlier version let git see all, they are those of what is there now. An empty one is left of a crash.
     """
     if text in _EARLIER:
         names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
@@ -253,7 +245,7 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
 
 
 def _line(name: str) -> bytes:
-    """Return the line by which git sees a file. Raises Refused where none can name it."""
+    """Write the line by which git sees a file. Raises Refused where none can name it."""
     if "\n" in name:
         raise Refused(
             f"no .gitignore can let git see {name!r}, since a line ends in the name",
@@ -269,7 +261,7 @@ def _is_for_us(folder: Path) -> bool:
 
 
 def _read(folder: Path, name: str) -> bytes | None:
-    """Return what it says, where it may be ours; what is a link, or a pipe that nobody writes to, is not read."""
+    """Read a file that may be ours; a link, or a pipe that nobody writes to, is not read."""
     try:
         fd = open_file(folder / name)
     except FileNotFoundError:
@@ -284,7 +276,7 @@ def _read(folder: Path, name: str) -> bytes | None:
 
 
 def _write(folder: Path, name: str, text: bytes) -> None:
-    """Put it there in one step: at no moment does git see what it hides."""
+    """Replace a file in one step: at no moment does git see what it hides."""
     refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
     fd = disk.create(folder / _NEW)
@@ -292,12 +284,12 @@ def _write(folder: Path, name: str, text: bytes) -> None:
         disk.write_all(fd, text)
     finally:
         os.close(fd)
-    disk.replace(folder / _NEW, folder / name)
+    disk.system.replace(folder / _NEW, folder / name)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep others of us from its .gitignore meanwhile: each may add a session to it."""
+    """Keep other runs of ours from the .gitignore meanwhile: each may add a session to it."""
     import fcntl
 
     fd = disk.open_folder(folder)

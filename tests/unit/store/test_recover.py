@@ -309,8 +309,8 @@ def test_a_killed_drain_is_finished(tmp_path: Path) -> None:
     work.mkdir()
     successor = path.stat().st_ino
     states = late_state(old, len(OLD), len(NEW), successor), late_state(old, len(OLD + APPENDED), len(NEW), 1)
-    link = old.rename(states[0].path(work, path))
-    os.link(link, states[1].path(work, path))
+    link = old.rename(states[0].path(path))
+    os.link(link, states[1].path(path))
     assert recovered(path) == len(APPENDED)
     assert path.read_bytes() == NEW + APPENDED + APPENDED + b"later\n"
     assert not work.exists()
