@@ -11,84 +11,13 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed
-from sessioncompress.store import disk, zstd
+from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
 from sessioncompress.store.late_links import current_state, late_links
 from sessioncompress.store.layout import Beside, Lengths
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
+from sessioncompress.store.originals import OriginalsPacker, Place
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
-
-_PIECE: Final = 1 << 18
-_OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
-
-
-class OriginalsPacker:
-    """Packs lines into frames and hands them to `sink` in order.
-
-    `start` is the offset of the first frame in the file. A frame reaches the sink only if it decompresses to what went
-    in.
-    """
-
-    def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
-        self._sink = sink
-        self._start = start
-        """Where the frame that is being filled begins in the file."""
-        # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
-        # much as the packing.
-        self._content = bytearray()
-        self._filled = 0
-
-    def add(self, line: bytes) -> Place:
-        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE."""
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"a line of {len(line)} bytes is not kept")
-        place = Place(self._start, self._filled, len(line))
-        start = 0
-        while start < len(line):
-            part = line[start : start + FRAME_BYTES - self._filled]
-            self._content[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            start += len(part)
-            if self._filled == FRAME_BYTES:
-                self._pack()
-        return place
-
-    def finish(self) -> None:
-        """Pack what is left."""
-        if self._filled:
-            del self._content[self._filled :]
-            self._pack()
-        self._content = bytearray()
-
-    def _pack(self) -> None:
-        content = self._content
-        # Fed in pieces: at once would take as much memory again as the content.
-        compressor = zstd.ZstdCompressor(options=_OPTIONS)
-        compressor.set_pledged_input_size(len(content))
-        with memoryview(content) as view:
-            pieces = [compressor.compress(view[start : start + _PIECE]) for start in range(0, len(content), _PIECE)]
-        frame = b"".join([*pieces, compressor.flush()])
-        if not _decompresses_to(frame, content):
-            raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
-        self._sink(frame)
-        self._start += len(frame)
-        self._filled = 0
-
-
-def _decompresses_to(frame: bytes, content: bytearray) -> bool:
-    decompressor = zstd.ZstdDecompressor()
-    position = 0
-    data = frame
-    while not decompressor.eof:
-        piece = decompressor.decompress(data, max_length=_PIECE)
-        if not piece and decompressor.needs_input:
-            return False
-        if content[position : position + len(piece)] != piece:
-            return False
-        position += len(piece)
-        data = b""
-    return position == len(content)
 
 
 class GrowingFile:
@@ -165,11 +94,8 @@ class GrowingFile:
         if hasattr(os, "posix_fadvise"):
             # The system drops its copy in memory, so that the disk itself is read.
             os.posix_fadvise(self._fd, self._committed, 0, os.POSIX_FADV_DONTNEED)
-        found = sha256()
-        with disk.reader(self._fd, self._committed, self.size) as file:
-            while piece := file.read(disk.BUFFER):
-                found.update(piece)
-        if found.digest() != self._hash.digest() or os.fstat(self._fd).st_size != self.size:
+        found = disk.sha256_of(self._fd, self._committed, self.size)
+        if found != self._hash.hexdigest() or os.fstat(self._fd).st_size != self.size:
             raise Damaged(
                 "what was written there does not read back the same",
                 where=self._path,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -15,7 +14,15 @@ from sessioncompress.store import disk
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
+from sessioncompress.store.originals import (
+    FRAME_BYTES,
+    FRAME_MAGIC,
+    READ_BYTES,
+    OriginalsReader,
+    Place,
+    read_frame,
+    zstd,
+)
 
 FORGET: Final = (
     "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
@@ -25,10 +32,7 @@ FORGET: Final = (
 
 
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
-    """Make the error for a file of a store that has lost bytes, or is gone.
-
-    `left` says that it holds originals, and that one of them at least can still be read.
-    """
+    """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
     first = ""
     if left:
         first = (
@@ -71,17 +75,16 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     with failing(files.originals):
         fd = open_file(files.originals)
         try:
-            changed = next(((start, end) for wanted, start, end in spans if digest(fd, start, end) != wanted), None)
+            for wanted, start, end in spans:
+                if disk.sha256_of(fd, start, end) != wanted:
+                    raise Damaged(
+                        f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
+                        where=files.originals,
+                        state=NOT_CHANGED,
+                        remedy="Put the file back from a backup.",
+                    )
         finally:
             os.close(fd)
-    if changed is not None:
-        start, end = changed
-        raise Damaged(
-            f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
-            where=files.originals,
-            state=NOT_CHANGED,
-            remedy="Put the file back from a backup.",
-        )
 
 
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
@@ -100,7 +103,7 @@ def refuse_if_of_another(files: Beside, journal: Journal) -> None:
 
 
 def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
-    """Say whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
+    """Tell whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
 
     The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,
     or the nothing that a power cut leaves where one was to be.
@@ -113,38 +116,23 @@ def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
     try:
         wanted: str = run.originals_sha256
         if wanted:
-            return digest(fd, start, run.store_size) == wanted
+            return disk.sha256_of(fd, start, run.store_size) == wanted
         following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
     finally:
         os.close(fd)
     return FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
 
 
-def digest(fd: int, start: int, end: int) -> str:
-    """Compute the SHA-256 of a span of a file, or of what there is of it."""
-    found = sha256()
-    with disk.reader(fd, start, end) as file:
-        while piece := file.read(disk.BUFFER):
-            found.update(piece)
-    return found.hexdigest()
-
-
-_FLAGS: Final = len(FRAME_MAGIC)
-"""Where the byte stands that says what a frame's head holds."""
-_CHECKSUM: Final = 0x04
-_ALL: Final = FRAME_BYTES + 1
-
-
 class SalvagingReader(OriginalsReader):
     """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Return what can be read of the frame at that byte, and where the next one seems to begin."""
+        """Read what can be read of the frame at that byte, and where the next one seems to begin."""
         try:
             return super()._decode(start, place)
         except Unreadable:
             # Whatever its checksum says: a SHA-256 vouches for each line.
-            content, end = _readable(self._fd, start, (_ALL, 1), checksum=False)
+            content, end = _readable(self._fd, start, (FRAME_BYTES + 1, 1), checksum=False)
             following = _next_frame(self._fd, end)
             return content, following if following >= 0 else os.fstat(self._fd).st_size
 
@@ -186,56 +174,31 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
 
 
 def first_damaged(path: Path, start: int) -> int | None:
-    """Return where the first frame from a byte of an originals file on begins that is damaged, None if none is.
+    """Find where the first frame from a byte of an originals file on begins that is damaged; None if none is.
 
     One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
     the rest was to be.
     """
-    from sessioncompress.store import zstd
-
     try:
         fd = open_file(path)
     except FileNotFoundError:
         return None
-    position = start
     try:
-        end = _end_of_data(fd, start)
+        end = position = start
+        while data := os.pread(fd, READ_BYTES, position):
+            if held := data.rstrip(b"\0"):
+                end = position + len(held)
+            position += len(data)
+        position = start
         while position < end:
-            following = _end_of_frame(fd, position, end)
-            if following < 0:
-                return None
-            position = following
-    except zstd.ZstdError:
+            position = read_frame(fd, position, bytearray(), end=end)
+    except EOFError:
+        return None
+    except (zstd.ZstdError, OverflowError):
         return position
     finally:
         os.close(fd)
     return None
-
-
-def _end_of_data(fd: int, start: int) -> int:
-    end = position = start
-    while data := os.pread(fd, READ_BYTES, position):
-        if held := data.rstrip(b"\0"):
-            end = position + len(held)
-        position += len(data)
-    return end
-
-
-def _end_of_frame(fd: int, start: int, end: int) -> int:
-    """Return where the frame at that byte ends, -1 if it is cut off at `end`. Raises ZstdError where it is damaged."""
-    from sessioncompress.store import zstd
-
-    decoder = new_decoder()
-    position, size = start, 0
-    while not decoder.eof:
-        data = os.pread(fd, min(READ_BYTES, end - position), position) if decoder.needs_input else b""
-        if decoder.needs_input and not data:
-            return -1
-        position += len(data)
-        size += len(decoder.decompress(data, max_length=_ALL - size))
-        if size > FRAME_BYTES:
-            raise zstd.ZstdError("larger than any frame of ours")
-    return position - len(decoder.unused_data)
 
 
 def _next_frame(fd: int, position: int) -> int:
@@ -247,34 +210,21 @@ def _next_frame(fd: int, position: int) -> int:
     return -1
 
 
-def _readable(fd: int, start: int, steps: Sequence[int] = (_ALL,), *, checksum: bool = True) -> tuple[bytes, int]:
-    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
+def _readable(
+    fd: int, start: int, steps: Sequence[int] = (FRAME_BYTES + 1,), *, checksum: bool = True
+) -> tuple[bytes, int]:
+    """Read what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
 
     What one call decompressed before it met the damage is lost with it: each step says how many bytes a call takes.
     """
-    from sessioncompress.store import zstd
-
     content = bytearray()
     for step in steps:
         content.clear()
-        with suppress(zstd.ZstdError):
-            end = _decode(fd, start, content, step, checksum=checksum)
+        try:
+            end = read_frame(fd, start, content, step=step, checksum=checksum)
             return bytes(content), end
-    return bytes(content), start + 1
-
-
-def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool) -> int:
-    """Add to `content` what stands in the frame at that byte, `step` bytes a call; return where to look on."""
-    decoder = new_decoder()
-    position = start
-    while len(content) <= FRAME_BYTES and not decoder.eof:
-        data = os.pread(fd, READ_BYTES, position) if decoder.needs_input else b""
-        if decoder.needs_input and not data:
+        except (EOFError, OverflowError):
             break
-        if position == start and not checksum:
-            # Its head says then that no checksum stands at its end.
-            flags = bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1])
-            data = data[:_FLAGS] + flags + data[_FLAGS + 1 :]
-        position += len(data)
-        content += decoder.decompress(data, max_length=min(step, _ALL - len(content)))
-    return position - len(decoder.unused_data) if decoder.eof else start + 1
+        except zstd.ZstdError:
+            continue
+    return bytes(content), start + 1

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -240,6 +241,15 @@ def digest(fd: int, start: int, end: int) -> bytes | None:
         while file.read(BUFFER):
             pass
     return digests[0] if digests else None
+
+
+def sha256_of(fd: int, start: int, end: int) -> str:
+    """Compute the SHA-256 of a span of a file, or of what there is of it."""
+    found = sha256()
+    with reader(fd, start, end) as file:
+        while piece := file.read(BUFFER):
+            found.update(piece)
+    return found.hexdigest()
 
 
 @contextmanager

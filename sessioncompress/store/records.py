@@ -25,8 +25,7 @@ import orjson
 from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind, Origin, OurKey, Prefix
 from sessioncompress.errors import NOT_CHANGED, FileFailed
-from sessioncompress.store import zstd
-from sessioncompress.store.originals import Place
+from sessioncompress.store.originals import Place, zstd
 
 Bytes = bytes
 """The type, where a record has a field of that name."""

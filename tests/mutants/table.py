@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "originals and journal are not read back",
         "store/commit.py",
-        "found.digest() != self._hash.digest() or ",
+        "found != self._hash.hexdigest() or ",
         "",
         _COMMIT,
     ),

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
-from sessioncompress.store import zstd
 from sessioncompress.store.layout import Lengths, beside
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import FRAME_BYTES
+from sessioncompress.store.originals import FRAME_BYTES, zstd
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import forget, recover
 from tests.unit.store.tools import (
