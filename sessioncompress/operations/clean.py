@@ -29,7 +29,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.recover import check, late_bytes, recover, removable
+from sessioncompress.store.recover import check, recover, removable
 
 _DAY = 24 * 3600
 _AS_IT_WAS = "Its store is as it was."
@@ -249,9 +249,8 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         check(session, holding.beside, lengths)
         cut = (size_of(holding.beside.originals) or 0) - lengths.originals
         cut += (size_of(holding.beside.journal) or 0) - lengths.journal
-        going = removable(session)
+        going, late = removable(session)
         size = reading.size_of_names(going) + cut
-        late = late_bytes(session)
         if not dry_run:
             late = recover(session, holding.beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]

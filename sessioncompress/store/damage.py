@@ -72,19 +72,15 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return
-    with failing(files.originals):
-        fd = open_file(files.originals)
-        try:
-            for wanted, start, end in spans:
-                if disk.sha256_of(fd, start, end) != wanted:
-                    raise Damaged(
-                        f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
-                        where=files.originals,
-                        state=NOT_CHANGED,
-                        remedy="Put the file back from a backup.",
-                    )
-        finally:
-            os.close(fd)
+    with failing(files.originals), disk.closing(open_file(files.originals)) as fd:
+        for wanted, start, end in spans:
+            if disk.sha256_of(fd, start, end) != wanted:
+                raise Damaged(
+                    f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
+                    where=files.originals,
+                    state=NOT_CHANGED,
+                    remedy="Put the file back from a backup.",
+                )
 
 
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
@@ -112,14 +108,11 @@ def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
     if last is None:
         return True
     run, start = last
-    fd = open_file(files.originals)
-    try:
+    with disk.closing(open_file(files.originals)) as fd:
         wanted: str = run.originals_sha256
         if wanted:
             return disk.sha256_of(fd, start, run.store_size) == wanted
         following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
-    finally:
-        os.close(fd)
     return FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
 
 
@@ -159,7 +152,7 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
         fd = open_file(path)
     except FileNotFoundError:
         return
-    try:
+    with disk.closing(fd):
         expected, begun = start, b""
         while (position := _next_frame(fd, expected)) >= 0:
             content, end = _readable(fd, position)
@@ -169,8 +162,6 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
             *lines, begun = (begun + content).split(b"\n")
             yield from (line + b"\n" for line in lines)
             expected = end
-    finally:
-        os.close(fd)
 
 
 def first_damaged(path: Path, start: int) -> int | None:

@@ -96,6 +96,15 @@ def open_existing(path: Path, *, append: bool = False) -> int:
     return system.open(path, _FLAGS | (os.O_APPEND if append else 0))
 
 
+@contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Close a descriptor at the end of a block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of the data: one call of the system may take only a part."""
     rest = memoryview(data)
@@ -260,13 +269,10 @@ def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterato
     """
     with suppress(FileExistsError):
         os.close(create(path))
-    fd = open_existing(path, append=True)
-    try:
+    with closing(open_existing(path, append=True)) as fd:
         if check is not None:
             check(fd)
         yield lambda line: write_all(fd, line)
-    finally:
-        os.close(fd)
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
@@ -309,12 +315,9 @@ def put(path: Path, data: bytes) -> None:
     fd = create(temporary)
     try:
         write_all(fd, data)
-        with suppress(FileNotFoundError):
-            old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                copy_metadata(old, fd, newest=time.time_ns())
-            finally:
-                os.close(old)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(FileNotFoundError), closing(os.open(path, flags)) as old:
+            copy_metadata(old, fd, newest=time.time_ns())
         system.fsync(fd)
         system.replace(temporary, path)
     except BaseException:

@@ -56,11 +56,8 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
             disk.make_folder(folder)
             if folder.name == FOLDER and not disk.is_private(folder.stat()):
                 # A clone or an archive brought it with a mode that lets others in.
-                fd = disk.open_folder(folder)
-                try:
+                with disk.closing(disk.open_folder(folder)) as fd:
                     disk.make_private(fd)
-                finally:
-                    os.close(fd)
             if shown:
                 _let_be(folder)
             _ignore(folder, shown, created)
@@ -268,22 +265,17 @@ def _read(folder: Path, name: str) -> bytes | None:
         return None
     except Refused:
         return _NOT_OURS
-    try:
+    with disk.closing(fd):
         size = os.fstat(fd).st_size
         return os.read(fd, size) if size <= _LONGEST_IGNORE else _NOT_OURS
-    finally:
-        os.close(fd)
 
 
 def _write(folder: Path, name: str, text: bytes) -> None:
     """Replace a file in one step: at no moment does git see what it hides."""
     refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
-    fd = disk.create(folder / _NEW)
-    try:
+    with disk.closing(disk.create(folder / _NEW)) as fd:
         disk.write_all(fd, text)
-    finally:
-        os.close(fd)
     disk.system.replace(folder / _NEW, folder / name)
 
 
@@ -292,11 +284,8 @@ def _alone(folder: Path) -> Iterator[None]:
     """Keep other runs of ours from the .gitignore meanwhile: each may add a session to it."""
     import fcntl
 
-    fd = disk.open_folder(folder)
-    try:
+    with disk.closing(disk.open_folder(folder)) as fd:
         # Some network's file systems lock no folder.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(fd)

@@ -191,10 +191,8 @@ def _read(path: Path) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
-    try:
+    with disk.closing(fd):
         found, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(key) != _KEY_BYTES:
             raise PermissionError
         return key
-    finally:
-        os.close(fd)

@@ -131,14 +131,22 @@ LINK_SECONDS = 3600
 def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> int:
     """Bring a session and its store to the state of the last commit; return the bytes carried over.
 
-    First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
-    were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
-    journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
-    If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
+    This comes first in every writing run, before the session is read. Where nothing is left over, nothing is written.
+    If lines were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes,
+    its journal, or the record of a run that the session needs; InUse if the session cannot be replaced now;
+    FileFailed. If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
     left_over = check(session, files, lengths, salvaging=salvaging)
     with failing(session.path):
-        _cut_back(files, lengths)
+        for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
+            size = size_of(path)
+            if size is not None and committed == 0:
+                disk.remove(path)
+            elif size is not None and size > committed:
+                with disk.closing(disk.open_existing(path)) as fd:
+                    folder.refuse_other_names(path, fd)
+                    disk.cut(fd, committed)
+                    disk.system.fsync(fd)
         carried = _carry_over_all(session) if left_over else 0
         folder.tidy(files.work)
     return carried
@@ -172,12 +180,9 @@ def _refuse_what_others_wrote(session: OpenSession) -> None:
     drafts = {path: path.lstat().st_ino for path in stale_drafts(session.path)}
     for state in chain.from_iterable(links.values()):
         path = state.path(session.path)
-        late = open_file(path)
-        try:
+        with disk.closing(open_file(path)) as late:
             if is_rewritten(session, state, Replaced(late)):
                 raise _of_others(session, path, "another program has rewritten this file, which a run replaced")
-        finally:
-            os.close(late)
         for draft, inode in drafts.items():
             if draft.name.endswith(f".temp-{state.draft}") and inode not in (state.inode, state.successor):
                 raise _of_others(session, draft, "another program put this file in the session's place as a run ended")
@@ -192,41 +197,26 @@ def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Pat
     """List what removable() does, and the late links that would stay."""
     if session.path.name not in sessions_named(files.work):
         return [], []
-    going = removable(session)
+    going, _ = removable(session)
     return going, [each for each in _kept_links(session) if each not in going]
 
 
-def removable(session: OpenSession) -> list[Path]:
-    """List the drafts and late links that recover() would remove now, for commands that change nothing."""
-    going = stale_drafts(session.path)
+def removable(session: OpenSession) -> tuple[list[Path], int]:
+    """List the drafts and late links that recover() would remove now, and count the bytes that it would carry over."""
+    going, size = stale_drafts(session.path), 0
     with failing(session.path):
         for inode, states in late_links(session.path).items():
             keeps = None
+            # Of a run that was killed before its swap the file is still the session.
             if inode != session.stat.st_ino:
-                late = open_file(states[0].path(session.path))
-                try:
-                    holds = holding_state(states, session.stat.st_ino)
-                    done = _is_done(late, held(late), holds) and not is_rewritten(session, holds, Replaced(late))
-                    keeps = None if done else holds
-                finally:
-                    os.close(late)
+                with disk.closing(open_file(states[0].path(session.path))) as late:
+                    keeps, came = holding_state(states, session.stat.st_ino), _came_late(session, late)
+                    if came is not None:
+                        holding, _, tail = came
+                        size += tail.end - tail.start
+                        keeps = None if _is_done(late, holding, keeps) else keeps
             going += [state.path(session.path) for state in states if state != keeps]
-    return going
-
-
-def late_bytes(session: OpenSession) -> int:
-    """Count the bytes that recover() would carry over now, for commands that change nothing."""
-    size = 0
-    with failing(session.path):
-        for inode, states in late_links(session.path).items():
-            late = open_file(states[0].path(session.path))
-            try:
-                # Of a run that was killed before its swap the file is still the session.
-                came = None if inode == session.stat.st_ino else _came_late(session, late)
-                size += came[2].end - came[2].start if came else 0
-            finally:
-                os.close(late)
-    return size
+    return going, size
 
 
 def forget(session: OpenSession, files: Beside) -> list[Path]:
@@ -256,21 +246,6 @@ def _kept_links(session: OpenSession) -> list[Path]:
     return [*(each.path(session.path) for each in links), *foreign_links(session.path)]
 
 
-def _cut_back(files: Beside, lengths: Lengths) -> None:
-    for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
-        size = size_of(path)
-        if size is not None and committed == 0:
-            disk.remove(path)
-        elif size is not None and size > committed:
-            fd = disk.open_existing(path)
-            try:
-                folder.refuse_other_names(path, fd)
-                disk.cut(fd, committed)
-                disk.system.fsync(fd)
-            finally:
-                os.close(fd)
-
-
 def _carry_over_all(session: OpenSession) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
     # Links to the session itself: of a run that was killed before the swap, or after the old file was put back.
@@ -283,26 +258,22 @@ def _carry_over_all(session: OpenSession) -> int:
             remove_links(session, states, but=holding_state(states, session.stat.st_ino))
     for path in stale_drafts(session.path):
         disk.remove(path)
-    return sum(_carry_over(session, inode) for inode in late_links(session.path))
-
-
-def _carry_over(session: OpenSession, inode: int) -> int:
-    links = late_links(session.path).get(inode, [])
-    if not links:
-        return 0
-    late = open_file(links[0].path(session.path))
-    try:
-        came = _came_late(session, late)
-        if came is None:
-            return 0
-        holding, state, tail = came
-        if tail:
-            drain(session, carry_over(session, tail))
-        if _is_done(late, holding, state):
-            remove_links(session, late_links(session.path).get(inode, []))
-        return tail.end - tail.start
-    finally:
-        os.close(late)
+    carried = 0
+    for inode in late_links(session.path):
+        # One that was carried over may have taken others with it.
+        links = late_links(session.path).get(inode)
+        if links is None:
+            continue
+        with disk.closing(open_file(links[0].path(session.path))) as late:
+            came = _came_late(session, late)
+            if came is not None:
+                holding, state, tail = came
+                if tail:
+                    drain(session, carry_over(session, tail))
+                if _is_done(late, holding, state):
+                    remove_links(session, late_links(session.path).get(inode, []))
+                carried += tail.end - tail.start
+    return carried
 
 
 def _came_late(session: OpenSession, late: int) -> tuple[Held, LateLink, Tail] | None:

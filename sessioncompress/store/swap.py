@@ -319,13 +319,10 @@ def _states_at_the_end(session: OpenSession, end: int, before: dict[int, list[La
     states = {}
     for inode, found in before.items():
         if inode != session.stat.st_ino:
-            file = open_file(found[0].path(session.path))
-            try:
+            with disk.closing(open_file(found[0].path(session.path))) as file:
                 state = current_state(found, session.stat.st_ino, session.size)
                 drained = late_tail(session, state, file, whole_lines=False).start
                 states[inode] = state.moved(file, drained, end)
-            finally:
-                os.close(file)
     return states
 
 
@@ -421,13 +418,10 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     if tail:
         if not _begins_line(session.fd, os.fstat(session.fd).st_size):
             return
-        fd = disk.open_existing(session.path, append=True)
-        try:
+        with disk.closing(disk.open_existing(session.path, append=True)) as fd:
             disk.write_all(fd, os.pread(tail.fd, tail.end - tail.start, tail.start))
             disk.system.fsync(fd)
             behind = os.lseek(fd, 0, os.SEEK_CUR)
-        finally:
-            os.close(fd)
         _link(back.path(session.path), back.moved(new, tail.end, behind).path(session.path))
         disk.remove(back.path(session.path))
     if holding is Held.NO:

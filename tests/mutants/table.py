@@ -304,8 +304,8 @@ MUTANTS = (
     Mutant(
         "a torn append is not cut back",
         "store/recover.py",
-        "        _cut_back(files, lengths)\n",
-        "",
+        "elif size is not None and size > committed:",
+        "elif False:",
         _RECOVER,
     ),
     Mutant(
@@ -340,8 +340,8 @@ MUTANTS = (
     Mutant(
         "a late link of a killed run is not looked at",
         "store/recover.py",
-        "sum(_carry_over(session, inode) for inode in late_links(session.path))",
-        "0",
+        "    for inode in late_links(session.path):\n",
+        "    for inode in ():\n",
         _RECOVER,
     ),
     Mutant(
