@@ -21,11 +21,11 @@ from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten,
 
 
 class GrowingFile:
-    """The originals or the journal of a session, of which `committed` bytes stand from earlier runs.
+    """The originals or the journal of a session, with `committed` bytes of earlier runs.
 
-    Nothing is opened or created before the first write, with which git sees the names that are `shown`. Raises
-    Damaged where the file is shorter than what was committed, or does not read back as written; OSError as the system
-    does. `size` counts what is written and what is held, `held` the latter alone.
+    Nothing is opened or created before the first write; then git sees the names that are `shown`. Raises Damaged where
+    the file is shorter than what was committed, or does not read back as written; OSError. `size` counts what is
+    written or held, `held` the latter.
     """
 
     def __init__(self, path: Path, committed: int, *, shown: Sequence[str]) -> None:
@@ -34,7 +34,8 @@ class GrowingFile:
         self._shown = shown
         self._fd = -1
         self._is_new = False
-        self._hash = sha256()
+        self.added = sha256()
+        """Of what was appended, or is held."""
         self._pieces: list[bytes] = []
         self.held = 0
         self.size = committed
@@ -45,17 +46,13 @@ class GrowingFile:
             return
         self._is_new = not os.path.lexists(self._path)
         fd = create_in_folder(self._path, exclusive=False, shown=self._shown)
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size < self._committed:
+        found, committed = os.fstat(fd), self._committed
+        if not stat.S_ISREG(found.st_mode) or found.st_size < committed:
             # Left as it is: cutting a file to a length that it does not have would fill it up.
             os.close(fd)
-            lost = self._committed - found.st_size
-            raise Damaged(
-                f"{lost:,} of its {self._committed:,} bytes are missing since this run began",
-                where=self._path,
-                state=NOT_CHANGED,
-                remedy="Run again: that says what can be done.",
-            )
+            what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run began"
+            remedy = "Run again: that says what can be done."
+            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
         try:
             refuse_other_names(self._path, fd)
         except BaseException:
@@ -68,26 +65,22 @@ class GrowingFile:
         disk.cut(fd, self._committed)
 
     def hold(self, data: bytes) -> None:
-        """Take what write() appends; until then it changes nothing on disk."""
+        """Keep in memory what write() appends."""
         self._pieces.append(data)
-        self._hash.update(data)
+        self.added.update(data)
         self.held += len(data)
         self.size += len(data)
 
     def write(self) -> None:
-        """Write at the end what is held."""
+        """Append what is held."""
         if self._pieces:
             self.open()
             disk.write_all(self._fd, b"".join(self._pieces))
             self._pieces.clear()
             self.held = 0
 
-    def added_sha256(self) -> str:
-        """Return the SHA-256 of what was appended, or is held; empty where nothing is."""
-        return self._hash.hexdigest() if self.size > self._committed else ""
-
     def sync(self) -> None:
-        """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
+        """Flush what was appended, read it back and compare its SHA-256."""
         if self._fd < 0:
             return
         disk.system.fsync(self._fd)
@@ -95,13 +88,9 @@ class GrowingFile:
             # The system drops its copy in memory, so that the disk itself is read.
             os.posix_fadvise(self._fd, self._committed, 0, os.POSIX_FADV_DONTNEED)
         found = disk.sha256_of(self._fd, self._committed, self.size)
-        if found != self._hash.hexdigest() or os.fstat(self._fd).st_size != self.size:
-            raise Damaged(
-                "what was written there does not read back the same",
-                where=self._path,
-                state=NOT_CHANGED,
-                remedy="Check the disk.",
-            )
+        if found != self.added.hexdigest() or os.fstat(self._fd).st_size != self.size:
+            what = "what was written there does not read back the same"
+            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy="Check the disk.")
         if self._is_new:
             disk.flush_folder(self._path.parent)
 
@@ -129,10 +118,7 @@ CHANGED: Final = "The session is the new one, and its originals are kept."
 
 
 class Finished(NamedTuple):
-    """What is ready to be committed: bytes of the new session and of the originals file.
-
-    `originals_sha256` is that of what the run added to the originals file, empty where that is nothing.
-    """
+    """Bytes of the new session and of the originals file; the SHA-256 of what the run adds to the latter, or empty."""
 
     size: int
     originals_size: int
@@ -140,7 +126,7 @@ class Finished(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What lies at the session's path now: its bytes, and how many of them others appended meanwhile."""
+    """The session's bytes, and how many of them others appended meanwhile."""
 
     size: int
     appended: int
@@ -150,9 +136,9 @@ class Rewrite:
     """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
 
     Use it as a context manager, after recover(): write() the bytes of the new session and keep() the lines that it
-    replaces, in any order; measure() to decide whether it pays, finish(), then commit(). keep() returns the place of
-    the line. Nothing is on disk before 4 MiB of the new file or of packed originals, or finish(). What fails in the
-    system leaves the context as FileFailed, with the session's state.
+    replaces, which returns their places, in any order; measure() whether it pays, finish(), commit(). Nothing is on
+    disk before 4 MiB of the new file or of packed originals, or finish(). What fails in the system leaves the context
+    as FileFailed, with the session's state.
 
     The journal's file exists before the originals' does: originals without a journal are therefore never the trace
     of a crash, and are never cut back as one.
@@ -163,6 +149,7 @@ class Rewrite:
     ) -> None:
         shown = names_of(files) if commit_originals else ()
         self._session = session
+        self._lengths = lengths
         self._state = NOT_CHANGED
         self._measured: Finished | None = None
         self._finished = False
@@ -178,14 +165,16 @@ class Rewrite:
         return self
 
     def measure(self) -> Finished:
-        """Return what the rewrite comes to; nothing may be written or kept after that."""
+        """Pack what is left and say what the rewrite comes to; nothing may be written or kept after that."""
         if self._measured is None:
             self._packer.finish()
-            self._measured = Finished(self._draft.size, self._originals.size, self._originals.added_sha256())
+            kept = self._originals
+            added = kept.added.hexdigest() if kept.size > self._lengths.originals else ""
+            self._measured = Finished(self._draft.size, kept.size, added)
         return self._measured
 
     def finish(self) -> Finished:
-        """Write out everything; read the new file back and compare it with what was written."""
+        """Write out everything, and compare the new file with what was written."""
         measured = self.measure()
         self._write_originals()
         self._draft.check()
@@ -193,7 +182,7 @@ class Rewrite:
         return measured
 
     def reader(self, start: int = 0) -> BinaryIO:
-        """Start a pass over the finished new file."""
+        """Read the finished new file."""
         return disk.reader(self._draft.fd, start, self._draft.size)
 
     def commit(self, journal: Iterable[bytes]) -> Committed:
@@ -286,14 +275,14 @@ class DryRun:
         return self
 
     def __exit__(self, *details: object) -> None:
-        """There is nothing to take back."""
+        """Do nothing: there is nothing to take back."""
 
     def write(self, data: bytes) -> None:
         """Count the next bytes of the new session."""
         self._size += len(data)
 
     def measure(self) -> Finished:
-        """Return what the rewrite would come to."""
+        """Pack what is left and say what the rewrite would come to."""
         self._packer.finish()
         return Finished(self._size, self._originals, _ANY if self._originals > self._before else "")
 

@@ -49,7 +49,7 @@ def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> D
 
 def put_back(path: Path, committed: int) -> str:
     """Advise where to find a lost file of a store, of which the session needs so many bytes."""
-    # Git may have an older state of it, which would take the place of a newer one that is there.
+    # An older state from git must not replace a newer one that is there.
     what = f"all {committed:,} bytes of it" if os.path.lexists(path) else "it"
     return f"Put a copy of it back from a backup{or_from_git(path, what)}."
 
@@ -60,7 +60,7 @@ def or_from_git(path: Path, what: str = "it") -> str:
 
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
-    """Raise Damaged where a bit of either is another than was written; FileFailed where there is none to read."""
+    """Raise Damaged where a bit of journal or originals has changed; FileFailed where there is none to read."""
     if journal.broken:
         raise Damaged(
             "what a run wrote to the journal is not the same any more",
@@ -75,12 +75,9 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     with failing(files.originals), disk.closing(open_file(files.originals)) as fd:
         for wanted, start, end in spans:
             if disk.sha256_of(fd, start, end) != wanted:
-                raise Damaged(
-                    f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
-                    where=files.originals,
-                    state=NOT_CHANGED,
-                    remedy="Put the file back from a backup.",
-                )
+                what = f"what a run wrote to bytes {start:,} to {end:,} is not the same any more"
+                remedy = "Put the file back from a backup."
+                raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
 
 
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
@@ -120,7 +117,6 @@ class SalvagingReader(OriginalsReader):
     """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Read what can be read of the frame at that byte, and where the next one seems to begin."""
         try:
             return super()._decode(start, place)
         except Unreadable:

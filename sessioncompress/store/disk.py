@@ -17,8 +17,6 @@ from typing import BinaryIO, Final, cast
 from xxhash import xxh3_128
 
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_FILE: Final = 0o600
-_PRIVATE_FOLDER: Final = 0o700
 _OTHERS: Final = 0o077
 _SWAP: Final = 2
 """RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value."""
@@ -45,12 +43,11 @@ def _exchange(one: Path, other: Path) -> None:
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
     try:
         if sys.platform == "darwin":
-            failed = library.renamex_np(*names, _SWAP)
+            failed = library.renamex_np(os.fsencode(one), os.fsencode(other), _SWAP)
         else:
-            failed = library.renameat2(_HERE, names[0], _HERE, names[1], _SWAP)
+            failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _SWAP)
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
     if failed:
@@ -88,7 +85,7 @@ system = System()
 
 def create(path: Path, *, exclusive: bool = True) -> int:
     """Create a file 0600, and open it to read and write. If `exclusive`, it must not exist."""
-    return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), _PRIVATE_FILE)
+    return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), 0o600)
 
 
 def open_existing(path: Path, *, append: bool = False) -> int:
@@ -142,7 +139,7 @@ def make_folder(folder: Path) -> None:
         return
     make_folder(folder.parent)
     try:
-        system.mkdir(folder, _PRIVATE_FOLDER)
+        system.mkdir(folder, 0o700)
     except FileExistsError:
         return
     flush_folder(folder.parent)
@@ -151,9 +148,8 @@ def make_folder(folder: Path) -> None:
 def remove_folder(folder: Path) -> bool:
     """Remove a folder if it is empty; return whether it is gone."""
     try:
-        system.rmdir(folder)
-    except FileNotFoundError:
-        return True
+        with suppress(FileNotFoundError):
+            system.rmdir(folder)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
@@ -186,8 +182,7 @@ BUFFER = 1 << 20
 class Pass(io.RawIOBase):
     """The bytes from `start` to `end` of a descriptor, which is not closed with it.
 
-    When the last byte has been read, `done` gets the digest of them all. A file that was cut meanwhile ends early,
-    and `done` is not called.
+    When the last byte has been read, `done` gets the digest of all. A file that was cut meanwhile ends early.
     """
 
     def __init__(self, fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> None:
@@ -276,10 +271,10 @@ def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterato
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
-    """Copy all metadata from one open file to another, extended attributes too; both are descriptors.
+    """Copy all metadata from one open file to another, extended attributes too: on Linux alone, as Python has it.
 
     The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
-    the owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
+    the owner or an attribute cannot be kept.
     """
     old, new = os.fstat(source), os.fstat(target)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):

@@ -17,16 +17,14 @@ from sessioncompress.store.lock import open_file
 
 _TRIES = 5
 _IGNORE = ".gitignore"
+_ATTRIBUTES = ".gitattributes"
 _NEW = ".gitignore.new"
 """The next .gitignore, or the first .gitattributes, while it is written; a run that is killed may leave it."""
-_IGNORE_ALL = b"*\n"
-_ATTRIBUTES = ".gitattributes"
-_SHOW_ATTRIBUTES = b"!/.gitattributes\n"
-_AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
 _OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
-"""The files in our folder that are none of stores."""
+_AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
+_SHOW_ATTRIBUTES = b"!/.gitattributes\n"
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
-"""What earlier versions wrote to let git see all that lies there."""
+"""What earlier versions wrote to let git see all files there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
 _OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*+".encode())
@@ -43,9 +41,9 @@ _LONGEST_IGNORE = 4 * 1024 * 1024
 def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
-    A folder in a git work tree gets a .gitignore of everything, but for the names that are `shown`. What an earlier
-    run let git see is not hidden from it again: the session that is in git needs it. A file that is new is hidden
-    whatever stands there of its name, from a clone or a store that was deleted.
+    A folder in a git work tree gets a .gitignore of all but the names that are `shown`. What an earlier run let git
+    see is not hidden again: the session in git needs it. A new file is hidden, even if a clone or a store that was
+    deleted has let git see its name.
     """
     folder = path.parent
     for _ in range(_TRIES):
@@ -112,7 +110,7 @@ def refuse_linked(file: Path) -> None:
         refuse_linked_folder(file.parent)
     if file.is_symlink():
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
-    refuse_folder(file)
+    _refuse_folder(file)
     if file.exists() and not file.is_file():
         what = "a named pipe or the like lies here, where a file of ours belongs"
         remedy = "Move it away, put the file back from a backup, and run again."
@@ -123,10 +121,10 @@ def refuse_folders(files: Beside) -> None:
     """Raise Refused if a folder lies in the place of originals or journal; FileFailed where nothing tells."""
     with failing(files.folder):
         for path in (files.originals, files.journal):
-            refuse_folder(path)
+            _refuse_folder(path)
 
 
-def refuse_folder(file: Path) -> None:
+def _refuse_folder(file: Path) -> None:
     """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
     if file.is_dir() and not file.is_symlink():
         raise Refused(
@@ -140,16 +138,13 @@ def refuse_folder(file: Path) -> None:
 def refuse_other_names(file: Path, fd: int) -> None:
     """Raise IsALink if an open file of a store has other hard links: what is written to it would change those too."""
     if os.fstat(fd).st_nlink > 1:
-        raise IsALink(
-            "it has other hard links, which a run would change too",
-            where=file,
-            state=NOT_CHANGED,
-            remedy="Put a copy in its place: cp -p FILE COPY && mv COPY FILE.",
-        )
+        remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
+        what = "it has other hard links, which a run would change too"
+        raise IsALink(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
 def is_open_to_others(files: Beside) -> bool:
-    """Tell whether the modes of a store let other users read originals, or the journal, as those of a clone do."""
+    """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
     if files.folder.name == FOLDER and files.folder.is_dir() and disk.is_private(files.folder.stat()):
         return False
     found = (path.stat() for path in (files.originals, files.journal) if path.exists())
@@ -211,7 +206,7 @@ def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | 
     # It hides itself too: two branches would meet in it with a conflict each time; what is committed once git sees
     # without it. The .gitattributes, which never changes, is committed with the stores. In the order in which they
     # stood, which was this one, the lines are soon sorted.
-    wanted = _IGNORE_ALL + (_SHOW_ATTRIBUTES if showing else b"")
+    wanted = b"*\n" + (_SHOW_ATTRIBUTES if showing else b"")
     wanted += b"\n".join([*sorted(dict.fromkeys(showing)), b""])
     if present == wanted or not in_work_tree(folder):
         return None
@@ -272,7 +267,7 @@ def _read(folder: Path, name: str) -> bytes | None:
 
 def _write(folder: Path, name: str, text: bytes) -> None:
     """Replace a file in one step: at no moment does git see what it hides."""
-    refuse_folder(folder / _NEW)
+    _refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
     with disk.closing(disk.create(folder / _NEW)) as fd:
         disk.write_all(fd, text)

@@ -78,12 +78,18 @@ def originals_of(journal: Path) -> Path:
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
 
 
-def size_of(path: Path) -> int | None:
-    """Look up a file's length in bytes; None where there is no file."""
+def status_of(path: Path) -> os.stat_result | None:
+    """Look up a name, without following it; None where there is none."""
     try:
-        return path.lstat().st_size
+        return path.lstat()
     except FileNotFoundError:
         return None
+
+
+def size_of(path: Path) -> int | None:
+    """Look up a file's length in bytes; None where there is no file."""
+    found = status_of(path)
+    return None if found is None else found.st_size
 
 
 def _home(folder: Path) -> str:
@@ -165,8 +171,7 @@ def at_home(named: str) -> Path:
     """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
     path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
     if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
-        state, remedy = "Nothing is changed.", "Set HOME."
-        raise FileFailed("no home folder is known", where=named, state=state, remedy=remedy)
+        raise FileFailed("no home folder is known", where=named, state="Nothing is changed.", remedy="Set HOME.")
     return Path(path)
 
 

@@ -18,6 +18,7 @@ from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, longest_name, own_links, prefix_of
+from sessioncompress.store.layout import status_of
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
@@ -30,10 +31,10 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CL
 
 
 class OpenSession:
-    """A session as it was when it was opened: the first `size` bytes of `fd`. Made by open_session().
+    """A session as it was when open_session() opened it: the first `size` bytes of `fd`, with the `stat` of then.
 
-    `stat` is that of the opening. When a run puts a new file in place, the session goes over to that one, and the
-    descriptor of the old one stays open, and locked, to the end.
+    When a run puts a new file in place, the session goes over to that one, and the descriptor of the old one stays
+    open, and locked, to the end.
     """
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -54,9 +55,7 @@ class OpenSession:
 
         Before a commit at least one must have been read whole: its digest tells an overwrite from an append.
         """
-        if start:
-            return disk.reader(self.fd, start, self.size)
-        return disk.reader(self.fd, 0, self.size, self._digests.add)
+        return disk.reader(self.fd, start, self.size, None if start else self._digests.add)
 
     def is_document(self) -> bool:
         """Tell whether the session is one JSON document, to which nobody appends."""
@@ -171,22 +170,17 @@ def _open_locked(path: Path) -> OpenSession:
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
     links = session.stat.st_nlink
     if links > 1 and links > 1 + len(own_links(session.path, session.stat.st_ino)):
-        raise IsALink(
-            "it has other hard links, which would keep the old text",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy="Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
-            "cp -p FILE COPY && mv COPY FILE.",
+        remedy = (
+            "Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
+            "cp -p FILE COPY && mv COPY FILE."
         )
+        what = "it has other hard links, which would keep the old text"
+        raise IsALink(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     # What lies beside it while it is replaced has a longer name; better told before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
     if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
-        raise Unsupported(
-            f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy="Give it a shorter name.",
-        )
+        what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one"
+        raise Unsupported(what, where=session.path, state=NOT_CHANGED, remedy="Give it a shorter name.")
     # A time far in the future says nothing of when the file changed.
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         seconds = round(max(age, 0))
@@ -196,11 +190,8 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
 
 
 def _same_file(path: Path, opened: os.stat_result) -> bool:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+    found = status_of(path)
+    return found is not None and (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 class Held(Enum):
@@ -267,9 +258,13 @@ def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         except PermissionError:
-            if skip_unreadable or not _is_mine(pid):
-                continue
-            raise
+            try:
+                is_mine = os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+            except OSError:
+                is_mine = False
+            if is_mine and not skip_unreadable:
+                raise
+            continue
         if any(_writes(f"/proc/{pid}/fd/{number}", wanted) for number in descriptors):
             program = "?"
             with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
@@ -286,10 +281,3 @@ def _writes(descriptor: str, wanted: os.stat_result) -> bool:
     except OSError:
         return False
     return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
-
-
-def _is_mine(pid: str) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
-    except OSError:
-        return False

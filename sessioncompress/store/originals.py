@@ -122,8 +122,8 @@ class OriginalsReader:
             try:
                 self._fd = open_file(path)
             except FileNotFoundError as error:
-                what, first = "the originals that the journal names are missing", "Put a copy of this file back from a"
-                remedy = f"{first} backup. Without one they are lost."
+                what = "the originals that the journal names are missing"
+                remedy = "Put a copy of this file back from a backup. Without one they are lost."
                 raise Unreadable(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
         self._cached = (-1, b"", -1)
 
@@ -162,7 +162,6 @@ class OriginalsReader:
         return line
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Read the content of the frame at that byte, and where the next one begins."""
         content = bytearray()
         try:
             following = read_frame(self._fd, start, content)

@@ -1,7 +1,6 @@
-"""The swap: put a new file in a session's place and keep the old one under a second name; then what comes late.
+"""Put a new file in a session's place and keep the old one under a second name: a program may still append to it.
 
-A program that opened the session before the swap may still append to the old file. What it appends is brought into the
-new one, or the old file is put back.
+What it appends is brought into the new file, or the old one is put back.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, late_links, now, prefix_of
-from sessioncompress.store.layout import FOLDER
+from sessioncompress.store.layout import FOLDER, status_of
 from sessioncompress.store.lock import Held, OpenSession, lock, open_file, wait_until_free
 
 _HELD = 4 * disk.BUFFER
@@ -63,7 +62,7 @@ class Draft:
 
     def is_in_place(self) -> bool:
         """Tell whether the file is in the session's place: after an interrupt only the disk knows."""
-        found = self._named()
+        found = status_of(self.path)
         return self.inode != 0 and (found is None or found.st_ino != self.inode)
 
     def discard(self) -> None:
@@ -75,15 +74,9 @@ class Draft:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        found = self._named()
+        found = status_of(self.path)
         if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
             disk.remove(self.path)
-
-    def _named(self) -> os.stat_result | None:
-        try:
-            return self.path.lstat()
-        except FileNotFoundError:
-            return None
 
     def _write_pending(self) -> None:
         if self.fd < 0:
@@ -97,7 +90,7 @@ class Draft:
 
 
 class Replaced(NamedTuple):
-    """A file that was replaced: a descriptor, and what was known of it when it was last looked at whole."""
+    """The descriptor of a file that was replaced, and its status when it was last read whole."""
 
     fd: int
     seen: os.stat_result | None = None
@@ -129,8 +122,8 @@ def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bo
     """Find the bytes that came late to a replaced file and are not in the session yet.
 
     Some may be there already, taken after the link was named or by a run that was killed: what the session has at
-    that place counts, all that either has or whole lines. `whole_lines` leaves out a last line that may still be being
-    written. The file must be one to which lines were appended, see is_rewritten().
+    that place counts, all that either has or whole lines. `whole_lines` leaves out a last line that may not be
+    complete. Only lines were appended to the file, see is_rewritten().
     """
     start, end = state.drained, max(os.fstat(fd).st_size, state.drained)
     if whole_lines:
@@ -256,10 +249,10 @@ def _take_appended(session: OpenSession, draft: Draft, taken: int, end: int) -> 
 def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
     """Put the file at `source` in the session's place; `inodes` are its own and that of the file that is there.
 
-    Between the last look at a path and any call that replaces what lies there, another program may put a file of its
-    own there. So the two files change places, and what came out is looked at: a file that nobody expected goes back,
-    and InUse is raised. `source` is then what it was, or what that program has itself replaced since. Where the file
-    system knows no exchange, `source` is gone afterwards, and such a file with it.
+    Another program may put a file of its own there at the last moment. So the two files change places, and what came
+    out is looked at: a file that nobody expected goes back, and InUse is raised. `source` is then what it was, or what
+    that program has itself replaced since. Where the file system knows no exchange, `source` is gone afterwards, and
+    such a file with it.
     """
     inside, expected = inodes
     while True:
@@ -290,9 +283,9 @@ def _link(path: Path, name: Path) -> None:
 
 
 def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[int, list[LateLink]]) -> None:
-    """Give the file at the session's path, and those that have late links, the names of their new states.
+    """Name the new states of the session's file and of those that have late links, which are `before`.
 
-    `before` are the names that they have. Raises InUse if the file at the path is another one by then.
+    Raises InUse if the file at the path is another one by then.
     """
     for inode, state in states.items():
         name = state.path(session.path)
@@ -305,16 +298,16 @@ def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[
 
 
 def remove_links(session: OpenSession, links: Sequence[LateLink], *, but: LateLink | None = None) -> None:
-    """Remove late links that were found, all or all but one."""
+    """Remove late links, all or all but one."""
     for state in links:
         if state != but:
             disk.remove(state.path(session.path))
 
 
 def _states_at_the_end(session: OpenSession, end: int, before: dict[int, list[LateLink]]) -> dict[int, LateLink]:
-    """Make the states of earlier late links if what comes late there is to go to the end of a file of that size.
+    """Make states of earlier late links by which what comes late there goes to the end of a file of that size.
 
-    What of it the session has already is looked up now, since that other file's bytes do not tell it.
+    What of it the session has already is looked up now, since that file's bytes do not tell it.
     """
     states = {}
     for inode, found in before.items():

@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "originals and journal are not read back",
         "store/commit.py",
-        "found != self._hash.hexdigest() or ",
+        "found != self.added.hexdigest() or ",
         "",
         _COMMIT,
     ),
