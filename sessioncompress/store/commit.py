@@ -20,7 +20,7 @@ from sessioncompress.store.originals import OriginalsPacker, Place
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
 
 
-class GrowingFile:
+class _GrowingFile:
     """The originals or the journal of a session, with `committed` bytes of earlier runs.
 
     Nothing is opened or created before the first write; then git sees the names that are `shown`. Raises Damaged where
@@ -41,7 +41,6 @@ class GrowingFile:
         self.size = committed
 
     def open(self) -> None:
-        """Open the file, created if it is new, and cut off what a crash left behind its committed bytes."""
         if self._fd >= 0:
             return
         self._is_new = not os.path.lexists(self._path)
@@ -62,17 +61,16 @@ class GrowingFile:
         self._fd = fd
         # A clone or an archive may have brought it with a mode that lets others read it.
         disk.make_private(fd)
+        # A crash may have left something behind.
         disk.cut(fd, self._committed)
 
     def hold(self, data: bytes) -> None:
-        """Keep in memory what write() appends."""
         self._pieces.append(data)
         self.added.update(data)
         self.held += len(data)
         self.size += len(data)
 
     def write(self) -> None:
-        """Append what is held."""
         if self._pieces:
             self.open()
             disk.write_all(self._fd, b"".join(self._pieces))
@@ -95,18 +93,15 @@ class GrowingFile:
             disk.flush_folder(self._path.parent)
 
     def cut_back(self) -> None:
-        """Undo the appends."""
         if self._fd >= 0:
             disk.cut(self._fd, self._committed)
             disk.system.fsync(self._fd)
 
     def remove_if_new(self) -> None:
-        """Remove the file if this run created it."""
         if self._is_new:
             disk.remove(self._path)
 
     def close(self) -> None:
-        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -150,13 +145,12 @@ class Rewrite:
         shown = names_of(files) if commit_originals else ()
         self._session = session
         self._lengths = lengths
-        self._state = NOT_CHANGED
-        self._measured: Finished | None = None
         self._finished = False
+        self._state = NOT_CHANGED
         self._work = files.work
         self._draft = Draft(session.path)
-        self._journal = GrowingFile(files.journal, lengths.journal, shown=shown)
-        self._originals = GrowingFile(files.originals, lengths.originals, shown=shown)
+        self._journal = _GrowingFile(files.journal, lengths.journal, shown=shown)
+        self._originals = _GrowingFile(files.originals, lengths.originals, shown=shown)
         self._packer = OriginalsPacker(lengths.originals, self._add_frame)
         self.write: Callable[[bytes], None] = self._draft.write
         self.keep: Callable[[bytes], Place] = self._packer.add
@@ -166,12 +160,9 @@ class Rewrite:
 
     def measure(self) -> Finished:
         """Pack what is left and say what the rewrite comes to; nothing may be written or kept after that."""
-        if self._measured is None:
-            self._packer.finish()
-            kept = self._originals
-            added = kept.added.hexdigest() if kept.size > self._lengths.originals else ""
-            self._measured = Finished(self._draft.size, kept.size, added)
-        return self._measured
+        self._packer.finish()
+        added = self._originals.added.hexdigest() if self._originals.size > self._lengths.originals else ""
+        return Finished(self._draft.size, self._originals.size, added)
 
     def finish(self) -> Finished:
         """Write out everything, and compare the new file with what was written."""

@@ -10,19 +10,11 @@ from shlex import quote
 from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
-from sessioncompress.store import disk
+from sessioncompress.store import disk, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import (
-    FRAME_BYTES,
-    FRAME_MAGIC,
-    READ_BYTES,
-    OriginalsReader,
-    Place,
-    read_frame,
-    zstd,
-)
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
 
 FORGET: Final = (
     "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
@@ -33,18 +25,15 @@ FORGET: Final = (
 
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
     """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
-    first = ""
-    if left:
-        first = (
-            ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
-            f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
-        )
+    first = (
+        ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
+        f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
+    )
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
     if not os.path.lexists(path):
         what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
-    return Damaged(
-        what, where=path, state=NOT_CHANGED, remedy=f"{put_back(path, committed)} Without one{first} {FORGET}"
-    )
+    remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
+    return Damaged(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def put_back(path: Path, committed: int) -> str:
@@ -83,9 +72,21 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
     """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
 
-    Cutting it off would leave a frame without its end, and no line in it could be read again.
+    Cutting it off would leave a frame without its end, and no line in it could be read again. The last run's originals
+    are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame, or the nothing
+    that a power cut leaves where one was to be.
     """
-    if not _ends_where_it_says(files, journal):
+    last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
+    if last is None:
+        return
+    run, start = last
+    with disk.closing(open_file(files.originals)) as fd:
+        if run.originals_sha256:
+            belongs = disk.sha256_of(fd, start, run.store_size) == run.originals_sha256
+        else:
+            following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
+            belongs = FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
+    if not belongs:
         raise Damaged(
             f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
             where=files.journal,
@@ -93,24 +94,6 @@ def refuse_if_of_another(files: Beside, journal: Journal) -> None:
             remedy="Put the journal that was written with them back, or the originals that belong to this one. "
             f"{ONE_SIDE} 'zstd -dc {quote(files.originals.name)}' prints all that are there.",
         )
-
-
-def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
-    """Tell whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
-
-    The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,
-    or the nothing that a power cut leaves where one was to be.
-    """
-    last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
-    if last is None:
-        return True
-    run, start = last
-    with disk.closing(open_file(files.originals)) as fd:
-        wanted: str = run.originals_sha256
-        if wanted:
-            return disk.sha256_of(fd, start, run.store_size) == wanted
-        following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
-    return FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
 
 
 class SalvagingReader(OriginalsReader):
@@ -128,12 +111,12 @@ class SalvagingReader(OriginalsReader):
 
 def any_readable(path: Path, journal: Journal) -> bool:
     """Tell whether at least one original of a journal can be read."""
-    with suppress(Unreadable), SalvagingReader(path) as originals:
+    with suppress(Unreadable), SalvagingReader(path) as kept:
         for row in journal.kept:
             record = journal.line(row)
             with suppress(Unreadable):
                 if record.place is not None:
-                    originals.line(record.place, record.sha256)
+                    kept.line(record.place, record.sha256)
                     return True
     return False
 
@@ -172,7 +155,7 @@ def first_damaged(path: Path, start: int) -> int | None:
         return None
     try:
         end = position = start
-        while data := os.pread(fd, READ_BYTES, position):
+        while data := os.pread(fd, originals.READ_BYTES, position):
             if held := data.rstrip(b"\0"):
                 end = position + len(held)
             position += len(data)
@@ -181,7 +164,7 @@ def first_damaged(path: Path, start: int) -> int | None:
             position = read_frame(fd, position, bytearray(), end=end)
     except EOFError:
         return None
-    except (zstd.ZstdError, OverflowError):
+    except (originals.zstd.ZstdError, OverflowError):
         return position
     finally:
         os.close(fd)
@@ -212,6 +195,6 @@ def _readable(
             return bytes(content), end
         except (EOFError, OverflowError):
             break
-        except zstd.ZstdError:
+        except originals.zstd.ZstdError:
             continue
     return bytes(content), start + 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
@@ -57,11 +58,11 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
                 with disk.closing(disk.open_folder(folder)) as fd:
                     disk.make_private(fd)
             if shown:
-                _let_be(folder)
-            _ignore(folder, shown, created)
+                _bring(folder, _ATTRIBUTES, partial(_attributes_due, folder))
+            _bring(folder, _IGNORE, partial(_ignore_due, folder, shown, created))
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
-            # Another of us, at work on another session, has just found the folder empty and removed it.
+            # Another run of ours, on another session, has just found the folder empty and removed it.
             missing = error
     raise missing
 
@@ -74,9 +75,9 @@ def show_to_git(files: Beside) -> None:
     if files.folder.is_symlink() or not files.folder.is_dir():
         return
     with failing(files.folder, "What lies in it is complete, but git may not see it."):
-        _let_be(files.folder)
+        _bring(files.folder, _ATTRIBUTES, partial(_attributes_due, files.folder))
         if os.path.lexists(files.folder / _IGNORE):
-            _ignore(files.folder, names_of(files), ())
+            _bring(files.folder, _IGNORE, partial(_ignore_due, files.folder, names_of(files), ()))
 
 
 def attributes_of(files: Beside) -> Path:
@@ -127,12 +128,10 @@ def refuse_folders(files: Beside) -> None:
 def _refuse_folder(file: Path) -> None:
     """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
     if file.is_dir() and not file.is_symlink():
-        raise Refused(
-            "a folder lies here, where a file of ours belongs",
-            where=file,
-            state="The session, and what is in this folder, are not changed.",
-            remedy="Look what is in it, move it away, and run again.",
-        )
+        what = "a folder lies here, where a file of ours belongs"
+        state = "The session, and what is in this folder, are not changed."
+        remedy = "Look what is in it, move it away, and run again."
+        raise Refused(what, where=file, state=state, remedy=remedy)
 
 
 def refuse_other_names(file: Path, fd: int) -> None:
@@ -175,29 +174,26 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def _let_be(folder: Path) -> None:
+def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
+    """Write the text that is due. It is looked at again under the lock: another of us may have written it."""
+    if due() is not None:
+        with _alone(folder):
+            if (text := due()) is not None:
+                _write(folder, name, text)
+
+
+def _attributes_due(folder: Path) -> bytes | None:
     """Tell git to change no byte of the stores that it sees, and to merge none; what stands there already stays.
 
     Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
     """
     # An empty one is left of a crash.
-    if not _read(folder, _ATTRIBUTES) and in_work_tree(folder) and _is_for_us(folder):
-        with _alone(folder):
-            if not _read(folder, _ATTRIBUTES):
-                _write(folder, _ATTRIBUTES, _AS_THEY_ARE)
+    is_due = not _read(folder, _ATTRIBUTES) and in_work_tree(folder) and _is_for_us(folder)
+    return _AS_THEY_ARE if is_due else None
 
 
-def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None:
-    """Bring the .gitignore to where it shows some names, and of what is created no other, if it is ours to write."""
-    if _due(folder, shown, created) is None:
-        return
-    with _alone(folder):
-        # Another of us may have written it.
-        if (text := _due(folder, shown, created)) is not None:
-            _write(folder, _IGNORE, text)
-
-
-def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
+def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
+    """Let git see some names, and of what is created no other, if the .gitignore is ours to write."""
     present = _read(folder, _IGNORE)
     lines = [] if present is None else _lines_in(folder, present)
     hidden = {_line(name) for name in created if "\n" not in name}
@@ -239,11 +235,9 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
 def _line(name: str) -> bytes:
     """Write the line by which git sees a file. Raises Refused where none can name it."""
     if "\n" in name:
-        raise Refused(
-            f"no .gitignore can let git see {name!r}, since a line ends in the name",
-            state=NOT_CHANGED,
-            remedy="Rename the session, or run without --commit-originals (commitOriginals in your policy).",
-        )
+        what = f"no .gitignore can let git see {name!r}, since a line ends in the name"
+        remedy = "Rename the session, or run without --commit-originals (commitOriginals in your policy)."
+        raise Refused(what, state=NOT_CHANGED, remedy=remedy)
     return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))
 
 

@@ -79,7 +79,7 @@ def originals_of(journal: Path) -> Path:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Look up a name, without following it; None where there is none."""
+    """Look up a name without following a link; None where there is nothing."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -98,10 +98,6 @@ def _home(folder: Path) -> str:
     from hashlib import sha256
 
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
-
-
-_NO_FOLDER = '{"session": {"backupDir": null}}'
-"""A policy file that takes back the folder of a user's configuration."""
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
@@ -123,14 +119,13 @@ def store_of(path: Path, policy: Policy) -> Beside:
     there = store_beside(path, policy)
     if there is None or holds(files):
         return files
-    raise Refused(
-        f"its originals lie in {there.folder}, not in the backup folder {files.folder}",
-        where=path,
-        state=NOT_CHANGED,
-        remedy="Run without --backup-dir (where your configuration has backupDir, with a --config file of "
-        f"'{_NO_FOLDER}'), also to 'restore' and 'forget' it first. Or move its two files: "
-        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}.",
+    remedy = (
+        "Run without --backup-dir (where your configuration has backupDir, with a --config file of "
+        "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. Or move its two files: "
+        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}."
     )
+    what = f"its originals lie in {there.folder}, not in the backup folder {files.folder}"
+    raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def store_beside(path: Path, policy: Policy) -> Beside | None:
@@ -149,12 +144,8 @@ def backup_folder(named: str, where: Path) -> Path:
     try:
         return Path(named).expanduser()
     except RuntimeError as error:
-        raise UsageError(
-            f"the policy's backupDir is {named!r}, but there is no such home",
-            where=where,
-            state=NOT_CHANGED,
-            remedy="Name a folder that is there.",
-        ) from error
+        what = f"the policy's backupDir is {named!r}, but there is no such home"
+        raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that is there.") from error
 
 
 def state_folder() -> Path:

@@ -13,24 +13,13 @@ from pathlib import Path
 from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
-from sessioncompress.store import disk, folder
+from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import Beside, Lengths, sessions_named, size_of
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.swap import (
-    Replaced,
-    Tail,
-    carry_over,
-    drain,
-    is_rewritten,
-    late_tail,
-    remove_links,
-    state_of,
-)
-
-_BOTH_STAY = "The session and its originals are not changed."
+from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
 
 def _refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool) -> None:
@@ -46,14 +35,13 @@ def _refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, 
     from sessioncompress.store.damage import any_readable, or_from_git, refuse_if_of_another, too_short
 
     if originals and journal is None:
-        raise Damaged(
-            "the journal of these originals is missing",
-            where=files.originals,
-            state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
+        remedy = (
+            f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
             f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move "
-            "them away, or 'sessioncompress forget' deletes them.",
+            "them away, or 'sessioncompress forget' deletes them."
         )
+        what = "the journal of these originals is missing"
+        raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
     loaded = None
     if originals != lengths.originals:
         # Where it cannot be read, whoever needs what it says tells that.
@@ -85,13 +73,12 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
     replaced, missing = len(written & standing), len(kept - standing)
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {quote(files.originals.name)}' prints the originals"
-    way_out = "'sessioncompress forget' deletes them"
-    if lengths != Lengths():
-        way_out = (
-            "cut off what the killed run left: all behind the first "
-            f"{lengths.originals} bytes of {files.originals.name} "
-            f"and the first {lengths.journal} bytes of {files.journal.name}"
-        )
+    way_out = (
+        f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {files.originals.name} "
+        f"and the first {lengths.journal} bytes of {files.journal.name}"
+    )
+    if lengths == Lengths():
+        way_out = "'sessioncompress forget' deletes them"
     where = files.journal
     if replaced:
         what = f"it has {lost}"
@@ -106,7 +93,7 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
         remedy = f"Put both back from a backup. If they are only what a killed run left, {way_out}."
     else:
         return
-    raise Damaged(what, where=where, state=_BOTH_STAY, remedy=remedy)
+    raise Damaged(what, where=where, state="The session and its originals are not changed.", remedy=remedy)
 
 
 def _lines_of(number: int) -> str:
@@ -269,21 +256,21 @@ def _carry_over_all(session: OpenSession) -> int:
             if came is not None:
                 holding, state, tail = came
                 if tail:
-                    drain(session, carry_over(session, tail))
+                    swap.drain(session, swap.carry_over(session, tail))
                 if _is_done(late, holding, state):
                     remove_links(session, late_links(session.path).get(inode, []))
                 carried += tail.end - tail.start
     return carried
 
 
-def _came_late(session: OpenSession, late: int) -> tuple[Held, LateLink, Tail] | None:
+def _came_late(session: OpenSession, late: int) -> tuple[Held, LateLink, swap.Tail] | None:
     """Find what a late link's file has that the session lacks; None where it was rewritten."""
     # Asked before the size is looked at: an answer NO means that nothing will come any more.
     holding = held(late)
-    state = state_of(session, late)
+    state = swap.state_of(session, late)
     if is_rewritten(session, state, Replaced(late)):
         return None
-    return holding, state, late_tail(session, state, late, whole_lines=holding is not Held.NO)
+    return holding, state, swap.late_tail(session, state, late, whole_lines=holding is not Held.NO)
 
 
 def _is_done(late: int, holding: Held, state: LateLink) -> bool:
