@@ -303,17 +303,15 @@ def _attributes(fd: int) -> dict[str, bytes]:
 def put(path: Path, data: bytes) -> None:
     """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")
-    fd = create(temporary)
-    try:
-        write_all(fd, data)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with suppress(FileNotFoundError), closing(os.open(path, flags)) as old:
-            copy_metadata(old, fd, newest=time.time_ns())
-        system.fsync(fd)
-        system.replace(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-    finally:
-        os.close(fd)
+    with closing(create(temporary)) as fd:
+        try:
+            write_all(fd, data)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            with suppress(FileNotFoundError), closing(os.open(path, flags)) as old:
+                copy_metadata(old, fd, newest=time.time_ns())
+            system.fsync(fd)
+            system.replace(temporary, path)
+        except BaseException:
+            remove(temporary)
+            raise
     flush_folder(path.parent)

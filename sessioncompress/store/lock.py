@@ -191,7 +191,7 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
 
 def _same_file(path: Path, opened: os.stat_result) -> bool:
     found = status_of(path)
-    return found is not None and (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+    return found is not None and os.path.samestat(found, opened)
 
 
 class Held(Enum):
@@ -275,9 +275,6 @@ def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
 def _writes(descriptor: str, wanted: os.stat_result) -> bool:
     """Tell whether a /proc/PID/fd entry is that file, open for writing: its own mode has the owner's write bit then."""
     try:
-        if not os.lstat(descriptor).st_mode & 0o200:
-            return False
-        found = os.stat(descriptor)
+        return bool(os.lstat(descriptor).st_mode & 0o200) and os.path.samestat(os.stat(descriptor), wanted)
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)

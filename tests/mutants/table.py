@@ -446,8 +446,8 @@ MUTANTS = (
     Mutant(
         "a settings file is not flushed",
         "store/disk.py",
-        "        system.fsync(fd)\n        system.replace(",
-        "        system.replace(",
+        "            system.fsync(fd)\n            system.replace(",
+        "            system.replace(",
         _PUT,
     ),
     Mutant("its name is not flushed", "store/disk.py", "    flush_folder(path.parent)\n", "", _PUT),
