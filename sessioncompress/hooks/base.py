@@ -32,7 +32,7 @@ def note_in_log(hook: str, text: str) -> None:
         path = log_file()
         disk.make_folder(path.parent)
         if (layout.size_of(path) or 0) >= LARGEST:
-            disk.replace(path, path.with_name(f"{path.name}.1"))
+            disk.system.replace(path, path.with_name(f"{path.name}.1"))
         with disk.appending(path) as add:
             add(line.encode())
 

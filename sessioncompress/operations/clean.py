@@ -289,9 +289,8 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
         lengths = journals.load(beside.journal).lengths
         recover.check(session, beside, lengths)
         cut = reading.size_beside(beside) - lengths.originals - lengths.journal
-        going = recover.removable(session, beside)
+        going, late = recover.removable(session)
         size = reading.size_of_names(going) + cut
-        late = recover.late_bytes(session, beside)
         if not dry_run:
             late = recover.recover(session, beside, lengths)
             going = [each for each in going if not os.path.lexists(each)]

@@ -124,8 +124,8 @@ def remains(session: Path, files: Beside) -> list[Path]:
     """List the temp files and late links that runs on a session left."""
     if session.name not in layout.sessions_named(files.work):
         return []
-    late = [each.path(files.work, session) for states in late_links(files.work, session).values() for each in states]
-    return [*stale_drafts(files.work, session), *late]
+    late = [each.path(session) for states in late_links(session).values() for each in states]
+    return [*stale_drafts(session), *late]
 
 
 def needed_links(session: Path, files: Beside) -> list[Path]:
@@ -136,9 +136,9 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     """
     if session.name not in layout.sessions_named(files.work):
         return []
-    needed = foreign_links(files.work, session)
-    for states in late_links(files.work, session).values():
-        paths = [state.path(files.work, session) for state in states]
+    needed = foreign_links(session)
+    for states in late_links(session).values():
+        paths = [state.path(session) for state in states]
         try:
             fd = open_file(paths[0])
         except (FileNotFoundError, Refused):
@@ -163,7 +163,7 @@ def dead_drafts(session: Path, files: Beside) -> list[Path]:
     """
     refuse_linked_folder(files.work)
     dead = []
-    for path in stale_drafts(files.work, session):
+    for path in stale_drafts(session):
         try:
             fd = open_file(path)
         except FileNotFoundError:

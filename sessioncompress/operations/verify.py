@@ -96,7 +96,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(missing),
             len(strangers) - len(unknown),
             open_to_others=folder.is_open_to_others(beside),
-            foreign_files=len(late_links.foreign_links(beside.work, session.path)) if left_over else 0,
+            foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
         )
 
 

@@ -11,93 +11,21 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed
-from sessioncompress.store import disk, zstd
+from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
 from sessioncompress.store.late_links import current_state, late_links
-from sessioncompress.store.late_writes import drain, is_kept_open, put_back
 from sessioncompress.store.layout import Beside, Lengths
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, Place
-from sessioncompress.store.swap import Draft, is_rewritten, put_in_place
-
-_PIECE: Final = 1 << 18
-_OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
+from sessioncompress.store.originals import OriginalsPacker, Place
+from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
 
 
-class OriginalsPacker:
-    """Packs lines into frames and hands them to `sink` in order.
+class _GrowingFile:
+    """The originals or the journal of a session, with `committed` bytes of earlier runs.
 
-    `start` is the offset of the first frame in the file. A frame reaches the sink only if it decompresses to what went
-    in.
-    """
-
-    def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
-        self._sink = sink
-        self._start = start
-        """Where the frame that is being filled begins in the file."""
-        # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
-        # much as the packing.
-        self._content = bytearray()
-        self._filled = 0
-
-    def add(self, line: bytes) -> Place:
-        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE."""
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"a line of {len(line)} bytes is not kept")
-        place = Place(self._start, self._filled, len(line))
-        start = 0
-        while start < len(line):
-            part = line[start : start + FRAME_BYTES - self._filled]
-            self._content[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            start += len(part)
-            if self._filled == FRAME_BYTES:
-                self._pack()
-        return place
-
-    def finish(self) -> None:
-        """Pack what is left."""
-        if self._filled:
-            del self._content[self._filled :]
-            self._pack()
-        self._content = bytearray()
-
-    def _pack(self) -> None:
-        content = self._content
-        # Fed in pieces: at once would take as much memory again as the content.
-        compressor = zstd.ZstdCompressor(options=_OPTIONS)
-        compressor.set_pledged_input_size(len(content))
-        with memoryview(content) as view:
-            pieces = [compressor.compress(view[start : start + _PIECE]) for start in range(0, len(content), _PIECE)]
-        frame = b"".join([*pieces, compressor.flush()])
-        if not _decompresses_to(frame, content):
-            raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
-        self._sink(frame)
-        self._start += len(frame)
-        self._filled = 0
-
-
-def _decompresses_to(frame: bytes, content: bytearray) -> bool:
-    decompressor = zstd.ZstdDecompressor()
-    position = 0
-    data = frame
-    while not decompressor.eof:
-        piece = decompressor.decompress(data, max_length=_PIECE)
-        if not piece and decompressor.needs_input:
-            return False
-        if content[position : position + len(piece)] != piece:
-            return False
-        position += len(piece)
-        data = b""
-    return position == len(content)
-
-
-class GrowingFile:
-    """The originals or the journal of a session, of which `committed` bytes stand from earlier runs.
-
-    Nothing is opened or created before the first write, with which git sees the names that are `shown`. Raises
-    Damaged where the file is shorter than what was committed, or does not read back as written; OSError as the system
-    does. `size` counts what is written and what is held, `held` the latter alone.
+    Nothing is opened or created before the first write; then git sees the names that are `shown`. Raises Damaged where
+    the file is shorter than what was committed, or does not read back as written; OSError. `size` counts what is
+    written or held, `held` the latter.
     """
 
     def __init__(self, path: Path, committed: int, *, shown: Sequence[str]) -> None:
@@ -106,28 +34,24 @@ class GrowingFile:
         self._shown = shown
         self._fd = -1
         self._is_new = False
-        self._hash = sha256()
+        self.added = sha256()
+        """Of what was appended, or is held."""
         self._pieces: list[bytes] = []
         self.held = 0
         self.size = committed
 
     def open(self) -> None:
-        """Open the file, created if it is new, and cut off what a crash left behind its committed bytes."""
         if self._fd >= 0:
             return
         self._is_new = not os.path.lexists(self._path)
         fd = create_in_folder(self._path, exclusive=False, shown=self._shown)
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size < self._committed:
+        found, committed = os.fstat(fd), self._committed
+        if not stat.S_ISREG(found.st_mode) or found.st_size < committed:
             # Left as it is: cutting a file to a length that it does not have would fill it up.
             os.close(fd)
-            lost = self._committed - found.st_size
-            raise Damaged(
-                f"{lost:,} of its {self._committed:,} bytes are missing since this run began",
-                where=self._path,
-                state=NOT_CHANGED,
-                remedy="Run again: that says what can be done.",
-            )
+            what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run began"
+            remedy = "Run again: that says what can be done."
+            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
         try:
             refuse_other_names(self._path, fd)
         except BaseException:
@@ -137,62 +61,47 @@ class GrowingFile:
         self._fd = fd
         # A clone or an archive may have brought it with a mode that lets others read it.
         disk.make_private(fd)
+        # A crash may have left something behind.
         disk.cut(fd, self._committed)
 
     def hold(self, data: bytes) -> None:
-        """Take what write() appends; until then it changes nothing on disk."""
         self._pieces.append(data)
-        self._hash.update(data)
+        self.added.update(data)
         self.held += len(data)
         self.size += len(data)
 
     def write(self) -> None:
-        """Write at the end what is held."""
         if self._pieces:
             self.open()
             disk.write_all(self._fd, b"".join(self._pieces))
             self._pieces.clear()
             self.held = 0
 
-    def added_sha256(self) -> str:
-        """Return the SHA-256 of what was appended, or is held; empty where nothing is."""
-        return self._hash.hexdigest() if self.size > self._committed else ""
-
     def sync(self) -> None:
-        """Flush what was appended, read it back and compare its SHA-256; after that it is safe to rely on it."""
+        """Flush what was appended, read it back and compare its SHA-256."""
         if self._fd < 0:
             return
-        disk.flush(self._fd)
+        disk.system.fsync(self._fd)
         if hasattr(os, "posix_fadvise"):
             # The system drops its copy in memory, so that the disk itself is read.
             os.posix_fadvise(self._fd, self._committed, 0, os.POSIX_FADV_DONTNEED)
-        found = sha256()
-        with disk.reader(self._fd, self._committed, self.size) as file:
-            while piece := file.read(disk.BUFFER):
-                found.update(piece)
-        if found.digest() != self._hash.digest() or os.fstat(self._fd).st_size != self.size:
-            raise Damaged(
-                "what was written there does not read back the same",
-                where=self._path,
-                state=NOT_CHANGED,
-                remedy="Check the disk.",
-            )
+        found = disk.sha256_of(self._fd, self._committed, self.size)
+        if found != self.added.hexdigest() or os.fstat(self._fd).st_size != self.size:
+            what = "what was written there does not read back the same"
+            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy="Check the disk.")
         if self._is_new:
             disk.flush_folder(self._path.parent)
 
     def cut_back(self) -> None:
-        """Undo the appends."""
         if self._fd >= 0:
             disk.cut(self._fd, self._committed)
-            disk.flush(self._fd)
+            disk.system.fsync(self._fd)
 
     def remove_if_new(self) -> None:
-        """Remove the file if this run created it."""
         if self._is_new:
             disk.remove(self._path)
 
     def close(self) -> None:
-        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -204,10 +113,7 @@ CHANGED: Final = "The session is the new one, and its originals are kept."
 
 
 class Finished(NamedTuple):
-    """What is ready to be committed: bytes of the new session and of the originals file.
-
-    `originals_sha256` is that of what the run added to the originals file, empty where that is nothing.
-    """
+    """Bytes of the new session and of the originals file; the SHA-256 of what the run adds to the latter, or empty."""
 
     size: int
     originals_size: int
@@ -215,7 +121,7 @@ class Finished(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What lies at the session's path now: its bytes, and how many of them others appended meanwhile."""
+    """The session's bytes, and how many of them others appended meanwhile."""
 
     size: int
     appended: int
@@ -225,9 +131,9 @@ class Rewrite:
     """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
 
     Use it as a context manager, after recover(): write() the bytes of the new session and keep() the lines that it
-    replaces, in any order; measure() to decide whether it pays, finish(), then commit(). keep() returns the place of
-    the line. Nothing is on disk before 4 MiB of the new file or of packed originals, or finish(). What fails in the
-    system leaves the context as FileFailed, with the session's state.
+    replaces, which returns their places, in any order; measure() whether it pays, finish(), commit(). Nothing is on
+    disk before 4 MiB of the new file or of packed originals, or finish(). What fails in the system leaves the context
+    as FileFailed, with the session's state.
 
     The journal's file exists before the originals' does: originals without a journal are therefore never the trace
     of a crash, and are never cut back as one.
@@ -238,13 +144,13 @@ class Rewrite:
     ) -> None:
         shown = names_of(files) if commit_originals else ()
         self._session = session
-        self._state = NOT_CHANGED
-        self._measured: Finished | None = None
+        self._lengths = lengths
         self._finished = False
+        self._state = NOT_CHANGED
         self._work = files.work
-        self._draft = Draft(files.work, session.path)
-        self._journal = GrowingFile(files.journal, lengths.journal, shown=shown)
-        self._originals = GrowingFile(files.originals, lengths.originals, shown=shown)
+        self._draft = Draft(session.path)
+        self._journal = _GrowingFile(files.journal, lengths.journal, shown=shown)
+        self._originals = _GrowingFile(files.originals, lengths.originals, shown=shown)
         self._packer = OriginalsPacker(lengths.originals, self._add_frame)
         self.write: Callable[[bytes], None] = self._draft.write
         self.keep: Callable[[bytes], Place] = self._packer.add
@@ -253,14 +159,13 @@ class Rewrite:
         return self
 
     def measure(self) -> Finished:
-        """Return what the rewrite comes to; nothing may be written or kept after that."""
-        if self._measured is None:
-            self._packer.finish()
-            self._measured = Finished(self._draft.size, self._originals.size, self._originals.added_sha256())
-        return self._measured
+        """Pack what is left and say what the rewrite comes to; nothing may be written or kept after that."""
+        self._packer.finish()
+        added = self._originals.added.hexdigest() if self._originals.size > self._lengths.originals else ""
+        return Finished(self._draft.size, self._originals.size, added)
 
     def finish(self) -> Finished:
-        """Write out everything; read the new file back and compare it with what was written."""
+        """Write out everything, and compare the new file with what was written."""
         measured = self.measure()
         self._write_originals()
         self._draft.check()
@@ -268,7 +173,7 @@ class Rewrite:
         return measured
 
     def reader(self, start: int = 0) -> BinaryIO:
-        """Start a pass over the finished new file."""
+        """Read the finished new file."""
         return disk.reader(self._draft.fd, start, self._draft.size)
 
     def commit(self, journal: Iterable[bytes]) -> Committed:
@@ -280,7 +185,7 @@ class Rewrite:
         """
         if not self._finished:
             raise RuntimeError("finish() comes before commit()")
-        session, work, size = self._session, self._work, self._draft.size
+        session, size = self._session, self._draft.size
 
         # Commit the backup: the originals are certain before the journal names them, and its last record commits them.
         self._originals.sync()
@@ -292,21 +197,21 @@ class Rewrite:
         self._journal.sync()
 
         # Commit the change: the new file takes the session's place, and the old one keeps a late link.
-        old = put_in_place(session, self._draft, work)
+        old = put_in_place(session, self._draft)
 
         # Put the old file back if someone keeps writing to it or rewrote it: only now, before anything is drained, does
         # the new file differ from it by the rewrite and what was appended, and by nothing else.
         kept_open = is_kept_open(old.fd)
-        links = late_links(work, session.path)[os.fstat(old.fd).st_ino]
+        links = late_links(session.path)[os.fstat(old.fd).st_ino]
         rewritten = is_rewritten(session, current_state(links, session.stat.st_ino, session.size), old)
         if kept_open or rewritten:
             what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
             in_use = session.in_use(what, fd=old.fd)
-            put_back(session, work, old.fd, rewritten=rewritten)
+            put_back(session, old.fd, rewritten=rewritten)
             raise in_use
 
         # Carry over what still came to the old file.
-        drain(session, work, old, links)
+        drain(session, old, links)
         now = os.fstat(session.fd).st_size
         return Committed(now, now - size)
 
@@ -361,14 +266,14 @@ class DryRun:
         return self
 
     def __exit__(self, *details: object) -> None:
-        """There is nothing to take back."""
+        """Do nothing: there is nothing to take back."""
 
     def write(self, data: bytes) -> None:
         """Count the next bytes of the new session."""
         self._size += len(data)
 
     def measure(self) -> Finished:
-        """Return what the rewrite would come to."""
+        """Pack what is left and say what the rewrite would come to."""
         self._packer.finish()
         return Finished(self._size, self._originals, _ANY if self._originals > self._before else "")
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
-from sessioncompress.store import disk
+from sessioncompress.store import disk, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Beside
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, READ_BYTES, OriginalsReader, Place, new_decoder
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
 
 FORGET: Final = (
     "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
@@ -25,27 +24,21 @@ FORGET: Final = (
 
 
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
-    """Make the error for a file of a store that has lost bytes, or is gone.
-
-    `left` says that it holds originals, and that one of them at least can still be read.
-    """
-    first = ""
-    if left:
-        first = (
-            ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
-            f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
-        )
+    """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
+    first = (
+        ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
+        f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
+    )
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
     if not os.path.lexists(path):
         what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
-    return Damaged(
-        what, where=path, state=NOT_CHANGED, remedy=f"{put_back(path, committed)} Without one{first} {FORGET}"
-    )
+    remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
+    return Damaged(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def put_back(path: Path, committed: int) -> str:
     """Advise where to find a lost file of a store, of which the session needs so many bytes."""
-    # Git may have an older state of it, which would take the place of a newer one that is there.
+    # An older state from git must not replace a newer one that is there.
     what = f"all {committed:,} bytes of it" if os.path.lexists(path) else "it"
     return f"Put a copy of it back from a backup{or_from_git(path, what)}."
 
@@ -56,7 +49,7 @@ def or_from_git(path: Path, what: str = "it") -> str:
 
 
 def refuse_if_changed(files: Beside, journal: Journal) -> None:
-    """Raise Damaged where a bit of either is another than was written; FileFailed where there is none to read."""
+    """Raise Damaged where a bit of journal or originals has changed; FileFailed where there is none to read."""
     if journal.broken:
         raise Damaged(
             "what a run wrote to the journal is not the same any more",
@@ -68,28 +61,32 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return
-    with failing(files.originals):
-        fd = open_file(files.originals)
-        try:
-            changed = next(((start, end) for wanted, start, end in spans if digest(fd, start, end) != wanted), None)
-        finally:
-            os.close(fd)
-    if changed is not None:
-        start, end = changed
-        raise Damaged(
-            f"what a run wrote to bytes {start:,} to {end:,} is not the same any more",
-            where=files.originals,
-            state=NOT_CHANGED,
-            remedy="Put the file back from a backup.",
-        )
+    with failing(files.originals), disk.closing(open_file(files.originals)) as fd:
+        for wanted, start, end in spans:
+            if disk.sha256_of(fd, start, end) != wanted:
+                what = f"what a run wrote to bytes {start:,} to {end:,} is not the same any more"
+                remedy = "Put the file back from a backup."
+                raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
 
 
 def refuse_if_of_another(files: Beside, journal: Journal) -> None:
     """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
 
-    Cutting it off would leave a frame without its end, and no line in it could be read again.
+    Cutting it off would leave a frame without its end, and no line in it could be read again. The last run's originals
+    are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame, or the nothing
+    that a power cut leaves where one was to be.
     """
-    if not _ends_where_it_says(files, journal):
+    last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
+    if last is None:
+        return
+    run, start = last
+    with disk.closing(open_file(files.originals)) as fd:
+        if run.originals_sha256:
+            belongs = disk.sha256_of(fd, start, run.store_size) == run.originals_sha256
+        else:
+            following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
+            belongs = FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
+    if not belongs:
         raise Damaged(
             f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
             where=files.journal,
@@ -99,64 +96,27 @@ def refuse_if_of_another(files: Beside, journal: Journal) -> None:
         )
 
 
-def _ends_where_it_says(files: Beside, journal: Journal) -> bool:
-    """Say whether the originals that the journal's runs wrote end where it says, and more may follow from there on.
-
-    The last run's are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame,
-    or the nothing that a power cut leaves where one was to be.
-    """
-    last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
-    if last is None:
-        return True
-    run, start = last
-    fd = open_file(files.originals)
-    try:
-        wanted: str = run.originals_sha256
-        if wanted:
-            return digest(fd, start, run.store_size) == wanted
-        following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
-    finally:
-        os.close(fd)
-    return FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
-
-
-def digest(fd: int, start: int, end: int) -> str:
-    """Compute the SHA-256 of a span of a file, or of what there is of it."""
-    found = sha256()
-    with disk.reader(fd, start, end) as file:
-        while piece := file.read(disk.BUFFER):
-            found.update(piece)
-    return found.hexdigest()
-
-
-_FLAGS: Final = len(FRAME_MAGIC)
-"""Where the byte stands that says what a frame's head holds."""
-_CHECKSUM: Final = 0x04
-_ALL: Final = FRAME_BYTES + 1
-
-
 class SalvagingReader(OriginalsReader):
     """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Return what can be read of the frame at that byte, and where the next one seems to begin."""
         try:
             return super()._decode(start, place)
         except Unreadable:
             # Whatever its checksum says: a SHA-256 vouches for each line.
-            content, end = _readable(self._fd, start, (_ALL, 1), checksum=False)
+            content, end = _readable(self._fd, start, (FRAME_BYTES + 1, 1), checksum=False)
             following = _next_frame(self._fd, end)
             return content, following if following >= 0 else os.fstat(self._fd).st_size
 
 
 def any_readable(path: Path, journal: Journal) -> bool:
     """Tell whether at least one original of a journal can be read."""
-    with suppress(Unreadable), SalvagingReader(path) as originals:
+    with suppress(Unreadable), SalvagingReader(path) as kept:
         for row in journal.kept:
             record = journal.line(row)
             with suppress(Unreadable):
                 if record.place is not None:
-                    originals.line(record.place, record.sha256)
+                    kept.line(record.place, record.sha256)
                     return True
     return False
 
@@ -171,7 +131,7 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
         fd = open_file(path)
     except FileNotFoundError:
         return
-    try:
+    with disk.closing(fd):
         expected, begun = start, b""
         while (position := _next_frame(fd, expected)) >= 0:
             content, end = _readable(fd, position)
@@ -181,61 +141,34 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
             *lines, begun = (begun + content).split(b"\n")
             yield from (line + b"\n" for line in lines)
             expected = end
-    finally:
-        os.close(fd)
 
 
 def first_damaged(path: Path, start: int) -> int | None:
-    """Return where the first frame from a byte of an originals file on begins that is damaged, None if none is.
+    """Find where the first frame from a byte of an originals file on begins that is damaged; None if none is.
 
     One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
     the rest was to be.
     """
-    from sessioncompress.store import zstd
-
     try:
         fd = open_file(path)
     except FileNotFoundError:
         return None
-    position = start
     try:
-        end = _end_of_data(fd, start)
+        end = position = start
+        while data := os.pread(fd, originals.READ_BYTES, position):
+            if held := data.rstrip(b"\0"):
+                end = position + len(held)
+            position += len(data)
+        position = start
         while position < end:
-            following = _end_of_frame(fd, position, end)
-            if following < 0:
-                return None
-            position = following
-    except zstd.ZstdError:
+            position = read_frame(fd, position, bytearray(), end=end)
+    except EOFError:
+        return None
+    except (originals.zstd.ZstdError, OverflowError):
         return position
     finally:
         os.close(fd)
     return None
-
-
-def _end_of_data(fd: int, start: int) -> int:
-    end = position = start
-    while data := os.pread(fd, READ_BYTES, position):
-        if held := data.rstrip(b"\0"):
-            end = position + len(held)
-        position += len(data)
-    return end
-
-
-def _end_of_frame(fd: int, start: int, end: int) -> int:
-    """Return where the frame at that byte ends, -1 if it is cut off at `end`. Raises ZstdError where it is damaged."""
-    from sessioncompress.store import zstd
-
-    decoder = new_decoder()
-    position, size = start, 0
-    while not decoder.eof:
-        data = os.pread(fd, min(READ_BYTES, end - position), position) if decoder.needs_input else b""
-        if decoder.needs_input and not data:
-            return -1
-        position += len(data)
-        size += len(decoder.decompress(data, max_length=_ALL - size))
-        if size > FRAME_BYTES:
-            raise zstd.ZstdError("larger than any frame of ours")
-    return position - len(decoder.unused_data)
 
 
 def _next_frame(fd: int, position: int) -> int:
@@ -247,34 +180,21 @@ def _next_frame(fd: int, position: int) -> int:
     return -1
 
 
-def _readable(fd: int, start: int, steps: Sequence[int] = (_ALL,), *, checksum: bool = True) -> tuple[bytes, int]:
-    """Return what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
+def _readable(
+    fd: int, start: int, steps: Sequence[int] = (FRAME_BYTES + 1,), *, checksum: bool = True
+) -> tuple[bytes, int]:
+    """Read what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
 
     What one call decompressed before it met the damage is lost with it: each step says how many bytes a call takes.
     """
-    from sessioncompress.store import zstd
-
     content = bytearray()
     for step in steps:
         content.clear()
-        with suppress(zstd.ZstdError):
-            end = _decode(fd, start, content, step, checksum=checksum)
+        try:
+            end = read_frame(fd, start, content, step=step, checksum=checksum)
             return bytes(content), end
-    return bytes(content), start + 1
-
-
-def _decode(fd: int, start: int, content: bytearray, step: int, *, checksum: bool) -> int:
-    """Add to `content` what stands in the frame at that byte, `step` bytes a call; return where to look on."""
-    decoder = new_decoder()
-    position = start
-    while len(content) <= FRAME_BYTES and not decoder.eof:
-        data = os.pread(fd, READ_BYTES, position) if decoder.needs_input else b""
-        if decoder.needs_input and not data:
+        except (EOFError, OverflowError):
             break
-        if position == start and not checksum:
-            # Its head says then that no checksum stands at its end.
-            flags = bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1])
-            data = data[:_FLAGS] + flags + data[_FLAGS + 1 :]
-        position += len(data)
-        content += decoder.decompress(data, max_length=min(step, _ALL - len(content)))
-    return position - len(decoder.unused_data) if decoder.eof else start + 1
+        except originals.zstd.ZstdError:
+            continue
+    return bytes(content), start + 1

@@ -10,23 +10,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from xxhash import xxh3_128
 
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_FILE: Final = 0o600
-_PRIVATE_FOLDER: Final = 0o700
 _OTHERS: Final = 0o077
 _SWAP: Final = 2
 """RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value."""
 _HERE: Final = -100
 """AT_FDCWD of Linux: a relative name counts from the working folder."""
-_NO_EXCHANGE: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
-def _to_the_disk(fd: int) -> None:
+def _flush_drive(fd: int) -> None:
     """Flush a file through the drive's own cache too, which on macOS takes another call than fsync."""
     if sys.platform == "darwin":
         import fcntl
@@ -36,9 +34,7 @@ def _to_the_disk(fd: int) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
                 raise
-        else:
-            return
-    os.fsync(fd)
+            os.fsync(fd)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -47,12 +43,11 @@ def _exchange(one: Path, other: Path) -> None:
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
     try:
         if sys.platform == "darwin":
-            failed = library.renamex_np(*names, _SWAP)
+            failed = library.renamex_np(os.fsencode(one), os.fsencode(other), _SWAP)
         else:
-            failed = library.renameat2(_HERE, names[0], _HERE, names[1], _SWAP)
+            failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _SWAP)
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
     if failed:
@@ -61,12 +56,16 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 class System:
-    """The calls that change the disk. Tests put another one in `durable.system`, to fail or die at any."""
+    """The calls that change the disk. Tests put another one in `disk.system`, to fail or die at any.
+
+    A failure of `fsync` is final: the system may have dropped the bytes by then, and a second call would report
+    success.
+    """
 
     open = staticmethod(os.open)
     write = staticmethod(os.write)
     truncate = staticmethod(os.ftruncate)
-    fsync = staticmethod(_to_the_disk)
+    fsync = staticmethod(_flush_drive if sys.platform == "darwin" else os.fsync)
     mkdir = staticmethod(os.mkdir)
     rmdir = staticmethod(os.rmdir)
     link = staticmethod(os.link)
@@ -85,61 +84,60 @@ system = System()
 
 
 def create(path: Path, *, exclusive: bool = True) -> int:
-    """Create a file 0600, to read and write; return its descriptor. If `exclusive`, it must not exist."""
-    return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), _PRIVATE_FILE)
+    """Create a file 0600, and open it to read and write. If `exclusive`, it must not exist."""
+    return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), 0o600)
 
 
 def open_existing(path: Path, *, append: bool = False) -> int:
-    """Open a file that is there to read and write; with `append`, each write goes to its end as it is then."""
+    """Open a file to read and write; with `append`, each write goes to its end as it is then."""
     return system.open(path, _FLAGS | (os.O_APPEND if append else 0))
 
 
+@contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Close a descriptor at the end of a block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all of the data at the descriptor's position; one call may take only a part of it."""
+    """Write all of the data: one call of the system may take only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[system.write(fd, rest) :]
 
 
 def cut(fd: int, length: int) -> None:
-    """Cut a file to its first `length` bytes, and stand at its end."""
+    """Cut a file to its first `length` bytes, and go to its end."""
     system.truncate(fd, length)
     os.lseek(fd, length, os.SEEK_SET)
 
 
-def flush(fd: int) -> None:
-    """Bring a file's bytes and metadata to the disk.
-
-    A failure is final: the system may have dropped the bytes by then, and a second call would report success.
-    """
-    system.fsync(fd)
-
-
 def open_folder(folder: Path) -> int:
-    """Open a folder, to flush it or to set its mode; return its descriptor."""
+    """Open a folder, to flush it or to set its mode."""
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def flush_folder(folder: Path) -> None:
     """Bring a folder's names to the disk: until then a created, replaced or removed one may come back."""
-    fd = open_folder(folder)
-    try:
-        system.fsync(fd)
-    except OSError as error:
-        # Some file systems have nothing to flush for a folder, and say so with EINVAL.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(fd)
+    with closing(open_folder(folder)) as fd:
+        try:
+            system.fsync(fd)
+        except OSError as error:
+            # Some file systems have nothing to flush for a folder, and say so with EINVAL.
+            if error.errno != errno.EINVAL:
+                raise
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, 0700, and what is missing above it; one that is there already is no error."""
+    """Create a folder, 0700, and what is missing above it, unless it exists."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
     try:
-        system.mkdir(folder, _PRIVATE_FOLDER)
+        system.mkdir(folder, 0o700)
     except FileExistsError:
         return
     flush_folder(folder.parent)
@@ -148,9 +146,8 @@ def make_folder(folder: Path) -> None:
 def remove_folder(folder: Path) -> bool:
     """Remove a folder if it is empty; return whether it is gone."""
     try:
-        system.rmdir(folder)
-    except FileNotFoundError:
-        return True
+        with suppress(FileNotFoundError):
+            system.rmdir(folder)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
@@ -158,29 +155,8 @@ def remove_folder(folder: Path) -> bool:
     return True
 
 
-def link(path: Path, name: Path) -> None:
-    """Give a file a second name, never following a link."""
-    system.link(path, name, follow_symlinks=False)
-
-
-def replace(source: Path, target: Path) -> None:
-    """Put a file in another's place in one step: who opens `target` gets the one or the other."""
-    system.replace(source, target)
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Let two names change files in one step; return False where the file system cannot."""
-    try:
-        system.exchange(one, other)
-    except OSError as error:
-        if error.errno not in _NO_EXCHANGE:
-            raise
-        return False
-    return True
-
-
 def is_private(status: os.stat_result) -> bool:
-    """Tell whether only its owner may do anything with a file or folder."""
+    """Tell whether only the owner of a file or folder may do anything with it."""
     return not status.st_mode & _OTHERS
 
 
@@ -192,7 +168,7 @@ def make_private(fd: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a name; one that is gone already is no error."""
+    """Remove a name, unless it is gone already."""
     with suppress(FileNotFoundError):
         system.unlink(path)
 
@@ -201,11 +177,10 @@ BUFFER = 1 << 20
 """Bytes read at once: line by line, four times as fast as Python's own 8 KiB."""
 
 
-class Pass(io.RawIOBase):
+class _Pass(io.RawIOBase):
     """The bytes from `start` to `end` of a descriptor, which is not closed with it.
 
-    When the last byte has been read, `done` gets the digest of them all. A file that was cut meanwhile ends early,
-    and `done` is not called.
+    When the last byte has been read, `done` gets the digest of all. A file that was cut meanwhile ends early.
     """
 
     def __init__(self, fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> None:
@@ -216,11 +191,9 @@ class Pass(io.RawIOBase):
         self._hash = xxh3_128()
 
     def readable(self) -> bool:
-        """A buffered reader asks."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer with what comes next; 0 at the end."""
         # What reads all at once hands over a bytearray, of which a slice would be a copy.
         wanted = memoryview(buffer)[: min(len(buffer), self._end - self._position)]
         size = os.preadv(self._fd, [wanted], self._position) if wanted else 0
@@ -234,12 +207,12 @@ class Pass(io.RawIOBase):
 
 
 def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
-    """Return a buffered reader of a span of an open file; see Pass."""
-    return cast(BinaryIO, io.BufferedReader(Pass(fd, start, end, done), BUFFER))
+    """Make a buffered reader of a span of an open file; see _Pass."""
+    return cast(BinaryIO, io.BufferedReader(_Pass(fd, start, end, done), BUFFER))
 
 
 def written(fd: int) -> int:
-    """Return where what was written to a file ends: behind it there may be a hole, which reads as zeros without end.
+    """Find where what was written to a file ends: behind it there may be a hole, which reads as zeros without end.
 
     The descriptor's position is at the beginning afterwards. A system that cannot tell says that all was written.
     """
@@ -260,7 +233,7 @@ def written(fd: int) -> int:
 
 
 def digest(fd: int, start: int, end: int) -> bytes | None:
-    """Return the digest of the bytes between two positions of a file, or None if it is shorter."""
+    """Digest the bytes between two positions of a file; None if it is shorter."""
     if start == end:
         return xxh3_128().digest()
     digests: list[bytes] = []
@@ -268,6 +241,15 @@ def digest(fd: int, start: int, end: int) -> bytes | None:
         while file.read(BUFFER):
             pass
     return digests[0] if digests else None
+
+
+def sha256_of(fd: int, start: int, end: int) -> str:
+    """Compute the SHA-256 of a span of a file, or of what there is of it."""
+    found = sha256()
+    with reader(fd, start, end) as file:
+        while piece := file.read(BUFFER):
+            found.update(piece)
+    return found.hexdigest()
 
 
 @contextmanager
@@ -278,20 +260,17 @@ def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterato
     """
     with suppress(FileExistsError):
         os.close(create(path))
-    fd = open_existing(path, append=True)
-    try:
+    with closing(open_existing(path, append=True)) as fd:
         if check is not None:
             check(fd)
         yield lambda line: write_all(fd, line)
-    finally:
-        os.close(fd)
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
-    """Copy all metadata from one open file to another, extended attributes too; both are descriptors.
+    """Copy all metadata from one open file to another, extended attributes too: on Linux alone, as Python has it.
 
     The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
-    the owner or an attribute cannot be kept. On macOS Python reaches no extended attributes; they are not kept there.
+    the owner or an attribute cannot be kept.
     """
     old, new = os.fstat(source), os.fstat(target)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -301,47 +280,38 @@ def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
     if sys.platform == "linux":
         wanted, present = _attributes(source), _attributes(target)
         for name in present.keys() - wanted.keys():
-            if _ours_to_set(name):
-                system.removexattr(target, name)
+            system.removexattr(target, name)
         for name, value in wanted.items():
-            if present.get(name) != value and _ours_to_set(name):
+            if present.get(name) != value:
                 system.setxattr(target, name, value)
     system.utime(target, ns=(old.st_atime_ns, max(old.st_mtime_ns, newest or old.st_mtime_ns)))
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
+    """Read a file's attributes, but not labels such as SELinux's: the system gives a new file what belongs there."""
     if sys.platform != "linux":
         return {}
     try:
-        return {name: os.getxattr(fd, name) for name in os.listxattr(fd)}
+        names = [name for name in os.listxattr(fd) if not name.startswith(("security.", "trusted."))]
+        return {name: os.getxattr(fd, name) for name in names}
     except OSError as error:
-        if error.errno == errno.ENOTSUP:
-            return {}
-        raise
-
-
-def _ours_to_set(name: str) -> bool:
-    """Labels such as SELinux's are the system's own: it gives the new file what belongs in that folder."""
-    return not name.startswith(("security.", "trusted."))
+        if error.errno != errno.ENOTSUP:
+            raise
+        return {}
 
 
 def put(path: Path, data: bytes) -> None:
     """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")
-    fd = create(temporary)
-    try:
-        write_all(fd, data)
-        with suppress(FileNotFoundError):
-            old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+    with closing(create(temporary)) as fd:
+        try:
+            write_all(fd, data)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            with suppress(FileNotFoundError), closing(os.open(path, flags)) as old:
                 copy_metadata(old, fd, newest=time.time_ns())
-            finally:
-                os.close(old)
-        flush(fd)
-        replace(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-    finally:
-        os.close(fd)
+            system.fsync(fd)
+            system.replace(temporary, path)
+        except BaseException:
+            remove(temporary)
+            raise
     flush_folder(path.parent)

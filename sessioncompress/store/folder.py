@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
@@ -17,16 +18,14 @@ from sessioncompress.store.lock import open_file
 
 _TRIES = 5
 _IGNORE = ".gitignore"
+_ATTRIBUTES = ".gitattributes"
 _NEW = ".gitignore.new"
 """The next .gitignore, or the first .gitattributes, while it is written; a run that is killed may leave it."""
-_IGNORE_ALL = b"*\n"
-_ATTRIBUTES = ".gitattributes"
-_SHOW_ATTRIBUTES = b"!/.gitattributes\n"
-_AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
 _OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
-"""What lies in our folder beside the files of stores."""
+_AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
+_SHOW_ATTRIBUTES = b"!/.gitattributes\n"
 _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
-"""What earlier versions wrote to let git see all that lies there."""
+"""What earlier versions wrote to let git see all files there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
 _OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*+".encode())
@@ -43,16 +42,27 @@ _LONGEST_IGNORE = 4 * 1024 * 1024
 def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
     """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
 
-    A folder in a git work tree gets a .gitignore of everything, but for the names that are `shown`. What an earlier
-    run let git see is not hidden from it again: the session that is in git needs it. A file that is new is hidden
-    whatever stands there of its name, from a clone or a store that was deleted.
+    A folder in a git work tree gets a .gitignore of all but the names that are `shown`. What an earlier run let git
+    see is not hidden again: the session in git needs it. A new file is hidden, even if a clone or a store that was
+    deleted has let git see its name.
     """
+    folder = path.parent
     for _ in range(_TRIES):
         try:
-            _prepare(path.parent, shown, () if os.path.lexists(path) else (path.name,))
+            created = () if os.path.lexists(path) else (path.name,)
+            if folder.name == FOLDER:
+                refuse_linked_folder(folder)
+            disk.make_folder(folder)
+            if folder.name == FOLDER and not disk.is_private(folder.stat()):
+                # A clone or an archive brought it with a mode that lets others in.
+                with disk.closing(disk.open_folder(folder)) as fd:
+                    disk.make_private(fd)
+            if shown:
+                _bring(folder, _ATTRIBUTES, partial(_attributes_due, folder))
+            _bring(folder, _IGNORE, partial(_ignore_due, folder, shown, created))
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
-            # Another of us, at work on another session, has just found the folder empty and removed it.
+            # Another run of ours, on another session, has just found the folder empty and removed it.
             missing = error
     raise missing
 
@@ -65,9 +75,9 @@ def show_to_git(files: Beside) -> None:
     if files.folder.is_symlink() or not files.folder.is_dir():
         return
     with failing(files.folder, "What lies in it is complete, but git may not see it."):
-        _let_be(files.folder)
+        _bring(files.folder, _ATTRIBUTES, partial(_attributes_due, files.folder))
         if os.path.lexists(files.folder / _IGNORE):
-            _ignore(files.folder, names_of(files))
+            _bring(files.folder, _IGNORE, partial(_ignore_due, files.folder, names_of(files), ()))
 
 
 def attributes_of(files: Beside) -> Path:
@@ -81,7 +91,7 @@ def names_of(files: Beside) -> tuple[str, str]:
 
 
 def hides_from_git(files: Beside) -> bool:
-    """Tell whether a .gitignore of ours hides from git what show_to_git() would let it see. Raises FileFailed."""
+    """Tell whether our .gitignore hides from git what show_to_git() would let it see. Raises FileFailed."""
     with failing(files.folder):
         present = None if files.folder.is_symlink() else _read(files.folder, _IGNORE)
         lines = None if present is None else _lines_in(files.folder, present)
@@ -90,7 +100,7 @@ def hides_from_git(files: Beside) -> bool:
 
 
 def refuse_linked_folder(folder: Path) -> None:
-    """Raise IsALink if our folder is a link, which might lead what we write anywhere, or no folder at all."""
+    """Raise IsALink if our folder is a link, which might lead anywhere, or no folder."""
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
         raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
 
@@ -101,7 +111,7 @@ def refuse_linked(file: Path) -> None:
         refuse_linked_folder(file.parent)
     if file.is_symlink():
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
-    refuse_folder(file)
+    _refuse_folder(file)
     if file.exists() and not file.is_file():
         what = "a named pipe or the like lies here, where a file of ours belongs"
         remedy = "Move it away, put the file back from a backup, and run again."
@@ -109,36 +119,31 @@ def refuse_linked(file: Path) -> None:
 
 
 def refuse_folders(files: Beside) -> None:
-    """Raise Refused if a folder lies in the place of originals or journal. FileFailed where that is not to be known."""
+    """Raise Refused if a folder lies in the place of originals or journal; FileFailed where nothing tells."""
     with failing(files.folder):
         for path in (files.originals, files.journal):
-            refuse_folder(path)
+            _refuse_folder(path)
 
 
-def refuse_folder(file: Path) -> None:
+def _refuse_folder(file: Path) -> None:
     """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
     if file.is_dir() and not file.is_symlink():
-        raise Refused(
-            "a folder lies here, where a file of ours belongs",
-            where=file,
-            state="The session, and what is in this folder, are not changed.",
-            remedy="Look what is in it, move it away, and run again.",
-        )
+        what = "a folder lies here, where a file of ours belongs"
+        state = "The session, and what is in this folder, are not changed."
+        remedy = "Look what is in it, move it away, and run again."
+        raise Refused(what, where=file, state=state, remedy=remedy)
 
 
 def refuse_other_names(file: Path, fd: int) -> None:
     """Raise IsALink if an open file of a store has other hard links: what is written to it would change those too."""
     if os.fstat(fd).st_nlink > 1:
-        raise IsALink(
-            "it has other hard links, which a run would change too",
-            where=file,
-            state=NOT_CHANGED,
-            remedy="Put a copy in its place: cp -p FILE COPY && mv COPY FILE.",
-        )
+        remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
+        what = "it has other hard links, which a run would change too"
+        raise IsALink(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
 def is_open_to_others(files: Beside) -> bool:
-    """Tell whether the modes of a store let other users read originals, or the journal, as those of a clone do."""
+    """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
     if files.folder.name == FOLDER and files.folder.is_dir() and disk.is_private(files.folder.stat()):
         return False
     found = (path.stat() for path in (files.originals, files.journal) if path.exists())
@@ -151,9 +156,8 @@ def tidy(folder: Path) -> None:
         return
     with _alone(folder):
         ignore = _read(folder, _IGNORE)
-        if not _is_empty(folder) or (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) != _AS_THEY_ARE:
-            return
-        if ignore is not None and _lines_in(folder, ignore) is None:
+        is_ours = ignore is None or _lines_in(folder, ignore) is not None
+        if not (is_ours and _is_empty(folder) and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE):
             return
         for name in _OF_OURS:
             disk.remove(folder / name)
@@ -170,50 +174,26 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def _prepare(folder: Path, shown: Sequence[str], created: Sequence[str]) -> None:
-    ours = folder.name == FOLDER
-    if ours:
-        refuse_linked_folder(folder)
-    disk.make_folder(folder)
-    if ours and not disk.is_private(folder.stat()):
-        # A clone or an archive brought it with a mode that lets others in.
-        fd = disk.open_folder(folder)
-        try:
-            disk.make_private(fd)
-        finally:
-            os.close(fd)
-    if shown:
-        _let_be(folder)
-    _ignore(folder, shown, created)
+def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
+    """Write the text that is due. It is looked at again under the lock: another of us may have written it."""
+    if due() is not None:
+        with _alone(folder):
+            if (text := due()) is not None:
+                _write(folder, name, text)
 
 
-def _let_be(folder: Path) -> None:
+def _attributes_due(folder: Path) -> bytes | None:
     """Tell git to change no byte of the stores that it sees, and to merge none; what stands there already stays.
 
     Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
     """
-    if _lacks_attributes(folder) and in_work_tree(folder) and _is_for_us(folder):
-        with _alone(folder):
-            if _lacks_attributes(folder):
-                _write(folder, _ATTRIBUTES, _AS_THEY_ARE)
+    # An empty one is left of a crash.
+    is_due = not _read(folder, _ATTRIBUTES) and in_work_tree(folder) and _is_for_us(folder)
+    return _AS_THEY_ARE if is_due else None
 
 
-def _lacks_attributes(folder: Path) -> bool:
-    """Tell whether no .gitattributes is there; an empty one is left of a crash."""
-    return not _read(folder, _ATTRIBUTES)
-
-
-def _ignore(folder: Path, shown: Sequence[str], created: Sequence[str] = ()) -> None:
-    """Bring the .gitignore to where it shows some names, and of what is created no other, if it is ours to write."""
-    if _due(folder, shown, created) is None:
-        return
-    with _alone(folder):
-        # Another of us may have written it.
-        if (text := _due(folder, shown, created)) is not None:
-            _write(folder, _IGNORE, text)
-
-
-def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
+def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
+    """Let git see some names, and of what is created no other, if the .gitignore is ours to write."""
     present = _read(folder, _IGNORE)
     lines = [] if present is None else _lines_in(folder, present)
     hidden = {_line(name) for name in created if "\n" not in name}
@@ -222,7 +202,7 @@ def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | 
     # It hides itself too: two branches would meet in it with a conflict each time; what is committed once git sees
     # without it. The .gitattributes, which never changes, is committed with the stores. In the order in which they
     # stood, which was this one, the lines are soon sorted.
-    wanted = _IGNORE_ALL + (_SHOW_ATTRIBUTES if showing else b"")
+    wanted = b"*\n" + (_SHOW_ATTRIBUTES if showing else b"")
     wanted += b"\n".join([*sorted(dict.fromkeys(showing)), b""])
     if present == wanted or not in_work_tree(folder):
         return None
@@ -240,9 +220,9 @@ def _due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | 
 
 
 def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
-    """Return the lines of our .gitignore that show files of stores, None where it is not ours.
+    """List the lines of our .gitignore that show files of stores; None where it is not ours.
 
-    Where an earlier version let git see all, they are those of what lies there now. An empty one is left of a crash.
+    Where an earlier version let git see all, they are those of what is there now. An empty one is left of a crash.
     """
     if text in _EARLIER:
         names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
@@ -253,13 +233,11 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
 
 
 def _line(name: str) -> bytes:
-    """Return the line by which git sees a file. Raises Refused where none can name it."""
+    """Write the line by which git sees a file. Raises Refused where none can name it."""
     if "\n" in name:
-        raise Refused(
-            f"no .gitignore can let git see {name!r}, since a line ends in the name",
-            state=NOT_CHANGED,
-            remedy="Rename the session, or run without --commit-originals (commitOriginals in your policy).",
-        )
+        what = f"no .gitignore can let git see {name!r}, since a line ends in the name"
+        remedy = "Rename the session, or run without --commit-originals (commitOriginals in your policy)."
+        raise Refused(what, state=NOT_CHANGED, remedy=remedy)
     return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))
 
 
@@ -269,42 +247,34 @@ def _is_for_us(folder: Path) -> bool:
 
 
 def _read(folder: Path, name: str) -> bytes | None:
-    """Return what it says, where it may be ours; what is a link, or a pipe that nobody writes to, is not read."""
+    """Read a file that may be ours; a link, or a pipe that nobody writes to, is not read."""
     try:
         fd = open_file(folder / name)
     except FileNotFoundError:
         return None
     except Refused:
         return _NOT_OURS
-    try:
+    with disk.closing(fd):
         size = os.fstat(fd).st_size
         return os.read(fd, size) if size <= _LONGEST_IGNORE else _NOT_OURS
-    finally:
-        os.close(fd)
 
 
 def _write(folder: Path, name: str, text: bytes) -> None:
-    """Put it there in one step: at no moment does git see what it hides."""
-    refuse_folder(folder / _NEW)
+    """Replace a file in one step: at no moment does git see what it hides."""
+    _refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
-    fd = disk.create(folder / _NEW)
-    try:
+    with disk.closing(disk.create(folder / _NEW)) as fd:
         disk.write_all(fd, text)
-    finally:
-        os.close(fd)
-    disk.replace(folder / _NEW, folder / name)
+    disk.system.replace(folder / _NEW, folder / name)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep others of us from its .gitignore meanwhile: each may add a session to it."""
+    """Keep other runs of ours from the .gitignore meanwhile: each may add a session to it."""
     import fcntl
 
-    fd = disk.open_folder(folder)
-    try:
+    with disk.closing(disk.open_folder(folder)) as fd:
         # Some network's file systems lock no folder.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(fd)

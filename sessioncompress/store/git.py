@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from sessioncompress.errors import FileFailed, failing
@@ -33,10 +33,9 @@ _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 _OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
 _SUBMODULES = ".gitmodules"
-"""What names the submodules of a work tree: git removes no other repository with a checkout."""
+"""Names the submodules of a work tree: git removes no other repository with a checkout."""
 _SECONDS = 300
-"""How long git may take: to read the whole history of a large repository, or to add a large file, takes less. A named
-pipe among the files that it reads would let it wait forever."""
+"""Git takes less, even for the whole history of a large repository. A named pipe would let it wait forever."""
 
 
 def call(
@@ -60,13 +59,16 @@ def call(
     import subprocess
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
+    kept = () if at else _OF_A_COMMIT
+    named = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_KEPT)}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         with failing("git", state):
             # No shell reads the names, and the user's own git is meant.
             done = subprocess.run(  # noqa: S603
                 ["git", *options, *arguments],  # noqa: S607
                 cwd=at,
-                env=_environment(os.environ, () if at else _OF_A_COMMIT),
+                env={**others, **named, **_SET},
                 input=given,
                 capture_output=True,
                 check=False,
@@ -85,8 +87,8 @@ def call(
 def work_trees(folder: Path) -> Iterator[Path]:
     """Yield the tops of the work trees that a folder is in, the innermost first: the folders that hold a `.git`.
 
-    Nothing that is called `.git` can be committed. So git is asked in one of these, never in a folder that may only
-    look like a repository.
+    Nothing that is called `.git` can be committed. So git is asked there, never in what may only look like a
+    repository.
     """
     real = Path(os.path.realpath(folder))
     return (each for each in (real, *real.parents) if os.path.lexists(each / ".git"))
@@ -98,28 +100,29 @@ def in_work_tree(folder: Path) -> bool:
 
 
 def work_tree(state: str = "") -> Path:
-    """Return the top of the work tree that a hook of git's means, without links. Raises FileFailed."""
+    """Ask for the top of the work tree that a hook of git's means, without links. Raises FileFailed."""
     return Path(os.path.realpath(_path(call(["rev-parse", "--show-toplevel"], state=state))))
 
 
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
-    """Return which of some files git has in any commit that it can still find, in an index or in a stash.
+    """Find which of some files git has in any commit that it can still find, in an index or in a stash.
 
-    So it has, for all it can tell, what lies in a folder that is a submodule in any of these: a checkout removes the
-    folder's `.git`, and brings it back with the files. A file where the folder is counts as well; telling the two
-    apart would take more questions.
+    It may have what is in a folder that is a submodule in any of these: a checkout removes the folder's `.git`, and
+    brings it back with the files. A file in the folder's place counts as well; telling the two apart would take more
+    questions.
 
-    The folders that the files lie in must not be links. Asked are the repositories of the work trees around a file,
+    The folders that the files are in must not be links. Asked are the repositories of the work trees around a file,
     and the one that the environment names: the user keeps its folder elsewhere, and chose it. Where git does not
     answer the file counts as known, with the error. Git is asked a few times a work tree, not a few times a file.
     """
     files = list(files)
     asked: defaultdict[tuple[Path, Path | None], dict[str, Path]] = defaultdict(dict)
     found: dict[Path, FileFailed | None] = {}
+    named = None
     try:
-        named = _named_work_tree()
+        if any(name in os.environ for name in _OF_A_COMMIT):
+            named = work_tree()
     except FileFailed as error:
-        named = None
         found |= dict.fromkeys(files, error)
     for file in files:
         tops: list[tuple[Path, Path | None]] = [(top, top) for top in work_trees(file.parent)]
@@ -137,14 +140,8 @@ def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
     return found
 
 
-def _named_work_tree() -> Path | None:
-    if not any(name in os.environ for name in _OF_A_COMMIT):
-        return None
-    return work_tree()
-
-
 def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str]:
-    """Yield the names of at least those of the files that git has, from the top. `at` is call()'s. Raises FileFailed.
+    """Yield at least the names of the files that git has, from the top. `at` is call()'s. Raises FileFailed.
 
     Plumbing alone: `git log` runs the program that checks signatures where a configuration says so.
     """
@@ -164,7 +161,7 @@ def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str
 
 
 def _changed_with(names: Iterable[str], at: Path | None) -> bytes:
-    """Return the names of all that changed in the commits in which any of some names did. Raises FileFailed."""
+    """List the names of all that changed in the commits in which any of some names did. Raises FileFailed."""
     given = "".join(f"{name}\n" for name in ("--", *(f":(top,literal){name}" for name in names)))
     listed = call(["rev-list", "--all", "--reflog", "--full-history", "--stdin"], at=at, given=os.fsencode(given))
     # A .gitmodules may say that changes of a submodule are of no interest.
@@ -198,8 +195,3 @@ def _path(said: bytes) -> str:
 
 def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
-
-
-def _environment(given: Mapping[str, str], kept: Sequence[str]) -> dict[str, str]:
-    others = {name: value for name, value in given.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
-    return {**others, **{name: given[name] for name in kept if name in given}, **_SET}

@@ -1,8 +1,8 @@
 """The names of late links: second names of replaced files, kept while someone may still append to them.
 
-A name says what the next run is to do with the file, and whoever gave us the folder may have put any name there: a
-cloned repository, an unpacked archive. So each name ends with a seal, made with a key that never leaves this machine,
-and a name counts only with its seal and on the very file that it was given to.
+A name says what the next run is to do with the file, and a cloned repository or an unpacked archive may bring any
+name. So each name ends with a seal, made with a key that never leaves this machine, and a name counts only with its
+seal and on the very file that it was given to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
-from sessioncompress.store.layout import state_folder
+from sessioncompress.store.layout import FOLDER, state_folder
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
@@ -33,18 +33,18 @@ NO_DRAFT = "0" * 8
 _KEY = "late-links.key"
 _KEY_BYTES = 32
 _SEAL_BYTES = 6
-_PREFIX_BYTES = 8
+PREFIX_BYTES = 8
 _LATEST = 10**18 - 1
 
 
 class LateLink(NamedTuple):
     """A late link and the state that its name keeps, so that no crash can part the two.
 
-    A session that was replaced stays under this name. Its first `drained` bytes, whose digest is `prefix`, live on in
-    the file with inode number `successor`; what comes behind them belongs there at byte `base`. `since` is when it was
-    replaced, in seconds since 1970, and `draft` what ended the name of the successor's temp file. While a successor is
-    being put in place both states have a name, and the inode at the session's path tells which of them holds. `inode`
-    is the file's own number, so that no two names are the same.
+    A session that was replaced stays under this name; `inode` is its own number. Its first `drained` bytes, whose
+    digest is `prefix`, live on in the file with inode number `successor`; what comes behind them belongs there at byte
+    `base`. `since` is when it was replaced, in seconds since 1970, and `draft` ended the name of the successor's temp
+    file. While a successor is being put in place both states have a name, and the inode at the session's path tells
+    which of them holds.
     """
 
     inode: int
@@ -56,29 +56,24 @@ class LateLink(NamedTuple):
     prefix: str
 
     def moved(self, fd: int, drained: int, base: int) -> LateLink:
-        """Return the state after more of the file, which has this descriptor, was carried over."""
+        """Make the state after more of the file, which has this descriptor, was carried over."""
         prefix = self.prefix if drained == self.drained else prefix_of(fd, drained)
         return self._replace(drained=drained, base=base, prefix=prefix)
 
-    def path(self, work: Path, session: Path) -> Path:
-        """Name the link, in the folder for such links."""
+    def path(self, session: Path) -> Path:
+        """Name the link."""
         fields = self.fields()
-        return work / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
+        return session.parent / FOLDER / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
 
     def fields(self) -> str:
-        """Return the state as it stands in the link's name, before the seal."""
+        """Write the state as it stands in the link's name, before the seal."""
         numbers = (self.inode, self.since, self.drained, self.base, self.successor)
         return "-".join([*map(str, numbers), self.draft, self.prefix])
 
 
 def prefix_of(fd: int, size: int) -> str:
-    """Return what tells the first `size` bytes of a file from others; of a shorter file nothing does."""
-    return short_digest(disk.digest(fd, 0, size) or bytes(_PREFIX_BYTES))
-
-
-def short_digest(digest: bytes) -> str:
-    """Return as much of a digest as a name holds."""
-    return digest[:_PREFIX_BYTES].hex()
+    """Digest the first `size` bytes of a file, in as many digits as a name holds; of a shorter file all are 0."""
+    return (disk.digest(fd, 0, size) or bytes(PREFIX_BYTES))[:PREFIX_BYTES].hex()
 
 
 def now() -> int:
@@ -87,55 +82,48 @@ def now() -> int:
 
 
 def longest_name(session: Path, inode: int, size: int) -> int:
-    """Return the bytes of the longest name that a run needs for a session of so many bytes: that of its late link."""
-    fields = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * _PREFIX_BYTES).fields()
+    """Count the bytes of the longest name that a run needs for a session of `size` bytes: that of its late link."""
+    fields = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * PREFIX_BYTES).fields()
     return len(os.fsencode(f"{session.name}.late-{fields}-")) + 2 * _SEAL_BYTES
 
 
-def late_links(work: Path, session: Path) -> dict[int, list[LateLink]]:
-    """Find a session's late links: the states of each replaced file, by its inode number."""
+def late_links(session: Path) -> dict[int, list[LateLink]]:
+    """Find a session's late links: the states of each replaced file, by its inode number.
+
+    A name counts only with its seal, on the file that it was given to, and where the file's owner may write the
+    session.
+    """
     found: dict[int, list[LateLink]] = {}
-    for path, name in _matching(work, f"{session.name}.late-", _SEALED):
+    for path, name in _matching(session, "late", _SEALED):
         fields, *numbers, draft, prefix, seal = name.groups()
-        inode, since, drained, base, successor = map(int, numbers)
-        late = LateLink(inode, since, drained, base, successor, draft, prefix)
-        if hmac.compare_digest(seal, _seal(session.name, fields)) and _is_whose(path, session, inode):
-            found.setdefault(inode, []).append(late)
+        if hmac.compare_digest(seal, _seal(session.name, fields)):
+            inode, since, drained, base, successor = map(int, numbers)
+            there = path.lstat()
+            owners = {0, os.geteuid()}
+            with suppress(FileNotFoundError):
+                owners.add(session.lstat().st_uid)
+            if stat.S_ISREG(there.st_mode) and there.st_ino == inode and there.st_uid in owners:
+                found.setdefault(inode, []).append(LateLink(inode, since, drained, base, successor, draft, prefix))
     return found
 
 
-def foreign_links(work: Path, session: Path) -> list[Path]:
+def foreign_links(session: Path) -> list[Path]:
     """Find the files that are named like late links of a session and are none that this user's runs made here."""
-    named_late = _named_late(work, session)
-    if not named_late:
-        return []
-    known = {each.path(work, session) for states in late_links(work, session).values() for each in states}
-    return [path for path in named_late if path not in known]
+    named = [path for path, _ in _matching(session, "late", _LATE)]
+    known = {each.path(session) for states in late_links(session).values() for each in states} if named else ()
+    return [path for path in named if path not in known]
 
 
-def own_links(work: Path, session: Path, inode: int) -> list[Path]:
+def own_links(session: Path, inode: int) -> list[Path]:
     """Find the names of the session itself, which has that inode number, among those of late links.
 
     A run that is killed before its swap leaves one. Whoever named it, it keeps nothing that the session has not.
     """
-    return [path for path in _named_late(work, session) if path.lstat().st_ino == inode]
-
-
-def _named_late(work: Path, session: Path) -> list[Path]:
-    return [path for path, _ in _matching(work, f"{session.name}.late-", _LATE)]
-
-
-def _is_whose(link: Path, session: Path, inode: int) -> bool:
-    """Check that a name still stands for the file that it was given to, and that its owner may write the session."""
-    found = link.lstat()
-    owners = {0, os.geteuid()}
-    with suppress(FileNotFoundError):
-        owners.add(session.lstat().st_uid)
-    return stat.S_ISREG(found.st_mode) and found.st_ino == inode and found.st_uid in owners
+    return [path for path, _ in _matching(session, "late", _LATE) if path.lstat().st_ino == inode]
 
 
 def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:
-    """Return the one of a replaced file's states that holds while the session is the file with that inode number.
+    """Choose the state of a replaced file that holds while the session is the file with that inode number.
 
     If none names it, the agent has put a file of its own there: then rather bring lines twice than not at all.
     """
@@ -144,23 +132,18 @@ def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:
 
 
 def current_state(states: Sequence[LateLink], inode: int, size: int) -> LateLink:
-    """Return that state with its place in the session, which is of `size` bytes: the end, if it names another file."""
+    """Place that state in the session, which is of `size` bytes: at its end, if the state names another file."""
     state = holding_state(states, inode)
     return state._replace(base=min(state.base, size) if state.successor == inode else size, successor=inode)
 
 
-def stale_drafts(work: Path, session: Path) -> list[Path]:
+def stale_drafts(session: Path) -> list[Path]:
     """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
-    named = _matching(work, f"{session.name}.temp-", _DRAFT)
-    return [path for path, _ in named if stat.S_ISREG(path.lstat().st_mode)]
+    return [path for path, _ in _matching(session, "temp", _DRAFT) if stat.S_ISREG(path.lstat().st_mode)]
 
 
-def draft_of(path: Path) -> str:
-    """Return what ends the name of a temp file."""
-    return path.name[-8:]
-
-
-def _matching(folder: Path, begins: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
+def _matching(session: Path, kind: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
+    folder, begins = session.parent / FOLDER, f"{session.name}.{kind}-"
     try:
         names = [name for name in os.listdir(folder) if name.startswith(begins)]
     except (FileNotFoundError, NotADirectoryError):
@@ -175,45 +158,41 @@ def _seal(session: str, fields: str) -> str:
 
 @cache
 def _key() -> bytes:
-    """Return this user's key on this machine, made when it is first needed.
+    """Read this user's key on this machine; make it when it is first needed.
 
     Where it cannot be kept, this process has one of its own: the links that it leaves when it is killed count for no
     later run, and stay where they are.
     """
     try:
         path = state_folder() / _KEY
-        return _read(path) or _make(path)
+        if key := _read(path):
+            return key
+        disk.make_folder(path.parent)
+        draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
+        fd = disk.create(draft)
+        try:
+            disk.write_all(fd, secrets.token_bytes(_KEY_BYTES))
+            disk.system.fsync(fd)
+            # Another process may have been first: then its key counts.
+            with suppress(FileExistsError):
+                disk.system.link(draft, path, follow_symlinks=False)
+            disk.flush_folder(path.parent)
+        finally:
+            os.close(fd)
+            disk.remove(draft)
+        return _read(path)
     except (OSError, FileFailed):
         return secrets.token_bytes(_KEY_BYTES)
 
 
 def _read(path: Path) -> bytes:
-    """Return the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
+    """Read the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
-    try:
+    with disk.closing(fd):
         found, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(key) != _KEY_BYTES:
             raise PermissionError
         return key
-    finally:
-        os.close(fd)
-
-
-def _make(path: Path) -> bytes:
-    """Put a new key there, whole and on the disk, unless another process was first; return the one that is there."""
-    disk.make_folder(path.parent)
-    draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
-    fd = disk.create(draft)
-    try:
-        disk.write_all(fd, secrets.token_bytes(_KEY_BYTES))
-        disk.flush(fd)
-        with suppress(FileExistsError):
-            disk.link(draft, path)
-        disk.flush_folder(path.parent)
-    finally:
-        os.close(fd)
-        disk.remove(draft)
-    return _read(path)

@@ -14,12 +14,11 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
 from sessioncompress.policy.model import Policy
 
 FOLDER = ".sessioncompress"
-_ENDINGS = (".json", ".jsonl")
 JOURNAL = ".refs.jsonl"
-"""What ends the name of a journal."""
 _ZST = ".zst"
 ENDINGS = (JOURNAL, _ZST)
-"""What ends the names of a session's files in the store."""
+"""End the names of a store's files."""
+_ENDINGS = (".json", ".jsonl")
 _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
@@ -38,7 +37,7 @@ class Beside(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """How many bytes of each file are committed, by the last run record; what lies behind is from a crash."""
+    """The bytes of each file that the last run record commits; what lies behind them is from a crash."""
 
     originals: int = 0
     journal: int = 0
@@ -46,20 +45,19 @@ class Lengths(NamedTuple):
 
 def beside(session: Path, backup_dir: Path | None = None) -> Beside:
     """Name the files beside a session, or in a backup folder that sessions of many folders share."""
-    work = work_folder(session)
-    refs = f"{_stem(session.name)}{JOURNAL}"
-    compressed = f"{session.name}{_ZST}"
-    if backup_dir is None:
-        return Beside(work, work / compressed, work / refs, work)
-    home = _home(session.parent)
-    return Beside(backup_dir, backup_dir / f"{home}{compressed}", backup_dir / f"{home}{refs}", work)
+    # A journal's name is without `.jsonl`, unless what remains would end like that of another session's journal.
+    stem = session.name.removesuffix(".jsonl")
+    if not session.name.endswith(_ENDINGS):
+        stem += _UNNAMED
+    elif stem == "" or stem.endswith((*_ENDINGS, _UNNAMED)):
+        stem = session.name
+    work = session.parent / FOLDER
+    folder, home = (work, "") if backup_dir is None else (backup_dir, _home(session.parent))
+    return Beside(folder, folder / f"{home}{session.name}{_ZST}", folder / f"{home}{stem}{JOURNAL}", work)
 
 
 def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield which files in the folder of `files` belong to a session of theirs, each with the name of that one.
-
-    Left out is what is none of ours, or of a session of another folder, or would be of what no file is called.
-    """
+    """Yield the names that belong to a session in the folder of `files`, each with the name of that session."""
     # Looked up once: that follows every link on the way.
     home = _home(files.work.parent)
     shared = files.originals.name.startswith(home)
@@ -72,45 +70,34 @@ def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield name, session
 
 
-def work_folder(session: Path) -> Path:
-    """Name the folder beside the session that takes temp files and late links."""
-    return session.parent / FOLDER
-
-
 def originals_of(journal: Path) -> Path:
-    """Name the originals that belong to a journal."""
+    """Name the originals of a journal."""
     stem = journal.name.removesuffix(JOURNAL)
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
 
 
-def size_of(path: Path) -> int | None:
-    """Return a file's length in bytes, or None where there is none."""
+def status_of(path: Path) -> os.stat_result | None:
+    """Look up a name without following a link; None where there is nothing."""
     try:
-        return path.lstat().st_size
+        return path.lstat()
     except FileNotFoundError:
         return None
 
 
+def size_of(path: Path) -> int | None:
+    """Look up a file's length in bytes; None where there is no file."""
+    found = status_of(path)
+    return None if found is None else found.st_size
+
+
 def _home(folder: Path) -> str:
-    """Return what tells the sessions of one folder from those of others in a backup folder."""
+    """Tell the sessions of one folder from those of others in a backup folder."""
     # Imported here: only a backup folder needs it, and a run with nothing to do is faster without.
     from hashlib import sha256
 
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
-
-
-def _stem(name: str) -> str:
-    """Cut `.jsonl`, unless what remains would end like the stem of another session; no two names have one stem."""
-    stem = name.removesuffix(".jsonl")
-    if not name.endswith(_ENDINGS):
-        return f"{name}{_UNNAMED}"
-    return name if name.endswith(".json") or stem == "" or stem.endswith((*_ENDINGS, _UNNAMED)) else stem
-
-
-_NO_FOLDER = '{"session": {"backupDir": null}}'
-"""A policy file that takes back the folder of a user's configuration."""
 
 
 def beside_of(path: Path, policy: Policy) -> Beside:
@@ -125,49 +112,44 @@ def beside_of(path: Path, policy: Policy) -> Beside:
 def store_of(path: Path, policy: Policy) -> Beside:
     """Name the files of a session's store, for a command that works on it.
 
-    Raises Refused where nothing of the session lies in the backup folder, but its store lies beside it: a second one
-    would part what belongs together, and what the first one holds would pass for lost.
+    Raises Refused where nothing of the session is in the backup folder, but its store is beside it: a second store
+    would make what the first one holds pass for lost.
     """
     files = beside_of(path, policy)
     there = store_beside(path, policy)
     if there is None or holds(files):
         return files
-    raise Refused(
-        f"its originals lie in {there.folder}, not in the backup folder {files.folder}",
-        where=path,
-        state=NOT_CHANGED,
-        remedy="Run without --backup-dir (where your configuration has backupDir, with a --config file of "
-        f"'{_NO_FOLDER}'), also to 'restore' and 'forget' it first. Or move its two files: "
-        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}.",
+    remedy = (
+        "Run without --backup-dir (where your configuration has backupDir, with a --config file of "
+        "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. Or move its two files: "
+        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}."
     )
+    what = f"its originals lie in {there.folder}, not in the backup folder {files.folder}"
+    raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def store_beside(path: Path, policy: Policy) -> Beside | None:
-    """Name the store that lies beside a session although its policy has a backup folder; None where none does."""
+    """Name the store beside a session whose policy has a backup folder; None where there is none."""
     there = beside(path)
     return there if policy.backup_dir and holds(there) else None
 
 
 def holds(files: Beside) -> bool:
-    """Tell whether anything of a session's store is there."""
+    """Tell whether originals or journal are there."""
     return os.path.lexists(files.originals) or os.path.lexists(files.journal)
 
 
 def backup_folder(named: str, where: Path) -> Path:
-    """Return a policy's backup folder, of which `~` is a home. Raises UsageError where nobody has that home."""
+    """Expand the `~` of a policy's backup folder. Raises UsageError where nobody has that home."""
     try:
         return Path(named).expanduser()
     except RuntimeError as error:
-        raise UsageError(
-            f"the policy's backupDir is {named!r}, but there is no such home",
-            where=where,
-            state=NOT_CHANGED,
-            remedy="Name a folder that is there.",
-        ) from error
+        what = f"the policy's backupDir is {named!r}, but there is no such home"
+        raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that is there.") from error
 
 
 def state_folder() -> Path:
-    """Return the folder, there or not: in `XDG_STATE_HOME`, which counts only where it is absolute.
+    """Name our folder in `XDG_STATE_HOME`, which counts only where it is absolute.
 
     Raises FileFailed where no home is known: the working folder may be anyone's project.
     """
@@ -177,25 +159,23 @@ def state_folder() -> Path:
 
 
 def at_home(named: str) -> Path:
-    """Return a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
+    """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
     path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
     if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
-        state, remedy = "Nothing is changed.", "Set HOME."
-        raise FileFailed("no home folder is known", where=named, state=state, remedy=remedy)
+        raise FileFailed("no home folder is known", where=named, state="Nothing is changed.", remedy="Set HOME.")
     return Path(path)
 
 
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 LONGEST = 1 << 20
-"""Bytes. No record that a run writes of itself is longer."""
+"""Bytes: no run record is longer."""
 _TICK = 2_000_000_000
 """Nanoseconds. A file system may give two changes that are no further apart the same time."""
 
 
 def last_line(journal: Path) -> bytes:
     """Read the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    fd = os.open(journal, flags)
+    fd = os.open(journal, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
         size = os.fstat(fd).st_size
         step = 1 << 12
@@ -222,10 +202,10 @@ def sessions_named(work: Path) -> frozenset[str]:
 def has_leftovers(session: Path) -> bool:
     """Tell whether a run left late links or drafts of a session, which the next one recovers first. Raises OSError.
 
-    Asked before the session is locked. The folder of thousands is listed once and not once for each, until its time
-    says that it has changed.
+    This is asked before the session is locked. The folder of thousands is listed once, not once for each, until its
+    time of change is another.
     """
-    work = work_folder(session)
+    work = session.parent / FOLDER
     try:
         changed = work.stat().st_mtime_ns
     except (FileNotFoundError, NotADirectoryError):

@@ -9,31 +9,32 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import disk
-from sessioncompress.store.late_links import longest_name, own_links, prefix_of, short_digest
-from sessioncompress.store.layout import work_folder
+from sessioncompress.store.late_links import PREFIX_BYTES, longest_name, own_links, prefix_of
+from sessioncompress.store.layout import status_of
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
 APPEND_SECONDS = 0.1
 """How long to wait for a program that opens, appends and closes."""
-_POLL_SECONDS = 0.02
+_LOCK_POLL_SECONDS = 0.02
+_HELD_POLL_SECONDS = 0.002
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
 """Not through a link, not into child processes, and without waiting for the writer of a pipe."""
 
 
 class OpenSession:
-    """A session as it was when it was opened: the first `size` bytes of `fd`. Made by open_session().
+    """A session as it was when open_session() opened it: the first `size` bytes of `fd`, with the `stat` of then.
 
-    `stat` is that of the opening. When a run puts a new file in place, the session goes over to that one, and the
-    descriptor of the old one stays open, and locked, to the end.
+    When a run puts a new file in place, the session goes over to that one, and the descriptor of the old one stays
+    open, and locked, to the end.
     """
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -54,12 +55,10 @@ class OpenSession:
 
         Before a commit at least one must have been read whole: its digest tells an overwrite from an append.
         """
-        if start:
-            return disk.reader(self.fd, start, self.size)
-        return disk.reader(self.fd, 0, self.size, self._digests.add)
+        return disk.reader(self.fd, start, self.size, None if start else self._digests.add)
 
     def is_document(self) -> bool:
-        """Tell a session that is one JSON document, to which nobody appends, from one of lines."""
+        """Tell whether the session is one JSON document, to which nobody appends."""
         return document_of(self.reader, self.size) is not None
 
     def appended(self) -> int:
@@ -68,7 +67,8 @@ class OpenSession:
         if not _same_file(self.path, now):
             raise self.in_use("another program has put a new file in its place")
         if len(self._digests) <= 1:
-            if _state(now) == _state(self.stat):
+            was = self.stat
+            if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (was.st_size, was.st_mtime_ns, was.st_ctime_ns):
                 return 0
             same = now.st_size >= self.size and disk.digest(self.fd, 0, self.size) in self._digests
             if same and (now.st_size == self.size or not self.is_document()):
@@ -76,25 +76,25 @@ class OpenSession:
         raise self.in_use("another program has changed it, not only appended to it")
 
     def prefix(self, size: int) -> str:
-        """Digest the session's first `size` bytes, as the name of a late link holds it."""
+        """Digest the session's first `size` bytes as prefix_of() does."""
         if size == self.size and len(self._digests) == 1:
-            return short_digest(next(iter(self._digests)))
+            return next(iter(self._digests))[:PREFIX_BYTES].hex()
         return prefix_of(self.fd, size)
 
     def was_linked(self) -> None:
         """Take note that a link of ours has changed the file's ctime, which is no change of the session."""
         now = os.fstat(self.fd)
-        if _state(now)[:2] == _state(self.stat)[:2]:
+        if (now.st_size, now.st_mtime_ns) == (self.stat.st_size, self.stat.st_mtime_ns):
             self.stat = now
 
     def in_use(self, what: str, *, fd: int | None = None) -> InUse:
         """Make the error for a session that is not ours to change now; it names who has it (or `fd`) open."""
-        known = ", ".join(f"{it.program} (process {it.pid})" for it in holders(self.fd if fd is None else fd))
+        known = ", ".join(holders(self.fd if fd is None else fd))
         by = f", open for writing in {known}" if known else ""
         return InUse(f"{what}{by}", where=self.path, state=NOT_CHANGED, remedy="Run again when the agent is idle.")
 
     def close(self) -> None:
-        """Close the files, which releases the locks."""
+        """Close the files and so release the locks."""
         while self._fds:
             os.close(self._fds.pop())
 
@@ -121,28 +121,24 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
 
 
 def open_file(path: Path) -> int:
-    """Open a regular file to read it, never through a link; return its descriptor."""
+    """Open a regular file to read it, never through a link. Raises IsALink, NotASession, OSError."""
     try:
         fd = os.open(path, _FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise IsALink("it is a symbolic link", where=path, state=NOT_CHANGED, remedy="Name its target.") from error
-        if error.errno == errno.ENXIO:
-            raise _not_regular(path) from error
-        raise
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    raise _not_regular(path)
-
-
-def _not_regular(path: Path) -> NotASession:
+        if error.errno != errno.ENXIO:
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
     remedy = "Name a session, or a folder with sessions."
-    return NotASession("it is not a regular file", where=path, state="It is not changed.", remedy=remedy)
+    raise NotASession("it is not a regular file", where=path, state="It is not changed.", remedy=remedy)
 
 
 def lock(fd: int) -> bool:
-    """Take the lock that runs of ours hold on a session's file; return whether it was free."""
+    """Take the lock that runs of ours hold on a session's file, if it is free."""
     import fcntl
 
     try:
@@ -168,28 +164,23 @@ def _open_locked(path: Path) -> OpenSession:
         os.close(fd)
         if time.monotonic() > deadline:
             raise InUse("another sessioncompress is at work on it", where=path, state=NOT_CHANGED, remedy="Run again.")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_LOCK_POLL_SECONDS)
 
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
     links = session.stat.st_nlink
-    if links > 1 and links > 1 + len(own_links(work_folder(session.path), session.path, session.stat.st_ino)):
-        raise IsALink(
-            "it has other hard links, which would keep the old text",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy="Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
-            "cp -p FILE COPY && mv COPY FILE.",
+    if links > 1 and links > 1 + len(own_links(session.path, session.stat.st_ino)):
+        remedy = (
+            "Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
+            "cp -p FILE COPY && mv COPY FILE."
         )
+        what = "it has other hard links, which would keep the old text"
+        raise IsALink(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     # What lies beside it while it is replaced has a longer name; better told before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
     if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
-        raise Unsupported(
-            f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy="Give it a shorter name.",
-        )
+        what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one"
+        raise Unsupported(what, where=session.path, state=NOT_CHANGED, remedy="Give it a shorter name.")
     # A time far in the future says nothing of when the file changed.
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         seconds = round(max(age, 0))
@@ -199,18 +190,8 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
 
 
 def _same_file(path: Path, opened: os.stat_result) -> bool:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
-
-
-def _state(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-POLL_SECONDS = 0.002
+    found = status_of(path)
+    return found is not None and os.path.samestat(found, opened)
 
 
 class Held(Enum):
@@ -219,13 +200,6 @@ class Held(Enum):
     NO = "no"
     YES = "yes"
     UNKNOWN = "unknown"
-
-
-class Holder(NamedTuple):
-    """A process that has the file open for writing, and the name of its program."""
-
-    pid: int
-    program: str
 
 
 def held(fd: int) -> Held:
@@ -240,15 +214,15 @@ def held(fd: int) -> Held:
 
 
 def wait_until_free(fd: int, seconds: float) -> Held:
-    """Wait for those who open a file, append and close it at once; return what held() says in the end."""
+    """Wait for programs that open a file, append and close it at once; return what held() says in the end."""
     deadline = time.monotonic() + seconds
     while (answer := held(fd)) is Held.YES and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+        time.sleep(_HELD_POLL_SECONDS)
     return answer
 
 
-def holders(fd: int) -> list[Holder]:
-    """Name those that have the open file open for writing, as far as this user may see them."""
+def holders(fd: int) -> list[str]:
+    """Name the processes that have the open file open for writing, as far as this user may see them."""
     try:
         return list(_holders(fd, skip_unreadable=True))
     except OSError:
@@ -275,7 +249,7 @@ def _ask_for_lease(fd: int) -> Held:
     return Held.NO
 
 
-def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[Holder]:
+def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
     """Look through /proc. Raises OSError where there is none, or where a process of this user cannot be read."""
     wanted = os.fstat(fd)
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -284,34 +258,23 @@ def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[Holder]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         except PermissionError:
-            if skip_unreadable or not _is_mine(pid):
-                continue
-            raise
+            try:
+                is_mine = os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+            except OSError:
+                is_mine = False
+            if is_mine and not skip_unreadable:
+                raise
+            continue
         if any(_writes(f"/proc/{pid}/fd/{number}", wanted) for number in descriptors):
-            yield Holder(int(pid), _program(pid))
+            program = "?"
+            with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                program = file.read().strip()
+            yield f"{program} (process {pid})"
 
 
 def _writes(descriptor: str, wanted: os.stat_result) -> bool:
-    """Say whether a /proc/PID/fd entry is that file, open for writing: its own mode has the owner's write bit then."""
+    """Tell whether a /proc/PID/fd entry is that file, open for writing: its own mode has the owner's write bit then."""
     try:
-        if not os.lstat(descriptor).st_mode & 0o200:
-            return False
-        found = os.stat(descriptor)
+        return bool(os.lstat(descriptor).st_mode & 0o200) and os.path.samestat(os.stat(descriptor), wanted)
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
-
-
-def _is_mine(pid: str) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
-def _program(pid: str) -> str:
-    try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return "?"

@@ -1,17 +1,23 @@
-"""The originals of replaced lines, one stream of lines in zstd frames: where a line is, and how it is read back."""
+"""The originals of replaced lines, one stream of lines in zstd frames: how they are packed, and read back."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, Unreadable, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
 from sessioncompress.store.lock import open_file
 
-if TYPE_CHECKING:
-    from sessioncompress.store import zstd
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+__all__ = ["zstd"]  # others take it from here, whichever it is
 
 FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """How every zstd frame begins."""
@@ -19,13 +25,18 @@ FRAME_BYTES: Final = 2 << 20
 """The content of every frame but the last one of a run."""
 LONGEST_LINE: Final = 64 << 20
 """Bytes. Longer lines are not kept, so that no record can make the reader use more memory."""
-
-_WINDOW_LOG: Final = FRAME_BYTES.bit_length() - 1
-"""A frame that asks for a larger window than our own content is none of ours."""
 READ_BYTES: Final = 1 << 16
 """Bytes of a frame that are read at once."""
+
 _LONGEST_FRAME: Final = FRAME_BYTES + (1 << 16)
 """Bytes on disk: zstd adds at most a few thousand to what it cannot compress."""
+_FLAGS: Final = len(FRAME_MAGIC)
+"""Where the byte stands that says what a frame's head holds."""
+_CHECKSUM: Final = 0x04
+_WINDOW: Final = {int(zstd.DecompressionParameter.window_log_max): FRAME_BYTES.bit_length() - 1}
+"""A frame that asks for a larger window than our own content is none of ours."""
+_OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
+_PIECE: Final = 1 << 18
 
 
 class Place(NamedTuple):
@@ -37,6 +48,66 @@ class Place(NamedTuple):
     frame: int
     offset: int
     bytes: int
+
+
+class OriginalsPacker:
+    """Packs lines into frames and hands them to `sink` in order.
+
+    `start` is the offset of the first frame in the file. A frame reaches the sink only if it decompresses to what went
+    in.
+    """
+
+    def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
+        self._sink = sink
+        self._start = start
+        """Where the frame that is being filled begins in the file."""
+        # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
+        # much as the packing.
+        self._content = bytearray()
+        self._filled = 0
+
+    def add(self, line: bytes) -> Place:
+        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE."""
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line of {len(line)} bytes is not kept")
+        place = Place(self._start, self._filled, len(line))
+        start = 0
+        while start < len(line):
+            part = line[start : start + FRAME_BYTES - self._filled]
+            self._content[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            start += len(part)
+            if self._filled == FRAME_BYTES:
+                self._pack()
+        return place
+
+    def finish(self) -> None:
+        """Pack what is left."""
+        if self._filled:
+            del self._content[self._filled :]
+            self._pack()
+        self._content = bytearray()
+
+    def _pack(self) -> None:
+        content = self._content
+        # Fed in pieces, as it is read back: at once would take as much memory again as the content.
+        compressor = zstd.ZstdCompressor(options=_OPTIONS)
+        compressor.set_pledged_input_size(len(content))
+        with memoryview(content) as view:
+            pieces = [compressor.compress(view[start : start + _PIECE]) for start in range(0, len(content), _PIECE)]
+        frame = b"".join([*pieces, compressor.flush()])
+        decompressor = zstd.ZstdDecompressor()
+        same, position, data = True, 0, frame
+        while same and not decompressor.eof:
+            piece = decompressor.decompress(data, max_length=_PIECE)
+            same = bool(piece or not decompressor.needs_input) and content[position : position + len(piece)] == piece
+            position += len(piece)
+            data = b""
+        if not same or position != len(content):
+            raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
+        self._sink(frame)
+        self._start += len(frame)
+        self._filled = 0
 
 
 class OriginalsReader:
@@ -51,7 +122,9 @@ class OriginalsReader:
             try:
                 self._fd = open_file(path)
             except FileNotFoundError as error:
-                raise _missing(path) from error
+                what = "the originals that the journal names are missing"
+                remedy = "Put a copy of this file back from a backup. Without one they are lost."
+                raise Unreadable(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
         self._cached = (-1, b"", -1)
 
     def __enter__(self) -> Self:
@@ -73,7 +146,10 @@ class OriginalsReader:
         frame, offset, left = place.frame, place.offset, place.bytes
         parts = []
         while left:
-            content, following = self._frame(frame, place)
+            if self._cached[0] != frame:
+                with failing(self._path):
+                    self._cached = (frame, *self._decode(frame, place))
+            _, content, following = self._cached
             part = content[offset : offset + left]
             if not part:
                 raise self._unreadable(place, "the line ends too early")
@@ -85,31 +161,15 @@ class OriginalsReader:
             raise self._unreadable(place, "the line has another SHA-256 than its record")
         return line
 
-    def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
-        """Return the content of the frame at that byte, and where the next one begins."""
-        if self._cached[0] != start:
-            with failing(self._path):
-                self._cached = (start, *self._decode(start, place))
-        return self._cached[1], self._cached[2]
-
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
-        from sessioncompress.store import zstd
-
-        decoder = new_decoder()
         content = bytearray()
-        position = start
-        while not decoder.eof:
-            data = os.pread(self._fd, READ_BYTES, position) if decoder.needs_input else b""
-            if decoder.needs_input and not data:
-                raise self._unreadable(place, "the frame is cut off")
-            position += len(data)
-            try:
-                content += decoder.decompress(data, max_length=FRAME_BYTES + 1 - len(content))
-            except zstd.ZstdError as error:
-                raise self._unreadable(place, "the frame cannot be decompressed") from error
-            if len(content) > FRAME_BYTES or position - start > _LONGEST_FRAME + READ_BYTES:
-                raise self._unreadable(place, "the frame is larger than any that is written there")
-        return bytes(content), position - len(decoder.unused_data)
+        try:
+            following = read_frame(self._fd, start, content)
+        except zstd.ZstdError as error:
+            raise self._unreadable(place, "the frame cannot be decompressed") from error
+        except (EOFError, OverflowError) as error:
+            raise self._unreadable(place, str(error)) from error
+        return bytes(content), following
 
     def _unreadable(self, place: Place, what: str) -> Unreadable:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
@@ -122,18 +182,33 @@ class OriginalsReader:
         )
 
 
-def _missing(path: Path) -> Unreadable:
-    return Unreadable(
-        "the originals that the journal names are missing",
-        where=path,
-        state=NOT_CHANGED,
-        remedy="Put a copy of this file back from a backup. Without one they are lost.",
-    )
+def read_frame(
+    fd: int,
+    start: int,
+    content: bytearray,
+    *,
+    end: int = sys.maxsize,
+    step: int = FRAME_BYTES + 1,
+    checksum: bool = True,
+) -> int:
+    """Add what the frame at a byte of a file holds to `content`, `step` bytes a call; return where the frame ends.
 
-
-def new_decoder() -> zstd.ZstdDecompressor:
-    """Make a decoder that rejects frames with a larger window than ours."""
-    # Imported here because most runs read a journal, with its places, but no original.
-    from sessioncompress.store import zstd
-
-    return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG})
+    Raises ZstdError where it is damaged, EOFError where it is cut off at `end`, OverflowError where it is larger than
+    any of ours. What came before is in `content` then, except for what the last call decompressed. Without `checksum`
+    the frame's own is not looked at.
+    """
+    decoder = zstd.ZstdDecompressor(options=_WINDOW)
+    position = start
+    while not decoder.eof:
+        data = os.pread(fd, min(READ_BYTES, end - position), position) if decoder.needs_input else b""
+        if decoder.needs_input and not data:
+            raise EOFError("the frame is cut off")
+        if position == start and not checksum:
+            # Its head says then that no checksum stands at its end.
+            flags = bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1])
+            data = data[:_FLAGS] + flags + data[_FLAGS + 1 :]
+        position += len(data)
+        content += decoder.decompress(data, max_length=min(step, FRAME_BYTES + 1 - len(content)))
+        if len(content) > FRAME_BYTES or position - start > _LONGEST_FRAME + READ_BYTES:
+            raise OverflowError("the frame is larger than any that is written there")
+    return position - len(decoder.unused_data)

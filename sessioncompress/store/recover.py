@@ -13,33 +13,20 @@ from pathlib import Path
 from shlex import quote
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
-from sessioncompress.store import disk
+from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
-from sessioncompress.store.folder import refuse_linked, refuse_linked_folder, refuse_other_names, tidy
-from sessioncompress.store.late_links import (
-    LateLink,
-    draft_of,
-    foreign_links,
-    holding_state,
-    late_links,
-    own_links,
-    stale_drafts,
-)
-from sessioncompress.store.late_writes import carry_over, drain, state_of
+from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import Beside, Lengths, sessions_named, size_of
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
 from sessioncompress.store.originals import LONGEST_LINE
-from sessioncompress.store.swap import Replaced, Tail, is_rewritten, late_tail, remove_links
+from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
 
-def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> None:
+def _refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool) -> None:
     """Raise Damaged unless what is committed is there, and the session can do without what lies behind it.
 
-    The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
-    each original that it kept still stands there, and no line that it meant to write does. Where a line that it meant
-    to write stands, the journal has lost the record of a run. Where only an original does not, the agent may as well
-    have changed it since: only the user knows. Where nothing lies behind, no file is opened. If `salvaging`, originals
-    may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
+    If `salvaging`, originals may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
+    Where nothing lies behind, no file is opened.
     """
     originals, journal = size_of(files.originals) or 0, size_of(files.journal)
     if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
@@ -48,76 +35,65 @@ def refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, s
     from sessioncompress.store.damage import any_readable, or_from_git, refuse_if_of_another, too_short
 
     if originals and journal is None:
-        raise Damaged(
-            "the journal of these originals is missing",
-            where=files.originals,
-            state=NOT_CHANGED,
-            remedy=f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
+        remedy = (
+            f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
             f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move "
-            "them away, or 'sessioncompress forget' deletes them.",
+            "them away, or 'sessioncompress forget' deletes them."
         )
+        what = "the journal of these originals is missing"
+        raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
     loaded = None
     if originals != lengths.originals:
         # Where it cannot be read, whoever needs what it says tells that.
         with suppress(Damaged):
             loaded = journals.load(files.journal)
-    for path, size, committed in (
-        (files.originals, originals, lengths.originals),
-        (files.journal, journal or 0, lengths.journal),
-    ):
-        if size < committed and not (salvaging and path == files.originals):
-            left = path == files.originals and loaded is not None and any_readable(path, loaded)
-            raise too_short(path, size, committed, left=left)
+    if originals < lengths.originals and not salvaging:
+        left = loaded is not None and any_readable(files.originals, loaded)
+        raise too_short(files.originals, originals, lengths.originals, left=left)
+    if (journal or 0) < lengths.journal:
+        raise too_short(files.journal, journal or 0, lengths.journal)
     if originals >= lengths.originals and loaded is not None:
         refuse_if_of_another(files, loaded)
     _refuse_unless_a_trace(session, files, lengths)
 
 
 def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:
-    """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run."""
-    from sessioncompress.store.damage import readable_lines
+    """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run.
+
+    The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
+    each original that it kept still stands there, and no line that it meant to write does. Where a line that it meant
+    to write stands, the journal has lost the record of a run. Where only an original does not, the agent may as well
+    have changed it since: only the user knows. What cannot be read may be needed too.
+    """
+    from sessioncompress.store.damage import first_damaged, readable_lines
 
     kept = {sha256(line).digest() for line in readable_lines(files.originals, lengths.originals)}
     written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(files.journal, lengths.journal)}
     standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
     replaced, missing = len(written & standing), len(kept - standing)
-    if not replaced and not missing:
-        _refuse_if_damaged(files, lengths)
-        return
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {quote(files.originals.name)}' prints the originals"
-    if replaced:
-        what = f"it has {lost}"
-        remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."
-    else:
-        since = f"of {_lines_of(len(kept))} that it kept {missing:,} changed since"
-        what = f"either it has {lost}, or a run was killed, and {since}"
-        remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {_way_out(files, lengths)}."
-    raise Damaged(what, where=files.journal, state="The session and its originals are not changed.", remedy=remedy)
-
-
-def _refuse_if_damaged(files: Beside, lengths: Lengths) -> None:
-    """Raise Damaged where what lies behind cannot be read: nobody knows then what the session needs of it."""
-    from sessioncompress.store.damage import first_damaged
-
-    damaged = first_damaged(files.originals, lengths.originals)
-    if damaged is not None:
-        raise Damaged(
-            f"the originals cannot be read from byte {damaged:,} on, and {files.journal.name} names none of these",
-            where=files.originals,
-            state="The session and its originals are not changed.",
-            remedy=f"Put both back from a backup. If they are only what a killed run left, {_way_out(files, lengths)}.",
-        )
-
-
-def _way_out(files: Beside, lengths: Lengths) -> str:
-    """Say how to get rid of the trace of a killed run, and of nothing else."""
-    if lengths == Lengths():
-        return "'sessioncompress forget' deletes them"
-    return (
+    way_out = (
         f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {files.originals.name} "
         f"and the first {lengths.journal} bytes of {files.journal.name}"
     )
+    if lengths == Lengths():
+        way_out = "'sessioncompress forget' deletes them"
+    where = files.journal
+    if replaced:
+        what = f"it has {lost}"
+        remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."
+    elif missing:
+        since = f"of {_lines_of(len(kept))} that it kept {missing:,} changed since"
+        what = f"either it has {lost}, or a run was killed, and {since}"
+        remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {way_out}."
+    elif (damaged := first_damaged(files.originals, lengths.originals)) is not None:
+        where = files.originals
+        what = f"the originals cannot be read from byte {damaged:,} on, and {files.journal.name} names none of these"
+        remedy = f"Put both back from a backup. If they are only what a killed run left, {way_out}."
+    else:
+        return
+    raise Damaged(what, where=where, state="The session and its originals are not changed.", remedy=remedy)
 
 
 def _lines_of(number: int) -> str:
@@ -125,7 +101,7 @@ def _lines_of(number: int) -> str:
 
 
 def _lines(session: OpenSession) -> Iterator[bytes]:
-    """Yield the session's whole lines, but for those that are too long to be kept."""
+    """Yield the session's whole lines, except for those that are too long to be kept."""
     begins = True
     with session.reader() as file:
         for piece in iter(lambda: file.readline(LONGEST_LINE), b""):
@@ -142,16 +118,24 @@ LINK_SECONDS = 3600
 def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> int:
     """Bring a session and its store to the state of the last commit; return the bytes carried over.
 
-    First in every writing run, before the session is read. Where nothing is left over, nothing is written. If lines
-    were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes, its
-    journal, or the record of a run that the session needs; InUse if the session cannot be replaced now; FileFailed.
-    If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
+    This comes first in every writing run, before the session is read. Where nothing is left over, nothing is written.
+    If lines were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes,
+    its journal, or the record of a run that the session needs; InUse if the session cannot be replaced now;
+    FileFailed. If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
     left_over = check(session, files, lengths, salvaging=salvaging)
     with failing(session.path):
-        _cut_back(files, lengths)
-        carried = _carry_over_all(session, files) if left_over else 0
-        tidy(files.work)
+        for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
+            size = size_of(path)
+            if size is not None and committed == 0:
+                disk.remove(path)
+            elif size is not None and size > committed:
+                with disk.closing(disk.open_existing(path)) as fd:
+                    folder.refuse_other_names(path, fd)
+                    disk.cut(fd, committed)
+                    disk.system.fsync(fd)
+        carried = _carry_over_all(session) if left_over else 0
+        folder.tidy(files.work)
     return carried
 
 
@@ -162,35 +146,32 @@ def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: b
     run makes one: so a folder of thousands is listed once.
     """
     with failing(session.path):
-        refuse_linked_folder(files.work)
-        refuse_linked(files.originals)
-        refuse_if_needed(session, files, lengths, salvaging=salvaging)
+        folder.refuse_linked_folder(files.work)
+        folder.refuse_linked(files.originals)
+        _refuse_if_needed(session, files, lengths, salvaging=salvaging)
         left_over = session.path.name in sessions_named(files.work)
         if left_over:
-            _refuse_what_others_wrote(session, files.work)
+            _refuse_what_others_wrote(session)
         return left_over
 
 
-def _refuse_what_others_wrote(session: OpenSession, work: Path) -> None:
+def _refuse_what_others_wrote(session: OpenSession) -> None:
     """Raise Refused where another program's newest text may lie in our folder, by an accident of time.
 
     Either it rewrote the file that a run of ours had just replaced, or it put a new file in the session's place in the
     very instant before a run of ours was killed. Only the user can tell which one is to count.
     """
-    links = late_links(work, session.path)
+    links = late_links(session.path)
     # Of a run that was killed before its swap the file is still the session.
     links.pop(session.stat.st_ino, None)
-    drafts = {path: path.lstat().st_ino for path in stale_drafts(work, session.path)}
+    drafts = {path: path.lstat().st_ino for path in stale_drafts(session.path)}
     for state in chain.from_iterable(links.values()):
-        path = state.path(work, session.path)
-        late = open_file(path)
-        try:
+        path = state.path(session.path)
+        with disk.closing(open_file(path)) as late:
             if is_rewritten(session, state, Replaced(late)):
                 raise _of_others(session, path, "another program has rewritten this file, which a run replaced")
-        finally:
-            os.close(late)
         for draft, inode in drafts.items():
-            if draft_of(draft) == state.draft and inode not in (state.inode, state.successor):
+            if draft.name.endswith(f".temp-{state.draft}") and inode not in (state.inode, state.successor):
                 raise _of_others(session, draft, "another program put this file in the session's place as a run ended")
 
 
@@ -199,39 +180,30 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
-def removable(session: OpenSession, files: Beside) -> list[Path]:
-    """List the drafts and late links that recover() would remove now, for commands that change nothing."""
-    found = stale_drafts(files.work, session.path)
+def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
+    """List what removable() does, and the late links that would stay."""
+    if session.path.name not in sessions_named(files.work):
+        return [], []
+    going, _ = removable(session)
+    return going, [each for each in _kept_links(session) if each not in going]
+
+
+def removable(session: OpenSession) -> tuple[list[Path], int]:
+    """List the drafts and late links that recover() would remove now, and count the bytes that it would carry over."""
+    going, size = stale_drafts(session.path), 0
     with failing(session.path):
-        for inode, states in late_links(files.work, session.path).items():
-            keeps = None if inode == session.stat.st_ino else _kept_state(session, files.work, states)
-            found += [state.path(files.work, session.path) for state in states if state != keeps]
-    return found
-
-
-def late_bytes(session: OpenSession, files: Beside) -> int:
-    """Count the bytes that recover() would carry over now, for commands that change nothing."""
-    size = 0
-    with failing(session.path):
-        for inode, states in late_links(files.work, session.path).items():
-            late = open_file(states[0].path(files.work, session.path))
-            try:
-                # Of a run that was killed before its swap the file is still the session.
-                came = None if inode == session.stat.st_ino else _came_late(session, files.work, late)
-                size += came[2].end - came[2].start if came else 0
-            finally:
-                os.close(late)
-    return size
-
-
-def _kept_state(session: OpenSession, work: Path, states: list[LateLink]) -> LateLink | None:
-    late = open_file(states[0].path(work, session.path))
-    try:
-        holds = holding_state(states, session.stat.st_ino)
-        done = _is_done(late, held(late), holds) and not is_rewritten(session, holds, Replaced(late))
-        return None if done else holds
-    finally:
-        os.close(late)
+        for inode, states in late_links(session.path).items():
+            keeps = None
+            # Of a run that was killed before its swap the file is still the session.
+            if inode != session.stat.st_ino:
+                with disk.closing(open_file(states[0].path(session.path))) as late:
+                    keeps, came = holding_state(states, session.stat.st_ino), _came_late(session, late)
+                    if came is not None:
+                        holding, _, tail = came
+                        size += tail.end - tail.start
+                        keeps = None if _is_done(late, holding, keeps) else keeps
+            going += [state.path(session.path) for state in states if state != keeps]
+    return going, size
 
 
 def forget(session: OpenSession, files: Beside) -> list[Path]:
@@ -246,90 +218,62 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), files.folder)
         left_over = session.path.name in sessions_named(files.work)
         if left_over:
-            _carry_over_all(session, files)
+            _carry_over_all(session)
         for path in (files.originals, files.journal):
             disk.remove(path)
         if files.folder.is_dir():
             # What was a secret must not come back when the power fails.
             disk.flush_folder(files.folder)
-        tidy(files.work)
-        return kept_links(session, files.work) if left_over else []
+        folder.tidy(files.work)
+        return _kept_links(session) if left_over else []
 
 
-def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
-    """Return what removable() does, and the late links that would stay."""
-    if session.path.name not in sessions_named(files.work):
-        return [], []
-    going = removable(session, files)
-    return going, [each for each in kept_links(session, files.work) if each not in going]
+def _kept_links(session: OpenSession) -> list[Path]:
+    links = chain.from_iterable(late_links(session.path).values())
+    return [*(each.path(session.path) for each in links), *foreign_links(session.path)]
 
 
-def kept_links(session: OpenSession, work: Path) -> list[Path]:
-    """List the late links of a session, and the files that are only named like some."""
-    links = chain.from_iterable(late_links(work, session.path).values())
-    return [*(each.path(work, session.path) for each in links), *foreign_links(work, session.path)]
-
-
-def _cut_back(files: Beside, lengths: Lengths) -> None:
-    for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
-        size = size_of(path)
-        if size is not None and committed == 0:
-            disk.remove(path)
-        elif size is not None and size > committed:
-            fd = disk.open_existing(path)
-            try:
-                refuse_other_names(path, fd)
-                disk.cut(fd, committed)
-                disk.flush(fd)
-            finally:
-                os.close(fd)
-
-
-def _carry_over_all(session: OpenSession, files: Beside) -> int:
+def _carry_over_all(session: OpenSession) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
     # Links to the session itself: of a run that was killed before the swap, or after the old file was put back.
-    for path in own_links(files.work, session.path, session.stat.st_ino):
+    for path in own_links(session.path, session.stat.st_ino):
         disk.remove(path)
     # Links that a killed swap named for nothing. They go before any temp file does: until then no other file can have
     # the inode number of a successor that was not put in place.
-    for states in late_links(files.work, session.path).values():
+    for states in late_links(session.path).values():
         if len(states) > 1:
-            remove_links(session, files.work, states, but=holding_state(states, session.stat.st_ino))
-    for path in stale_drafts(files.work, session.path):
+            remove_links(session, states, but=holding_state(states, session.stat.st_ino))
+    for path in stale_drafts(session.path):
         disk.remove(path)
-    return sum(_carry_over(session, files.work, inode) for inode in late_links(files.work, session.path))
+    carried = 0
+    for inode in late_links(session.path):
+        # One that was carried over may have taken others with it.
+        links = late_links(session.path).get(inode)
+        if links is None:
+            continue
+        with disk.closing(open_file(links[0].path(session.path))) as late:
+            came = _came_late(session, late)
+            if came is not None:
+                holding, state, tail = came
+                if tail:
+                    swap.drain(session, swap.carry_over(session, tail))
+                if _is_done(late, holding, state):
+                    remove_links(session, late_links(session.path).get(inode, []))
+                carried += tail.end - tail.start
+    return carried
 
 
-def _carry_over(session: OpenSession, work: Path, inode: int) -> int:
-    links = late_links(work, session.path).get(inode, [])
-    if not links:
-        return 0
-    late = open_file(links[0].path(work, session.path))
-    try:
-        came = _came_late(session, work, late)
-        if came is None:
-            return 0
-        holding, state, tail = came
-        if tail:
-            drain(session, work, carry_over(session, work, tail))
-        if _is_done(late, holding, state):
-            remove_links(session, work, late_links(work, session.path).get(inode, []))
-        return tail.end - tail.start
-    finally:
-        os.close(late)
-
-
-def _came_late(session: OpenSession, work: Path, late: int) -> tuple[Held, LateLink, Tail] | None:
-    """Return what a late link's file has that the session lacks, None where it was rewritten."""
+def _came_late(session: OpenSession, late: int) -> tuple[Held, LateLink, swap.Tail] | None:
+    """Find what a late link's file has that the session lacks; None where it was rewritten."""
     # Asked before the size is looked at: an answer NO means that nothing will come any more.
     holding = held(late)
-    state = state_of(session, work, late)
+    state = swap.state_of(session, late)
     if is_rewritten(session, state, Replaced(late)):
         return None
-    return holding, state, late_tail(session, state, late, whole_lines=holding is not Held.NO)
+    return holding, state, swap.late_tail(session, state, late, whole_lines=holding is not Held.NO)
 
 
 def _is_done(late: int, holding: Held, state: LateLink) -> bool:
-    """Say whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
+    """Tell whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
     quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
     return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)

@@ -1,9 +1,13 @@
-"""Put a new file in a session's place, with what was appended meanwhile, and keep the old one under a second name."""
+"""Put a new file in a session's place and keep the old one under a second name: a program may still append to it.
+
+What it appends is brought into the new file, or the old one is put back.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -12,10 +16,10 @@ from xxhash import xxh3_128
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
-from sessioncompress.store.disk import copy_metadata
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.late_links import LateLink, current_state, draft_of, late_links, now, prefix_of
-from sessioncompress.store.lock import OpenSession, lock, open_file
+from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, late_links, now, prefix_of
+from sessioncompress.store.layout import FOLDER, status_of
+from sessioncompress.store.lock import Held, OpenSession, lock, open_file, wait_until_free
 
 _HELD = 4 * disk.BUFFER
 """Bytes that wait in memory until the run is known to pay: most sessions are smaller."""
@@ -28,8 +32,9 @@ class Draft:
     does.
     """
 
-    def __init__(self, work: Path, session: Path) -> None:
-        self.path = work / f"{session.name}.temp-{os.urandom(4).hex()}"
+    def __init__(self, session: Path) -> None:
+        self.ending = os.urandom(4).hex()
+        self.path = session.parent / FOLDER / f"{session.name}.temp-{self.ending}"
         self.size = 0
         self.inode = 0
         self.fd = -1
@@ -57,11 +62,11 @@ class Draft:
 
     def is_in_place(self) -> bool:
         """Tell whether the file is in the session's place: after an interrupt only the disk knows."""
-        found = self._named()
+        found = status_of(self.path)
         return self.inode != 0 and (found is None or found.st_ino != self.inode)
 
     def discard(self) -> None:
-        """Close the file, and remove what has its temporary name still.
+        """Close the file, and remove what still has its temporary name.
 
         That is the draft itself or the file that it replaced, which has a late link too. A file with this name alone
         is one that another program put in the session's place just then.
@@ -69,15 +74,9 @@ class Draft:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        found = self._named()
+        found = status_of(self.path)
         if found is not None and (found.st_ino == self.inode or found.st_nlink > 1):
             disk.remove(self.path)
-
-    def _named(self) -> os.stat_result | None:
-        try:
-            return self.path.lstat()
-        except FileNotFoundError:
-            return None
 
     def _write_pending(self) -> None:
         if self.fd < 0:
@@ -91,7 +90,7 @@ class Draft:
 
 
 class Replaced(NamedTuple):
-    """A file that was replaced: a descriptor, and what was known of it when it was last looked at whole."""
+    """The descriptor of a file that was replaced, and its status when it was last read whole."""
 
     fd: int
     seen: os.stat_result | None = None
@@ -123,14 +122,24 @@ def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bo
     """Find the bytes that came late to a replaced file and are not in the session yet.
 
     Some may be there already, taken after the link was named or by a run that was killed: what the session has at
-    that place counts. `whole_lines` leaves out a last line that may still be being written. The file must be one to
-    which lines were appended, see is_rewritten().
+    that place counts, all that either has or whole lines. `whole_lines` leaves out a last line that may not be
+    complete. Only lines were appended to the file, see is_rewritten().
     """
-    end = max(os.fstat(fd).st_size, state.drained)
+    start, end = state.drained, max(os.fstat(fd).st_size, state.drained)
     if whole_lines:
-        end = _last_line_end(fd, state.drained, end)
-    there = _common(fd, state.drained, end, session, state.base)
-    return Tail(fd, state.drained + there, end, state.base + there)
+        end = _last_line_end(fd, start, end)
+    common = 0
+    while True:
+        ours = os.pread(fd, min(disk.BUFFER, end - start - common), start + common)
+        theirs = os.pread(session.fd, min(len(ours), session.size - state.base - common), state.base + common)
+        if not ours or not theirs:
+            break
+        if not ours.startswith(theirs):
+            common += next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
+            common = _last_line_end(fd, start, start + common) - start
+            break
+        common += len(theirs)
+    return Tail(fd, start + common, end, state.base + common)
 
 
 def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
@@ -140,11 +149,11 @@ def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
     """
     with session.reader() as file:
         _copy(draft, file, tail.at)
-        if begins_line(tail.fd, tail.start) and not begins_line(session.fd, tail.at):
+        if _begins_line(tail.fd, tail.start) and not _begins_line(session.fd, tail.at):
             draft.write(b"\n")
         with disk.reader(tail.fd, tail.start, tail.end) as late:
             _copy(draft, late, tail.end - tail.start)
-        if session.size > tail.at and not begins_line(tail.fd, tail.end):
+        if session.size > tail.at and not _begins_line(tail.fd, tail.end):
             draft.write(b"\n")
         behind = draft.size
         _copy(draft, file, session.size - tail.at)
@@ -157,8 +166,7 @@ def _copy(draft: Draft, file: BinaryIO, size: int) -> None:
         size -= len(piece)
 
 
-def begins_line(fd: int, position: int) -> bool:
-    """Tell whether a line begins at a position of a file."""
+def _begins_line(fd: int, position: int) -> bool:
     return position == 0 or os.pread(fd, 1, position - 1) == b"\n"
 
 
@@ -172,27 +180,14 @@ def _last_line_end(fd: int, start: int, end: int) -> int:
     return start
 
 
-def _common(fd: int, start: int, end: int, session: OpenSession, base: int) -> int:
-    """Return how many bytes of the tail the session has at `base`: all that either has, or whole lines."""
-    common = 0
-    while True:
-        ours = os.pread(fd, min(disk.BUFFER, end - start - common), start + common)
-        theirs = os.pread(session.fd, min(len(ours), session.size - base - common), base + common)
-        if not ours or not theirs:
-            return common
-        if not ours.startswith(theirs):
-            common += next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
-            return _last_line_end(fd, start, start + common) - start
-        common += len(theirs)
-
-
 _TRIES = 3
 """How often to take and flush what was appended before the swap; what comes later is drained after it."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def put_in_place(
-    session: OpenSession, draft: Draft, work: Path, *, states: dict[int, LateLink] | None = None, newest: int = 0
+    session: OpenSession, draft: Draft, *, states: dict[int, LateLink] | None = None, newest: int = 0
 ) -> Replaced:
     """Put a checked draft in the session's place; return the old file, whose descriptor the session keeps.
 
@@ -203,9 +198,9 @@ def put_in_place(
     """
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size, session.size + session.appended())
-    before = late_links(work, session.path)
-    states = states or states_at_the_end(session, work, draft.size, before)
-    states[inode] = LateLink(inode, now(), taken, draft.size, 0, draft_of(draft.path), session.prefix(taken))
+    before = late_links(session.path)
+    states = states or _states_at_the_end(session, draft.size, before)
+    states[inode] = LateLink(inode, now(), taken, draft.size, 0, draft.ending, session.prefix(taken))
     states = {number: state._replace(successor=draft.inode) for number, state in states.items()}
     new = open_file(draft.path)
     # So no other run of ours starts on the new session before this one is done with it.
@@ -215,67 +210,71 @@ def put_in_place(
     try:
         # Named before the last look at the session, so that hardly any time is left between that and the swap.
         # What is taken in between is found in its place by whoever drains the link.
-        name_links(session, work, states, before)
+        _name_links(session, states, before)
         for _ in range(_TRIES):
             taken = _take_appended(session, draft, taken, session.size + session.appended())
-            copy_metadata(session.fd, draft.fd, newest=newest)
-            disk.flush(draft.fd)
+            disk.copy_metadata(session.fd, draft.fd, newest=newest)
+            disk.system.fsync(draft.fd)
             if session.size + session.appended() == taken:
                 break
         else:
             # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
             # flushed them, and each millisecond more before the swap is a line more to drain after it.
             _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
-        exchange(session, draft.path, (draft.inode, inode))
+        _exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
         # Only the disk tells whether an interrupt came before or after the swap.
         if draft.is_in_place():
             session.adopt(new)
         else:
             os.close(new)
-            for state in states.values():
-                disk.remove(state.path(work, session.path))
+            remove_links(session, list(states.values()))
         raise
     session.adopt(new)
     draft.discard()
     disk.flush_folder(session.path.parent)
     for number, state in states.items():
-        remove_links(session, work, before.get(number, []), but=state)
+        remove_links(session, before.get(number, []), but=state)
     return old
 
 
 def _take_appended(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
     if end > taken:
         with disk.reader(session.fd, taken, end) as file:
-            while piece := file.read(disk.BUFFER):
-                draft.write(piece)
+            _copy(draft, file, end - taken)
         draft.check()
     return end
 
 
-def exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
+def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
     """Put the file at `source` in the session's place; `inodes` are its own and that of the file that is there.
 
-    Between the last look at a path and any call that replaces what lies there, another program may put a file of its
-    own there. So the two files change places, and what came out is looked at: a file that nobody expected goes back,
-    and InUse is raised. `source` is then what it was, or what that program has itself replaced since. Where the file
-    system knows no exchange, `source` is gone afterwards, and such a file with it.
+    Another program may put a file of its own there at the last moment. So the two files change places, and what came
+    out is looked at: a file that nobody expected goes back, and InUse is raised. `source` is then what it was, or what
+    that program has itself replaced since. Where the file system knows no exchange, `source` is gone afterwards, and
+    such a file with it.
     """
     inside, expected = inodes
-    while disk.exchange(source, session.path):
+    while True:
+        try:
+            disk.system.exchange(source, session.path)
+        except OSError as error:
+            if error.errno not in _NO_EXCHANGE:
+                raise
+            disk.system.replace(source, session.path)
+            return
         if (found := source.lstat().st_ino) != expected:
             inside, expected = found, inside
         elif inside == inodes[0]:
             return
         else:
             raise session.in_use("another program has put a new file in its place")
-    disk.replace(source, session.path)
 
 
-def link(path: Path, name: Path) -> None:
+def _link(path: Path, name: Path) -> None:
     """Make a hard link, or raise Unsupported where there are none: without them an appended line could get lost."""
     try:
-        disk.link(path, name)
+        disk.system.link(path, name, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -283,45 +282,158 @@ def link(path: Path, name: Path) -> None:
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 
-def name_links(
-    session: OpenSession, work: Path, states: dict[int, LateLink], before: dict[int, list[LateLink]]
-) -> None:
-    """Give the file at the session's path, and those that have late links, the names of their new states.
+def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[int, list[LateLink]]) -> None:
+    """Name the new states of the session's file and of those that have late links, which are `before`.
 
-    `before` are the names that they have. Raises InUse if the file at the path is another one by then.
+    Raises InUse if the file at the path is another one by then.
     """
     for inode, state in states.items():
-        source = before[inode][0].path(work, session.path) if inode in before else session.path
-        link(source, state.path(work, session.path))
-        if state.path(work, session.path).lstat().st_ino != inode:
-            disk.remove(state.path(work, session.path))
+        name = state.path(session.path)
+        _link(before[inode][0].path(session.path) if inode in before else session.path, name)
+        if name.lstat().st_ino != inode:
+            disk.remove(name)
             raise session.in_use("another program has put a new file in its place")
     session.was_linked()
-    disk.flush_folder(work)
+    disk.flush_folder(session.path.parent / FOLDER)
 
 
-def remove_links(session: OpenSession, work: Path, links: Sequence[LateLink], *, but: LateLink | None = None) -> None:
-    """Remove late links that were found, all or all but one."""
+def remove_links(session: OpenSession, links: Sequence[LateLink], *, but: LateLink | None = None) -> None:
+    """Remove late links, all or all but one."""
     for state in links:
         if state != but:
-            disk.remove(state.path(work, session.path))
+            disk.remove(state.path(session.path))
 
 
-def states_at_the_end(
-    session: OpenSession, work: Path, end: int, before: dict[int, list[LateLink]]
-) -> dict[int, LateLink]:
-    """Return the states of earlier late links if what comes late there is to go to the end of a file of that size.
+def _states_at_the_end(session: OpenSession, end: int, before: dict[int, list[LateLink]]) -> dict[int, LateLink]:
+    """Make states of earlier late links by which what comes late there goes to the end of a file of that size.
 
-    What of it the session has already is looked up now, since that other file's bytes do not tell it.
+    What of it the session has already is looked up now, since that file's bytes do not tell it.
     """
     states = {}
     for inode, found in before.items():
         if inode != session.stat.st_ino:
-            file = open_file(found[0].path(work, session.path))
-            try:
+            with disk.closing(open_file(found[0].path(session.path))) as file:
                 state = current_state(found, session.stat.st_ino, session.size)
                 drained = late_tail(session, state, file, whole_lines=False).start
                 states[inode] = state.moved(file, drained, end)
-            finally:
-                os.close(file)
     return states
+
+
+HOLD_SECONDS = 0.25
+"""How long a program may have a file open for an append; one that has it longer keeps it open."""
+_UNSEEN_SECONDS = 0.01
+"""How long to wait for a last append where the system does not tell who has a file open."""
+_ROUNDS = 20
+
+
+def drain(session: OpenSession, old: Replaced, links: Sequence[LateLink] = ()) -> None:
+    """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
+
+    A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
+    the next run. `links` are the old file's, where they are known.
+    """
+    waiting = [old]
+    for _ in range(_ROUNDS):
+        if not waiting:
+            return
+        holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
+        if holding is Held.UNKNOWN:
+            time.sleep(_UNSEEN_SECONDS)
+        # Looked for only now: if nobody has it open any more, this is all that will ever come.
+        known, links = links or late_links(session.path)[os.fstat(waiting[0].fd).st_ino], ()
+        state = current_state(known, session.stat.st_ino, session.size)
+        if is_rewritten(session, state, waiting[0]):
+            return
+        tail = late_tail(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
+        if not tail:
+            if holding is Held.NO:
+                remove_links(session, known)
+            waiting.pop(0)
+        elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
+            return
+        else:
+            waiting.append(carry_over(session, tail))
+
+
+def carry_over(session: OpenSession, tail: Tail) -> Replaced:
+    """Replace the session by one that has the tail as well; return the file replaced by that."""
+    late = os.fstat(tail.fd)
+    draft = Draft(session.path)
+    try:
+        behind = write_with_tail(draft, session, tail)
+        draft.check()
+        states = {}
+        for inode, links in late_links(session.path).items():
+            if inode != session.stat.st_ino:
+                # Behind the tail, the session got longer.
+                state = current_state(links, session.stat.st_ino, session.size)
+                moved = 0 if state.base < tail.at else behind - tail.at
+                states[inode] = state._replace(base=state.base + moved)
+        states[late.st_ino] = states[late.st_ino].moved(tail.fd, tail.end, behind)
+        return put_in_place(session, draft, states=states, newest=late.st_mtime_ns)
+    finally:
+        draft.discard()
+
+
+def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None:
+    """Put the file that was just replaced (a descriptor) back; lines that reached the new one go to its end.
+
+    The new file keeps a late link until it is certain that nobody appends to it any more. To a file that was
+    `rewritten` nothing comes that the new one took from it before.
+    """
+    new, found = session.fd, os.fstat(old)
+    before = late_links(session.path)
+    links = before[found.st_ino]
+    reached = session.size
+    if not rewritten:
+        reached = late_tail(session, state_of(session, old), old, whole_lines=False).at
+    states = _states_at_the_end(session, found.st_size, before)
+    del states[found.st_ino]
+    states = {number: state._replace(successor=found.st_ino) for number, state in states.items()}
+    inode = session.stat.st_ino
+    back = LateLink(inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, session.prefix(reached))
+    states[inode] = back
+    # If another program has put its own file there, that one stays, and the old file keeps its link.
+    _name_links(session, states, before)
+    _exchange(session, links[0].path(session.path), (found.st_ino, inode))
+    disk.flush_folder(session.path.parent)
+    session.adopt(os.dup(old))
+    disk.remove(links[0].path(session.path))
+    remove_links(session, late_links(session.path).get(found.st_ino, []))
+    for number, state in states.items():
+        remove_links(session, before.get(number, []), but=state)
+
+    # The lines that reached the new file are appended in place, since the session's writer goes on.
+    holding = wait_until_free(new, HOLD_SECONDS)
+    if is_rewritten(session, back, Replaced(new)):
+        return
+    tail = late_tail(session, back, new, whole_lines=holding is not Held.NO)
+    if tail:
+        if not _begins_line(session.fd, os.fstat(session.fd).st_size):
+            return
+        with disk.closing(disk.open_existing(session.path, append=True)) as fd:
+            disk.write_all(fd, os.pread(tail.fd, tail.end - tail.start, tail.start))
+            disk.system.fsync(fd)
+            behind = os.lseek(fd, 0, os.SEEK_CUR)
+        _link(back.path(session.path), back.moved(new, tail.end, behind).path(session.path))
+        disk.remove(back.path(session.path))
+    if holding is Held.NO:
+        remove_links(session, late_links(session.path).get(inode, []))
+
+
+def is_kept_open(old: int) -> bool:
+    """Tell whether someone keeps a file open to write; where the system does not tell, whether it grows and grows."""
+    holding = wait_until_free(old, HOLD_SECONDS)
+    if holding is not Held.UNKNOWN:
+        return holding is Held.YES
+    sizes = []
+    for _ in range(3):
+        sizes.append(os.fstat(old).st_size)
+        time.sleep(_UNSEEN_SECONDS)
+    return sizes[0] < sizes[1] < sizes[2]
+
+
+def state_of(session: OpenSession, late: int) -> LateLink:
+    """Look up the state of a late link by a descriptor of its file."""
+    links = late_links(session.path)[os.fstat(late).st_ino]
+    return current_state(links, session.stat.st_ino, session.size)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from sessioncompress.store import zstd
+from sessioncompress.store.originals import zstd
 from tests.agents import replies
 from tests.agents.bodies import Body
 from tests.agents.rules import problems

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.store import zstd
+from sessioncompress.store.originals import zstd
 from tests.agents import replies
 from tests.agents.bodies import Body
 from tests.agents.rules import problems, reasoned_ids

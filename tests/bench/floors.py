@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from sessioncompress.store import zstd
+from sessioncompress.store.originals import zstd
 
 FRAME = 4 * 1024 * 1024
 LEVEL = {int(zstd.CompressionParameter.compression_level): 3}

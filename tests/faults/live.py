@@ -18,7 +18,7 @@ from pathlib import Path
 from sessioncompress.errors import InUse
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.store import late_writes, lock, recover
+from sessioncompress.store import lock, recover, swap
 from sessioncompress.store.lock import Held
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import EAGER, write
@@ -54,7 +54,7 @@ def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str
     if not int(seen):
         for module in (lock, recover):
             setattr(module, "held", lambda fd: Held.UNKNOWN)  # noqa: B010, no type knows what a module may be given
-    late_writes.HOLD_SECONDS = 0.02
+    swap.HOLD_SECONDS = 0.02
     path = write(Path(folder), built(SIZES[0], 1))
     original = path.read_bytes()
     counted = {"rounds": 0, "refused": 0, "killed": 0}

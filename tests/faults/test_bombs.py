@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
+from sessioncompress.store.originals import zstd
 from tests.faults.forging import first, forged, places_to, reference
 from tests.faults.memory import memory_of
 from tests.faults.scenes import SCENES, SIZES

@@ -17,8 +17,8 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
+from sessioncompress.store.originals import zstd
 from tests.faults.forging import reference
 from tests.faults.memory import memory_of
 from tests.faults.watch import nothing_outside

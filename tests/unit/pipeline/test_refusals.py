@@ -16,7 +16,7 @@ from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.store.zstd import compress as packed
+from sessioncompress.store.originals import zstd
 from tests.support.runs import EAGER, fixture, snapshot
 from tests.support.session import PiSession
 
@@ -54,7 +54,7 @@ UNKNOWN: list[tuple[str, bytes, str]] = [
 ]
 KNOWN: list[tuple[str, bytes, str, str]] = [
     ("SQLite", b"SQLite format 3\0" + bytes(100), "an SQLite database", "'opencode export SESSION > FILE'"),
-    ("zstd", packed(b"x"), "packed with zstd", "'zstd -d FILE'"),
+    ("zstd", zstd.compress(b"x"), "packed with zstd", "'zstd -d FILE'"),
     ("gzip", gzip.compress(b"x"), "packed with gzip", "'gunzip FILE'"),
     ("OpenCode's session", document(SESSION), "the header of a session in OpenCode's storage", EXPORT),
     ("OpenCode's message", document(MESSAGE), "the header of one message in OpenCode's storage", EXPORT),

@@ -16,7 +16,7 @@ import pytest
 
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.store import disk as real_disk
-from sessioncompress.store import late_writes, lock
+from sessioncompress.store import lock
 from sessioncompress.store.lock import Held
 from tests.unit.store.test_holders import linux
 from tests.unit.store.tools import (
@@ -159,7 +159,7 @@ def test_half_a_line_before_the_swap(tmp_path: Path) -> None:
 @linux
 def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets its file back, with what reached the new one; the error names it, and the next run is as good as ever."""
-    monkeypatch.setattr(late_writes, "HOLD_SECONDS", 0.05)
+    monkeypatch.setattr("sessioncompress.store.swap.HOLD_SECONDS", 0.05)
     path = make_session(tmp_path)
     held: list[int] = []
     inode = path.stat().st_ino
@@ -330,7 +330,7 @@ def test_live_appenders(tmp_path: Path, scripts: list[str], seen: bool, monkeypa
     if not seen:
         monkeypatch.setattr(lock, "held", lambda fd: Held.UNKNOWN)
         monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
-    monkeypatch.setattr(late_writes, "HOLD_SECONDS", 0.02)
+    monkeypatch.setattr("sessioncompress.store.swap.HOLD_SECONDS", 0.02)
     path = make_session(tmp_path)
     rounds = 0
     with ExitStack() as stack:

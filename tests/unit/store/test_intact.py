@@ -12,8 +12,8 @@ from sessioncompress.errors import Damaged
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.store import zstd
 from sessioncompress.store.layout import beside
+from sessioncompress.store.originals import zstd
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import append, compress, write
 from tests.unit.store.tools import everything

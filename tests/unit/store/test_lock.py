@@ -87,10 +87,10 @@ def test_our_own_late_link_does_not_count(tmp_path: Path) -> None:
     """A run killed just before the swap does not make the session a linked file."""
     path = make_session(tmp_path)
     (tmp_path / ".sessioncompress").mkdir()
-    os.link(path, late_state(path, 3, 4, 5).path(tmp_path / ".sessioncompress", path))
+    os.link(path, late_state(path, 3, 4, 5).path(path))
     with open_session(path, writing=True):
         pass
-    os.link(path, late_state(path, 3, 4, 5).path(tmp_path / ".sessioncompress", path.with_name("other.jsonl")))
+    os.link(path, late_state(path, 3, 4, 5).path(path.with_name("other.jsonl")))
     refused(path, IsALink)
 
 

@@ -11,9 +11,7 @@ from shutil import which
 import pytest
 
 from sessioncompress.errors import Damaged, IsALink, Unreadable
-from sessioncompress.store import zstd
-from sessioncompress.store.commit import OriginalsPacker
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsPacker, OriginalsReader, Place, zstd
 from tests.unit.store.tools import digest
 
 

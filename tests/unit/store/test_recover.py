@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
-from sessioncompress.store import zstd
 from sessioncompress.store.layout import Lengths, beside
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import FRAME_BYTES
+from sessioncompress.store.originals import FRAME_BYTES, zstd
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import forget, recover
 from tests.unit.store.tools import (
@@ -309,8 +308,8 @@ def test_a_killed_drain_is_finished(tmp_path: Path) -> None:
     work.mkdir()
     successor = path.stat().st_ino
     states = late_state(old, len(OLD), len(NEW), successor), late_state(old, len(OLD + APPENDED), len(NEW), 1)
-    link = old.rename(states[0].path(work, path))
-    os.link(link, states[1].path(work, path))
+    link = old.rename(states[0].path(path))
+    os.link(link, states[1].path(path))
     assert recovered(path) == len(APPENDED)
     assert path.read_bytes() == NEW + APPENDED + APPENDED + b"later\n"
     assert not work.exists()

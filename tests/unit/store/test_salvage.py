@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Unreadable
-from sessioncompress.store import zstd
 from sessioncompress.store.damage import SalvagingReader, readable_lines
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place, zstd
 from tests.unit.store.test_originals import LINE_SETS, PLACES, noise, pack
 from tests.unit.store.tools import digest
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.late_links import current_state, late_links
+from sessioncompress.store.layout import beside
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.swap import Draft, late_tail, write_with_tail
 from tests.unit.store.tools import late_state
@@ -36,7 +37,7 @@ def test_cases(tmp_path: Path, old: bytes, late: bytes, new: bytes, reached: byt
     fd = os.open(tmp_path / "late", os.O_RDONLY)
     with open_session(path, writing=True) as session:
         tail = late_tail(session, late_state(tmp_path / "late", len(old), len(new), 0), fd, whole_lines=False)
-        draft = Draft(tmp_path, path)
+        draft = Draft(path)
         behind = write_with_tail(draft, session, tail)
         draft.check()
         assert draft.path.read_bytes() == wanted
@@ -63,13 +64,13 @@ def test_names_keep_states(tmp_path: Path) -> None:
     path = tmp_path / "s[1].jsonl"
     path.write_bytes(b"x" * 20)
     inode = path.stat().st_ino
-    states = sorted(
-        [late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(tmp_path, path)
-    )
+    states = sorted([late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(path))
+    work = beside(path).work
+    work.mkdir()
     for state in states:
-        os.link(path, state.path(tmp_path, path))
-    (tmp_path / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")
-    assert late_links(tmp_path, path) == {inode: states}
+        os.link(path, state.path(path))
+    (work / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")
+    assert late_links(path) == {inode: states}
     assert current_state(states, 88, 100) == states[1]
     assert current_state(states, 88, 25).base == 25
     assert (current_state(states, 99, 100).drained, current_state(states, 99, 100).base) == (10, 100)

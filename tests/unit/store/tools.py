@@ -130,7 +130,7 @@ def late_link(session: Path, content: bytes, *, carried: int, successor: int | N
     file.write_bytes(content)
     there = path_inode(session) if successor is None else successor
     size = session.stat().st_size if session.exists() else carried
-    return file.rename(late_state(file, carried, size, there).path(work, session))
+    return file.rename(late_state(file, carried, size, there).path(session))
 
 
 def copy_folder(source: Path, target: Path) -> None:
