@@ -17,7 +17,7 @@ from sessioncompress.pipeline.reading import whose
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
 from sessioncompress.store.folder import show_to_git
-from sessioncompress.store.layout import beside_of
+from sessioncompress.store.layout import store_at
 
 _FIELDS = 4
 _OPTIONS = {"commit_originals": True}
@@ -96,7 +96,7 @@ def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Pat
         top = next(git.work_trees(path.parent), None)
         if top is None:
             continue
-        files = beside_of(path, policies.of(path))
+        files = store_at(path, policies.of(path))
         folder = Path(os.path.realpath(files.folder))
         if next(git.work_trees(folder), None) == top:
             # What cannot be shown is hidden by ours.

@@ -21,7 +21,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import report
 from sessioncompress.pipeline.summary import CompressionStats, Status
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 
 COMMAND = Path(sys.executable).parent / "sessioncompress"
 LARGER = 1
@@ -42,7 +42,7 @@ def on_disk(paths: Sequence[str]) -> int:
         if path.is_dir():
             found.update(Path(here) / name for here, _, names in os.walk(path) for name in names)
         else:
-            files = beside(path)
+            files = store_in(path)
             found.update((path, files.originals, files.journal))
     return sum(path.lstat().st_size for path in found if os.path.lexists(path))
 

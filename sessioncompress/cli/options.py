@@ -171,11 +171,11 @@ def sessions_with_stores(
     """
     from sessioncompress.operations.stores import compressed
     from sessioncompress.pipeline.discover import Globs
-    from sessioncompress.store.layout import beside_of, holds
+    from sessioncompress.store.layout import holds, store_at
 
     context = click.get_current_context()
     for path in paths:
-        if not (os.path.exists(path) or holds(beside_of(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
+        if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
             EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
     return all_governed(compressed(paths, policies.of, Globs(include, exclude)), policies)
 
@@ -199,17 +199,17 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
     """
     if not policy.backup_dir:
         return
-    from sessioncompress.store.layout import beside_of, holds, store_beside
+    from sessioncompress.store.layout import holds, store_at, store_in_own_folder
 
     path = path.parent.resolve() / path.name
-    if (other := store_beside(path, policy)) is not None and holds(beside_of(path, policy)):
+    if (other := store_in_own_folder(path, policy)) is not None and holds(store_at(path, policy)):
         warn(f"{path}: another store of it lies in {other.folder}, which a run without --backup-dir knows")
 
 
 def show_originals(path: Path, policy: Policy) -> None:
     """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
     from sessioncompress.store.folder import show_to_git
-    from sessioncompress.store.layout import beside_of, holds
+    from sessioncompress.store.layout import holds, store_at
 
-    if holds(files := beside_of(path, policy)):
+    if holds(files := store_at(path, policy)):
         show_to_git(files)

@@ -22,7 +22,7 @@ from sessioncompress.operations import batch, report
 from sessioncompress.pipeline import discover, triage
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
-from sessioncompress.store.layout import JOURNAL, Beside, beside_of, holds
+from sessioncompress.store.layout import JOURNAL, Store, holds, store_at
 from sessioncompress.store.lock import open_file
 
 if TYPE_CHECKING:
@@ -75,20 +75,20 @@ def _is_at_work(name: str) -> bool:
     return True
 
 
-def refuse_if_put_aside(files: Beside, aside: frozenset[str]) -> None:
+def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
     """Raise Refused if pre-commit has put aside unstaged changes of the store.
 
     The commit would hold a session without its newest originals. And if a run appended to the store now, the changes
     that were put aside could not be applied again.
     """
-    for file in (files.journal, files.originals):
+    for file in (store.journal, store.originals):
         if os.path.abspath(file) in aside:  # noqa: PTH100
             what = "the session is to be committed, but its store is not staged"
-            remedy = f"Stage that too (git add {quote(str(files.folder))}), and commit again."
+            remedy = f"Stage that too (git add {quote(str(store.folder))}), and commit again."
             raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
-def stage(stores: Mapping[Path, Beside], *, dry_run: bool) -> list[str]:
+def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
     """Stage stores; return the names of files that were not staged yet, as git quotes them.
 
     With `dry_run` nothing is staged. Raises FileFailed if git does not take a file, or would change it or its session.
@@ -217,7 +217,7 @@ def pre_commit(
     def work(found: discover.Found) -> CompressionStats:
         path, policy = found.path, policies[found]
         if aside:
-            refuse_if_put_aside(beside_of(path, policy), aside)
+            refuse_if_put_aside(store_at(path, policy), aside)
         if policy.commit_originals and not check:
             options.show_originals(path, policy)
         if (skipped := triage.skip(path, policy, force=False)) is not None:
@@ -229,9 +229,7 @@ def pre_commit(
         return replace(done, path=str(path))
 
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
-    stores = {
-        found.path: beside_of(found.path, policy) for found, policy in policies.items() if policy.commit_originals
-    }
+    stores = {found.path: store_at(found.path, policy) for found, policy in policies.items() if policy.commit_originals}
     committed = list(stores)
     # An earlier run without --commit-originals hid them.
     hidden = [path for path, store in stores.items() if check and holds(store) and folder.hides_from_git(store)]

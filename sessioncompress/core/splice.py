@@ -21,7 +21,13 @@ import orjson
 
 from sessioncompress.core.model import JsonPath
 
-REMOVED: Final = object()
+
+class _Removed:
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED: Final = _Removed()
 """The one value that stands for: take this member or element out."""
 
 literal: Callable[[Any], bytes] = orjson.dumps

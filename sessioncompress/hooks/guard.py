@@ -100,16 +100,16 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     from sessioncompress.operations.show import mentions
     from sessioncompress.policy.model import BALANCED
     from sessioncompress.policy.sources import Policies
-    from sessioncompress.store.layout import JOURNAL, beside_of
+    from sessioncompress.store.layout import JOURNAL, store_at
 
     policies, policy = Policies(warn=lambda _: None), BALANCED
     # A policy with an error, which every run reports, must not disable the guard.
     with suppress(UsageError):
         policy = policies.own
         policy = policies.of(session)
-    beside = beside_of(session, policy)
-    own = [beside_of(each, policy).journal for each in (session, *table.subagents(session))]
-    neighbours = sorted(beside.folder.glob(f"*{JOURNAL}"))
+    store = store_at(session, policy)
+    own = [store_at(each, policy).journal for each in (session, *table.subagents(session))]
+    neighbours = sorted(store.folder.glob(f"*{JOURNAL}"))
     journals = [each for each in dict.fromkeys([*own, *neighbours]) if each.is_file()]
     named = {each: marker.references(each) for each in found}
     ours = [each for each, refs in named.items() if any(mentions(ref, file) for ref in refs for file in journals)]
@@ -117,7 +117,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
         # One is enough to refuse the call. It must not run because the others take long or cannot be read.
         return ours
     bare = [each for each, refs in named.items() if not refs]
-    return _put_in(bare, session, beside.journal) if bare else []
+    return _put_in(bare, session, store.journal) if bare else []
 
 
 def _put_in(bare: Sequence[str], session: Path, file: Path) -> list[str]:

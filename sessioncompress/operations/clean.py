@@ -26,7 +26,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_of_another
-from sessioncompress.store.layout import Beside, sessions_named, size_of, store_of
+from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
 from sessioncompress.store.lock import open_session
 
 _DAY = 24 * 3600
@@ -85,7 +85,7 @@ class Holding(NamedTuple):
     session: Path
     named: bool
     policy: Policy
-    beside: Beside
+    store: Store
     exists: bool
     size: int
     left_over: bool
@@ -127,11 +127,11 @@ def _holdings(paths: Sequence[Path], policy_of: Callable[[Path], Policy]) -> Ite
             seen.add(place)
             try:
                 policy = policy_of(session)
-                beside = store_of(place, policy)
-                folder.refuse_folders(beside)
+                store = store_of(place, policy)
+                folder.refuse_folders(store)
                 with failing(session, state=""):
-                    size = reading.size_beside(beside)
-                    left_over = place.name in left_in(beside.work) and bool(stores.remains(place, beside))
+                    size = reading.size_of_store(store)
+                    left_over = place.name in left_in(store.work) and bool(stores.remains(place, store))
                 if size or left_over:
                     stores.refuse_unless_there(session, gone_too=True)
                 exists = os.path.lexists(place)
@@ -139,7 +139,7 @@ def _holdings(paths: Sequence[Path], policy_of: Callable[[Path], Policy]) -> Ite
                 yield Found(session, named=True, error=error)
                 continue
             if size or left_over:
-                yield Holding(session, place in named, policy, beside, exists, size, left_over)
+                yield Holding(session, place in named, policy, store, exists, size, left_over)
             elif place in named and not exists:
                 what = "it does not exist, and it has no store"
                 raise UsageError(what, where=session, state="Nothing was done.")
@@ -196,10 +196,10 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
 
 def _told(holding: Holding) -> Holding:
     """Read the journal of a store. Raises Damaged if it cannot be read, or belongs to other originals."""
-    folder.refuse_linked_folder(holding.beside.work)
-    journal = journals.load(holding.beside.journal)
-    if size_of(holding.beside.originals) not in (None, journal.store_size):
-        refuse_if_of_another(holding.beside, journal)
+    folder.refuse_linked_folder(holding.store.work)
+    journal = journals.load(holding.store.journal)
+    if size_of(holding.store.originals) not in (None, journal.store_size):
+        refuse_if_of_another(holding.store, journal)
     last = text.said_time(journal.runs[-1].at) if journal.runs else None
     return holding._replace(runs=len(journal.runs), last_run=last)
 
@@ -254,7 +254,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
             holding = holding if dry_run else _again(holding)
             cost = None
             if holding.deletes:
-                cost = forget_open(session, holding.beside, holding.policy, kin, dry_run=dry_run)
+                cost = forget_open(session, holding.store, holding.policy, kin, dry_run=dry_run)
         stats = _stats_of(holding, cost)
         if done is None:
             return stats
@@ -264,7 +264,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
         return replace(_stats_of(holding), deleted=False, cause=Cause.BACK, reason="the session is there again")
     if holding.deletes and not dry_run:
         holding = _again(holding)
-        if not (holding.size or stores.remains(holding.session, holding.beside)):
+        if not (holding.size or stores.remains(holding.session, holding.store)):
             # Another clean-up was faster.
             return None
     if holding.deletes:
@@ -275,7 +275,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
 def _again(holding: Holding) -> Holding:
     """Read a store again that is about to be deleted; keep it if a run was at work on it meanwhile."""
     with failing(holding.session, state=_AS_IT_WAS):
-        now = _told(holding._replace(size=reading.size_beside(holding.beside)))
+        now = _told(holding._replace(size=reading.size_of_store(holding.store)))
     if now.size and (now.runs, now.last_run) != (holding.runs, holding.last_run):
         reason = "a run has been at work on it since it was looked at"
         return now._replace(deletes=False, cause=Cause.CHANGED, reason=reason)
@@ -284,15 +284,15 @@ def _again(holding: Holding) -> Holding:
 
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     """Delete what dead runs left of a session that is there; None if they left nothing that may go."""
-    beside = holding.beside
+    store = holding.store
     with open_session(holding.session, writing=True) as session:
-        lengths = journals.load(beside.journal).lengths
-        recover.check(session, beside, lengths)
-        cut = reading.size_beside(beside) - lengths.originals - lengths.journal
+        lengths = journals.load(store.journal).lengths
+        recover.check(session, store, lengths)
+        cut = reading.size_of_store(store) - lengths.originals - lengths.journal
         going, late = recover.removable(session)
         size = reading.size_of_names(going) + cut
         if not dry_run:
-            late = recover.recover(session, beside, lengths)
+            late = recover.recover(session, store, lengths)
             going = [each for each in going if not os.path.lexists(each)]
     if not going and not late:
         return None
@@ -302,16 +302,16 @@ def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
 
 def _clean_missing(holding: Holding, *, dry_run: bool) -> CleanStats:
     """Delete what dead runs left of a session that is missing, as far as nobody can be at work on it."""
-    session, beside = holding.session, holding.beside
+    session, store = holding.session, holding.store
     with failing(session, state=_AS_IT_WAS):
-        needed = stores.needed_links(session, beside)
-        others = not holding.size and set(stores.remains(session, beside))
-        dead = stores.dead_drafts(session, beside)
+        needed = stores.needed_links(session, store)
+        others = not holding.size and set(stores.remains(session, store))
+        dead = stores.dead_drafts(session, store)
         size = reading.size_of_names(dead)
         if not dry_run:
             for path in dead:
                 disk.remove(path)
-            folder.tidy(beside.work)
+            folder.tidy(store.work)
     kept = replace(_stats_of(holding), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)

@@ -24,7 +24,7 @@ from sessioncompress.policy.model import BALANCED, Budget, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.disk import appending
 from sessioncompress.store.journal import last_run
-from sessioncompress.store.layout import Beside, store_of
+from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import check, recover
 
@@ -71,13 +71,13 @@ def compress_session(
 
 
 def rehearse_open(
-    session: OpenSession, store: Beside, policy: Policy, form: str | None = None, *, force: bool = False
+    session: OpenSession, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
     """Do a dry run over an open session, read as a whole."""
     return _compress_whole(session, store, Asked(policy, dry_run=True, force=force, form=form), named=True)
 
 
-def pruning_saves(session: OpenSession, store: Beside, policy: Policy, form: str | None = None) -> int:
+def pruning_saves(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> int:
     """Return how many tokens a run with pruning would save in an open session."""
     pruning = replace(policy, prune=replace(policy.prune, enabled=True), budget=Budget(), log_file=None)
     found = rehearse_open(session, store, pruning, form, force=True)
@@ -90,7 +90,7 @@ def refuse_in_merge(part: Part) -> None:
         reading.refuse_in_merge(part.session)
 
 
-def _compress(session: OpenSession, store: Beside, asked: Asked, *, named: bool) -> CompressionStats:
+def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
     """Read only what follows the part that an earlier run finished, if possible; else read the session as a whole."""
     if asked.form is None:
         last = last_run(store)
@@ -104,14 +104,14 @@ def _compress(session: OpenSession, store: Beside, asked: Asked, *, named: bool)
     return _compress_whole(session, store, asked, named=named)
 
 
-def _compress_whole(session: OpenSession, store: Beside, asked: Asked, *, named: bool) -> CompressionStats:
+def _compress_whole(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
     (check if asked.dry_run else recover)(session, store, journal.lengths)
     known = reading.read_session(session, journal, asked.form, named=named)
     return _compress_part(Part(session, known, journal), store, asked)
 
 
-def _compress_part(part: Part, store: Beside, asked: Asked) -> CompressionStats:
+def _compress_part(part: Part, store: Store, asked: Asked) -> CompressionStats:
     refuse_in_merge(part)
     budget = None
     if is_judged(asked.policy):

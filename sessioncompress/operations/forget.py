@@ -18,7 +18,7 @@ from sessioncompress.pipeline.relatives import Kin, referring, strangers_of, unk
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Beside, size_of, store_of
+from sessioncompress.store.layout import Store, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 
@@ -58,9 +58,9 @@ def forget_session(
     except OSError as error:
         raise failed(error, path) from error
     with open_session(path, writing=not dry_run) as session:
-        beside = store_of(session.path, policy)
-        journal = _journal(beside)
-        done = forget_open(session, beside, policy, kin, dry_run=dry_run)
+        store = store_of(session.path, policy)
+        journal = _journal(store)
+        done = forget_open(session, store, policy, kin, dry_run=dry_run)
         if not (done.bytes_deleted or done.links_kept):
             reading.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
@@ -68,85 +68,83 @@ def forget_session(
         return replace(done, markers=len(unknown))
 
 
-def forget_open(
-    session: OpenSession, beside: Beside, policy: Policy, kin: Kin, *, dry_run: bool = False
-) -> ForgetStats:
+def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
     """Forget a session that is open, and locked unless this is a dry run."""
-    journal = _journal(beside)
-    stored = _stored(beside, journal)
+    journal = _journal(store)
+    stored = _stored(store, journal)
     lost = set(stored)
     refer: tuple[str, ...] = ()
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-        refer = _referring(session.path, beside, journal, policy, kin)
+        refer = _referring(session.path, store, journal, policy, kin)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
-    going, kept = recover.leftovers(session, beside)
-    size = reading.size_beside(beside) + reading.size_of_names(going)
+    going, kept = recover.leftovers(session, store)
+    size = reading.size_of_store(store) + reading.size_of_names(going)
     if not dry_run:
-        kept = recover.forget(session, beside)
+        kept = recover.forget(session, store)
     return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
 
 
 def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
     """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
-    beside = store_of(path, policy)
+    store = store_of(path, policy)
     with failing(path, state=""):
-        needed = stores.needed_links(path, beside)
-        left = [each for each in stores.remains(path, beside) if each not in needed]
-        size = reading.size_beside(beside) + sum(each.lstat().st_size for each in left)
+        needed = stores.needed_links(path, store)
+        left = [each for each in stores.remains(path, store) if each not in needed]
+        size = reading.size_of_store(store) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path)
-    journal = _journal(beside)
-    number = len(_stored(beside, journal))
-    refer = _referring(path, beside, journal, policy, kin) if number else ()
+    journal = _journal(store)
+    number = len(_stored(store, journal))
+    refer = _referring(path, store, journal, policy, kin) if number else ()
     if not dry_run:
-        folder.refuse_linked_folder(beside.work)
+        folder.refuse_linked_folder(store.work)
         with failing(path, state=""):
             # A writer may have come meanwhile.
-            held = stores.needed_links(path, beside)
-            left = [each for each in stores.remains(path, beside) if each not in held]
+            held = stores.needed_links(path, store)
+            left = [each for each in stores.remains(path, store) if each not in held]
             # Originals and journal go last, so that a later run can go on after a kill.
-            for each in (*left, beside.originals, beside.journal):
+            for each in (*left, store.originals, store.journal):
                 disk.remove(each)
-            for each in filter(Path.is_dir, {beside.folder, beside.work}):
+            for each in filter(Path.is_dir, {store.folder, store.work}):
                 disk.flush_folder(each)
-            folder.tidy(beside.work)
+            folder.tidy(store.work)
     return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
 
 
-def _journal(beside: Beside) -> journals.Journal | None:
+def _journal(store: Store) -> journals.Journal | None:
     """Load the journal; None if it cannot be read, or is a link or pipe, which is then deleted as it is.
 
     Raises Refused if a folder is in the place of a file, or our folder is a link.
     """
-    folder.refuse_linked_folder(beside.work)
-    folder.refuse_folders(beside)
+    folder.refuse_linked_folder(store.work)
+    folder.refuse_folders(store)
     try:
-        return journals.load(beside.journal, to_hole=True)
+        return journals.load(store.journal, to_hole=True)
     except (Damaged, Refused):
         return None
 
 
 def _referring(
-    session: Path, beside: Beside, journal: journals.Journal | None, policy: Policy, kin: Kin
+    session: Path, store: Store, journal: journals.Journal | None, policy: Policy, kin: Kin
 ) -> tuple[str, ...]:
     ids = set(journal.session_ids) if journal else set()
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
-    return tuple(referring(session, ids, beside, journal, policy, kin))
+    return tuple(referring(session, ids, store, journal, policy, kin))
 
 
-def _stored(beside: Beside, journal: journals.Journal | None) -> set[bytes]:
+def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
     """Collect the SHA-256 of the stored originals: by the journal, else of all that can be read."""
     if journal is None or not journal.runs:
         found: set[bytes] = set()
         with suppress(Refused):
-            found.update(sha256(line).digest() for line in damage.readable_lines(beside.originals, 0))
+            found.update(sha256(line).digest() for line in damage.readable_lines(store.originals, 0))
         return found
-    size = size_of(beside.originals) or 0
+    size = size_of(store.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)
     return {journal.original_of(row) for row, place in records if place and place.frame < size}

@@ -29,7 +29,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.layout import Beside, size_of, store_of
+from sessioncompress.store.layout import Store, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, readable, sealed
@@ -69,10 +69,10 @@ def restore_session(
     compress_session(), is used for reading markers. Raises SessionCompressError with the session unchanged.
     """
     with open_session(Path(path), writing=True) as session:
-        beside = store_of(session.path, policy)
-        journal = journals.load(beside.journal)
-        recover(session, beside, journal.lengths, salvaging=from_markers)
-        run = _Restore(session, beside, journal, policy, form)
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        recover(session, store, journal.lengths, salvaging=from_markers)
+        run = _Restore(session, store, journal, policy, form)
         if not from_markers:
             return run.exactly()
         if originals is None:
@@ -91,20 +91,20 @@ def restore_session(
 
 class _Restore(NamedTuple):
     session: OpenSession
-    beside: Beside
+    store: Store
     journal: journals.Journal
     policy: Policy
     form: str | None
 
     def exactly(self) -> RestoreStats:
-        session, beside, journal = self.session, self.beside, self.journal
+        session, store, journal = self.session, self.store, self.journal
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
-            relatives.refuse_if_marked(session, beside, self.policy, self.form)
+            relatives.refuse_if_marked(session, store, self.policy, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         swaps, missing = reading.find(session, journal)
         reasons = []
-        if changed := altered(session, journal, swaps, missing, beside.originals, self.form):
+        if changed := altered(session, journal, swaps, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
@@ -114,7 +114,7 @@ class _Restore(NamedTuple):
                 "it cannot be restored exactly: " + "; ".join(reasons),
                 where=session.path,
                 state=errors.NOT_CHANGED,
-                remedy=way_out(session, beside, journal, self.form),
+                remedy=way_out(session, store, journal, self.form),
             )
         marked = relatives.strangers_of(session, journal, self.form)
         left = (
@@ -125,9 +125,9 @@ class _Restore(NamedTuple):
         older = _joined(not_there(len(missing)), in_merge)
         if not swaps:
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
-        with OriginalsReader(beside.originals) as originals:
+        with OriginalsReader(store.originals) as originals:
             lines = (
-                original_of(raw, swaps[number], originals, beside.journal) if number in swaps else raw
+                original_of(raw, swaps[number], originals, store.journal) if number in swaps else raw
                 for number, raw, _ in pieces_of(session.reader, session.size)
             )
             done = self._write(lines, len(swaps))
@@ -147,7 +147,7 @@ class _Restore(NamedTuple):
         done: list[RestoreStats] = []
         if has_own:
             with _noting(failed):
-                done.append(self.from_store(self.beside, self.journal))
+                done.append(self.from_store(self.store, self.journal))
         marked = relatives.strangers_of(session, self.journal, form)
         family: list[relatives.Relative] = []
         with _noting(failed):
@@ -156,17 +156,17 @@ class _Restore(NamedTuple):
             )
         left = relatives.unknown_to_all(family, marked)
         if not has_own and marked and len(left) == len(marked) and not failed:
-            relatives.refuse_if_marked(session, self.beside, self.policy, form)
+            relatives.refuse_if_marked(session, self.store, self.policy, form)
         others: list[RestoreStats] = []
         for relative in family:
             with _noting(failed):
-                each = self._now().from_store(relative.beside, relative.journal, alone=not has_own)
+                each = self._now().from_store(relative.store, relative.journal, alone=not has_own)
                 lines = counted(each.lines_restored, "line", "lines")
                 reason = _joined(f"{lines} from the originals of {relative.session}", each.reason)
                 others.append(replace(each, reason=reason))
         if failed and not any(each.lines_restored for each in [*done, *others]):
             raise failed[0]
-        notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.beside.originals)]
+        notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.store.originals)]
         if has_own and any(each.lines_restored for each in others):
             # What the own store could not give back may have come from others: only now the rest is known.
             done = [replace(each, reason="") for each in done]
@@ -188,7 +188,7 @@ class _Restore(NamedTuple):
 
     def _now(self) -> _Restore:
         # Putting back from another store changes the journal.
-        return self._replace(journal=journals.load(self.beside.journal))
+        return self._replace(journal=journals.load(self.store.journal))
 
     def what_is_left(self) -> str:
         """Describe what of the session is not restored, by its own journal; empty if it is exact."""
@@ -199,14 +199,14 @@ class _Restore(NamedTuple):
             return not_there(older)
         damaged: set[int] = set()
         # The journal's damage was reported before; by now other stores have changed the session.
-        with suppress(errors.Damaged), damage.SalvagingReader(self.beside.originals) as originals:
+        with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
             form = reading.format_of(self.session, self.form)
-            _, damaged = _whole_lines(self.session, form, swaps, originals, self.beside.journal)
+            _, damaged = _whole_lines(self.session, form, swaps, originals, self.store.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
         return _joined(unreadable(damaged), inexact, not_there(older))
 
-    def from_store(self, store: Beside, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
+    def from_store(self, store: Store, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
         """Put back what one store holds, the session's own or another's, wherever a marker stands.
 
         Unless `alone`, the caller describes what of the session is not exact.
@@ -214,7 +214,7 @@ class _Restore(NamedTuple):
         form = reading.format_of(self.session, self.form)
         if not journal.kept:
             return self._stats(Status.UNCHANGED, _NONE_STORED)
-        own = store == self.beside
+        own = store == self.store
         if own and size_of(store.originals) is None:
             raise damage.too_short(store.originals, 0, journal.store_size)
         swaps, missing = reading.find(self.session, journal)
@@ -233,7 +233,7 @@ class _Restore(NamedTuple):
 
     def _is_altered(self, found: reading.RewrittenLines, missing: Sequence[LineRecord]) -> bool:
         try:
-            return altered(self.session, self.journal, found, missing, self.beside.originals, self.form) > 0
+            return altered(self.session, self.journal, found, missing, self.store.originals, self.form) > 0
         except errors.Unreadable:
             return True
 
@@ -242,7 +242,7 @@ class _Restore(NamedTuple):
     ) -> RestoreStats:
         session, journal = self.session, self.journal
         commit_originals = self.policy.commit_originals
-        with Rewrite(session, self.beside, journal.lengths, commit_originals=commit_originals) as rewrite:
+        with Rewrite(session, self.store, journal.lengths, commit_originals=commit_originals) as rewrite:
             for line in lines:
                 rewrite.write(line)
             forms, left = [], []
@@ -271,7 +271,7 @@ class _Restore(NamedTuple):
                 records=(len(forms), 0),
                 session_id=journal.session_id,
             )
-            records = sealed(map(LineRecord.encode, forms), readable(run, self.beside.journal))
+            records = sealed(map(LineRecord.encode, forms), readable(run, self.store.journal))
             stats = self._stats(Status.RESTORED, _joined(*left))
             committed = rewrite.commit(records if journal.runs else [])
             return replace(stats, size_after=committed.size, lines_restored=changed)
@@ -293,14 +293,14 @@ def _joined(*reasons: str) -> str:
     return "; ".join(filter(None, reasons))
 
 
-def way_out(session: OpenSession, beside: Beside, journal: journals.Journal, form: str | None) -> str:
+def way_out(session: OpenSession, store: Store, journal: journals.Journal, form: str | None) -> str:
     """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
     if not journal.kept:
         return "Nothing more can be put back from here: only a copy of the session can bring back the rest."
     try:
         found, known = reading.find(session, journal), reading.format_of(session, form)
-        with damage.SalvagingReader(beside.originals) as originals:
-            putback = _PutBack(session, known, journal, originals, beside.journal, *found)
+        with damage.SalvagingReader(store.originals) as originals:
+            putback = _PutBack(session, known, journal, originals, store.journal, *found)
             can = any(putback.changed or putback.unreadable for _ in putback.lines())
     except errors.NotASession:
         can = False
@@ -311,7 +311,7 @@ def way_out(session: OpenSession, beside: Beside, journal: journals.Journal, for
         return "'sessioncompress restore --from-markers' puts back all that can be."
     return (
         f"'sessioncompress show REF {session.path}' prints an original that is kept; the references are each 'ref' in "
-        f"{beside.journal}. Only a copy of the session can bring back the rest."
+        f"{store.journal}. Only a copy of the session can bring back the rest."
     )
 
 

@@ -25,7 +25,7 @@ from sessioncompress.pipeline.run import judge
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import beside_of, has_leftovers, store_of
+from sessioncompress.store.layout import has_leftovers, store_at, store_of
 from sessioncompress.store.lock import open_session
 
 
@@ -140,7 +140,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
     """Do a dry run over a session for the list. Raises SessionCompressError."""
     would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
-    runs = journals.load(beside_of(session.path.parent.resolve() / session.path.name, policy).journal).runs
+    runs = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal).runs
     return ListedSession(
         path=str(session.path),
         agent=session.agent,
@@ -201,7 +201,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
             path=str(session.path),
             format=known.form.name,
             size=session.size,
-            backup_size=reading.size_beside(store),
+            backup_size=reading.size_of_store(store),
             lines=len(known.survey.lines),
             turns=turns_of(known.survey),
             shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),

@@ -27,7 +27,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.layout import FOLDER, backup_folder, beside_of, originals_of, store_of
+from sessioncompress.store.layout import FOLDER, backup_folder, originals_of, store_at, store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
@@ -148,9 +148,9 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     if path is not None and not is_folder(path):
-        yield [beside_of(path.absolute(), policy).journal]
+        yield [store_at(path.absolute(), policy).journal]
         with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
-            yield [each.beside.journal for each in relatives_of(session, policy)]
+            yield [each.store.journal for each in relatives_of(session, policy)]
         return
     for folder in [path] if path is not None else _around(policy):
         yield sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])

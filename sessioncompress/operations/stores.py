@@ -19,7 +19,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import layout
 from sessioncompress.store.folder import refuse_linked_folder
 from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import Held, held, lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
 
@@ -60,7 +60,7 @@ def compressed(
 
 def _has_store(session: Path, policy_of: Callable[[Path], Policy]) -> bool:
     policy = policy_of(session)
-    return layout.holds(layout.beside_of(session, policy)) or layout.store_beside(session, policy) is not None
+    return layout.holds(layout.store_at(session, policy)) or layout.store_in_own_folder(session, policy) is not None
 
 
 def _named(found: Found, *, gone_too: bool) -> Found:
@@ -106,7 +106,7 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
     for here, begins in folders(folder, globs):
         any_session = here / "session.jsonl"
         try:
-            ours = (layout.beside(any_session), layout.beside_of(any_session, policy_of(any_session)))
+            ours = (layout.store_in(any_session), layout.store_at(any_session, policy_of(any_session)))
             with failing(ours[0].work, state=""):
                 found = set(layout.sessions_named(ours[0].work))
             # Where both are one folder, the names in it are those of a backup folder.
@@ -120,21 +120,21 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
         yield from (Found(here / each, named=False) for each in sorted(found) if globs.takes(begins + each))
 
 
-def remains(session: Path, files: Beside) -> list[Path]:
+def remains(session: Path, store: Store) -> list[Path]:
     """List the temp files and late links that runs on a session left."""
-    if session.name not in layout.sessions_named(files.work):
+    if session.name not in layout.sessions_named(store.work):
         return []
     late = [each.path(session) for states in late_links(session).values() for each in states]
     return [*stale_drafts(session), *late]
 
 
-def needed_links(session: Path, files: Beside) -> list[Path]:
+def needed_links(session: Path, store: Store) -> list[Path]:
     """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
 
     The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
     stay too.
     """
-    if session.name not in layout.sessions_named(files.work):
+    if session.name not in layout.sessions_named(store.work):
         return []
     needed = foreign_links(session)
     for states in late_links(session).values():
@@ -156,12 +156,12 @@ def needed_links(session: Path, files: Beside) -> list[Path]:
     return needed
 
 
-def dead_drafts(session: Path, files: Beside) -> list[Path]:
+def dead_drafts(session: Path, store: Store) -> list[Path]:
     """List the temp files of dead runs on a session that is gone.
 
     There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
     """
-    refuse_linked_folder(files.work)
+    refuse_linked_folder(store.work)
     dead = []
     for path in stale_drafts(session):
         try:

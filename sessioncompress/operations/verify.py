@@ -19,7 +19,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Beside, store_of
+from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 
@@ -58,27 +58,27 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     markers that no relative's journal knows. Raises other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
-        beside = store_of(session.path, policy)
-        journal = journals.load(beside.journal)
-        left_over = recover.check(session, beside, journal.lengths)
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        left_over = recover.check(session, store, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
         strangers = relatives.strangers_of(session, journal, form)
         family = relatives.relatives_of(session, policy, form) if strangers else []
         unknown = relatives.unknown_to_all(family, strangers)
         if unknown and not journal.runs:
-            relatives.refuse_if_marked(session, beside, policy, form)
+            relatives.refuse_if_marked(session, store, policy, form)
         for relative in family:
             _read_originals(relative, strangers)
         rewritten, missing = reading.find(session, journal)
-        checked = _originals(session, beside, journal, rewritten)
-        if changed := altered(session, journal, rewritten, missing, beside.originals, form):
+        checked = _originals(session, store, journal, rewritten)
+        if changed := altered(session, journal, rewritten, missing, store.originals, form):
             raise Damaged(
                 f"it cannot be restored exactly: {as_written(changed)}",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy=way_out(session, beside, journal, form),
+                remedy=way_out(session, store, journal, form),
             )
-        damage.refuse_if_changed(beside, journal)
+        damage.refuse_if_changed(store, journal)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
@@ -95,7 +95,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(unknown),
             len(missing),
             len(strangers) - len(unknown),
-            open_to_others=folder.is_open_to_others(beside),
+            open_to_others=folder.is_open_to_others(store),
             foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
         )
 
@@ -105,28 +105,28 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
 
 
-def _originals(session: OpenSession, beside: Beside, journal: Journal, rewritten: reading.RewrittenLines) -> int:
+def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: reading.RewrittenLines) -> int:
     """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
     stands: dict[int | None, int] = {}
     for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
         if number in rewritten:
             digest, here = bytes.fromhex(rewritten[number].sha256), identity(parse_any(raw))
             if stands.setdefault(journal.original(digest), here) != here:
-                raise of_another(beside.journal)
+                raise of_another(store.journal)
     kept = journal.kept
     if not kept:
         return 0
-    with closing(OriginalsReader(beside.originals)) as originals:
+    with closing(OriginalsReader(store.originals)) as originals:
         for row in kept:
             record = journal.line(row)
             assert record.place is not None
             entry = parse_any(originals.line(record.place, record.sha256))
             own = identity(entry)
             if stands.get(journal.original(bytes.fromhex(record.sha256)), own) != own:
-                raise of_another(beside.journal)
+                raise of_another(store.journal)
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):
-                recorded(entry, block, beside.journal)
+                recorded(entry, block, store.journal)
     return len({journal.original_of(row) for row in kept})
 
 
@@ -137,7 +137,7 @@ def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.
     kept = [(line, block) for line, block in map(journal.block, rows) if line.place]
     if not kept:
         return
-    with closing(OriginalsReader(relative.beside.originals)) as originals:
+    with closing(OriginalsReader(relative.store.originals)) as originals:
         for line, block in kept:
             assert line.place is not None
-            recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.beside.journal)
+            recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.store.journal)

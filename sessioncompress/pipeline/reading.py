@@ -21,7 +21,7 @@ from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import AGENTS, FIRST_BYTES, NAMELESS, detect, format_named, head_of, recognizing
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Beside, size_of
+from sessioncompress.store.layout import Store, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import LineRecord
 
@@ -211,9 +211,9 @@ class Known(NamedTuple):
     seen: bool
 
 
-def size_beside(files: Beside) -> int:
+def size_of_store(store: Store) -> int:
     """Measure a store in bytes."""
-    return sum(size_of(path) or 0 for path in (files.originals, files.journal))
+    return sum(size_of(path) or 0 for path in (store.originals, store.journal))
 
 
 def size_of_names(paths: Iterable[Path]) -> int:

@@ -27,7 +27,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import JOURNAL, Beside, beside_of, last_line, owners
+from sessioncompress.store.layout import JOURNAL, Store, last_line, owners, store_at
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import RunRecord, decode
 
@@ -45,7 +45,7 @@ class Relative(NamedTuple):
     """A session, which itself may be gone, and its store."""
 
     session: Path
-    beside: Beside
+    store: Store
     journal: Journal
 
 
@@ -168,7 +168,7 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
             yield path if path.parent in near else session.parent / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
-        there = beside_of(folder / "session.jsonl", policy)
+        there = store_at(folder / "session.jsonl", policy)
         names: list[str] = []
         with suppress(OSError):
             names = sorted(os.listdir(there.folder))
@@ -197,8 +197,8 @@ def _noted_id(journal: Path, state: State) -> str:
 
 def stored(path: Path, policy: Policy) -> Relative:
     """Find a session's store. Raises what reading the journal raises."""
-    beside = beside_of(path, policy)
-    return Relative(path, beside, _journal(beside.journal, state_of(beside.journal)))
+    store = store_at(path, policy)
+    return Relative(path, store, _journal(store.journal, state_of(store.journal)))
 
 
 @lru_cache(maxsize=2 * _MOST)
@@ -262,7 +262,7 @@ def unknown_to_all(relatives: Iterable[Relative], strangers: Sequence[Stranger])
     return list(strangers)
 
 
-def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form: str | None = None) -> None:
+def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> None:
     """Raise Refused where a session without a journal has markers: it was moved, copied or forked."""
     strangers = strangers_of(session, Journal(), form)
     if not strangers:
@@ -280,8 +280,8 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
         if nameless < len(strangers):
             ways.append(
                 "If it was moved or renamed, name its old path, or if it is a copy the other session: "
-                f"'restore --from-markers --originals OTHER'. Or put its two files here as {beside.journal} and "
-                f"{beside.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted "
+                f"'restore --from-markers --originals OTHER'. Or put its two files here as {store.journal} and "
+                f"{store.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted "
                 "them, they are gone."
             )
         if nameless:
@@ -298,7 +298,7 @@ def refuse_if_marked(session: OpenSession, beside: Beside, policy: Policy, form:
 
 
 def referring(
-    session: Path, ids: Collection[str], beside: Beside, journal: Journal | None, policy: Policy, kin: Kin
+    session: Path, ids: Collection[str], store: Store, journal: Journal | None, policy: Policy, kin: Kin
 ) -> list[str]:
     """Name the sessions in a session's folder with markers that its originals alone can expand.
 
@@ -307,11 +307,11 @@ def referring(
     relatives = cache(lambda name: named_by(name, session, policy))
     found = []
     for path in kin.of(session, ids):
-        own = beside_of(path, policy).journal
+        own = store_at(path, policy).journal
         left = _nameable(path, state_of(path), own, state_of(own))
         # Relatives are looked for only where they count.
         for relative in relatives(name_of(path)) if _may_know(journal, left) else ():
-            if relative != path and beside_of(relative, policy) != beside:
+            if relative != path and store_at(relative, policy) != store:
                 with suppress(SessionCompressError):
                     left = unknown_to(stored(relative, policy).journal, left)
             if not left:

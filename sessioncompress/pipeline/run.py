@@ -26,7 +26,7 @@ from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal, clash
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
 
@@ -117,10 +117,10 @@ class Run:
     `policy` is the one to go by, if a rule made another one of that which was asked for.
     """
 
-    def __init__(self, part: Part, beside: Beside, asked: Asked, policy: Policy) -> None:
+    def __init__(self, part: Part, store: Store, asked: Asked, policy: Policy) -> None:
         self._part, self._known, self._journal = part, part.known, part.journal
         self._session = part.session
-        self._beside = beside
+        self._store = store
         self._asked = asked
         self._policy = policy
         self._where = str(part.session.path)
@@ -162,7 +162,7 @@ class Run:
                     stream = part.read(self._session.reader, self._session.size)
                 else:
                     lengths, commit_originals = self._journal.lengths, policy.commit_originals
-                    sink = Rewrite(self._session, self._beside, lengths, commit_originals=commit_originals)
+                    sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
                     stream = part.copied(planned)
                 with sink:
                     applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, self._original)
@@ -191,7 +191,7 @@ class Run:
         if record.place is None:
             return None
         if self._originals is None:
-            self._originals = self._open.enter_context(OriginalsReader(self._beside.originals))
+            self._originals = self._open.enter_context(OriginalsReader(self._store.originals))
         return jsonl.parse_any(self._originals.line(record.place, record.sha256))
 
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
@@ -227,7 +227,7 @@ class Run:
             start=self._journal.size,
             prefix=prefix,
         )
-        run = readable(run, self._beside.journal)
+        run = readable(run, self._store.journal)
         journal_size = applied.records.size + sum(map(len, sealed((), run)))
         added = finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - finished.size - added
@@ -301,7 +301,7 @@ class Run:
             with sink.reader() as file:
                 digest = incremental.digest_of_prefix(file, run.prefix.size, unread, clashes)
             run = run._replace(prefix=run.prefix._replace(digest=digest))
-        if unread and clash(self._beside, sealed(applied.records.encode(), run)):
+        if unread and clash(self._store, sealed(applied.records.encode(), run)):
             raise NotFinished
         committed = sink.commit(sealed(applied.records.encode(), run))
         return replace(stats, compressed_size=committed.size)

@@ -13,7 +13,7 @@ from sessioncompress.core.text import KB, counted
 from sessioncompress.errors import failing
 from sessioncompress.formats import table
 from sessioncompress.policy.model import Policy, Rule
-from sessioncompress.store.layout import beside_of, has_leftovers, last_line, size_of
+from sessioncompress.store.layout import has_leftovers, last_line, size_of, store_at
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
@@ -32,7 +32,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
 
     status, reason = said
     size = path.lstat().st_size
-    files = beside_of(path, policy)
+    files = store_at(path, policy)
     originals = size_of(files.originals) or 0
     return CompressionStats(
         str(path),
@@ -77,7 +77,7 @@ def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     from sessioncompress.policy.file import differences
 
     try:
-        files = beside_of(path, policy)
+        files = store_at(path, policy)
         run = orjson.loads(last_line(files.journal))
         return (
             run["type"] == "run"
@@ -94,7 +94,7 @@ def check_originals(path: Path, policy: Policy) -> None:
     """Raise Damaged where there are fewer originals than the newest run left; of a skipped file none is read."""
     import orjson
 
-    files = beside_of(path, policy)
+    files = store_at(path, policy)
     try:
         wanted = int(orjson.loads(last_line(files.journal))["storeSize"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -14,7 +14,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
 from sessioncompress.store.late_links import current_state, late_links
-from sessioncompress.store.layout import Beside, Lengths
+from sessioncompress.store.layout import Lengths, Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsPacker, Place
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
@@ -139,18 +139,16 @@ class Rewrite:
     of a crash, and are never cut back as one.
     """
 
-    def __init__(
-        self, session: OpenSession, files: Beside, lengths: Lengths, *, commit_originals: bool = False
-    ) -> None:
-        shown = names_of(files) if commit_originals else ()
+    def __init__(self, session: OpenSession, store: Store, lengths: Lengths, *, commit_originals: bool = False) -> None:
+        shown = names_of(store) if commit_originals else ()
         self._session = session
         self._lengths = lengths
         self._finished = False
         self._state = NOT_CHANGED
-        self._work = files.work
+        self._work = store.work
         self._draft = Draft(session.path)
-        self._journal = _GrowingFile(files.journal, lengths.journal, shown=shown)
-        self._originals = _GrowingFile(files.originals, lengths.originals, shown=shown)
+        self._journal = _GrowingFile(store.journal, lengths.journal, shown=shown)
+        self._originals = _GrowingFile(store.originals, lengths.originals, shown=shown)
         self._packer = OriginalsPacker(lengths.originals, self._add_frame)
         self.write: Callable[[bytes], None] = self._draft.write
         self.keep: Callable[[bytes], Place] = self._packer.add

@@ -12,7 +12,7 @@ from typing import Final
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
 from sessioncompress.store import disk, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
-from sessioncompress.store.layout import Beside
+from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
 
@@ -48,12 +48,12 @@ def or_from_git(path: Path, what: str = "it") -> str:
     return f", or where git has {what} with 'git checkout -- {quote(str(path))}'"
 
 
-def refuse_if_changed(files: Beside, journal: Journal) -> None:
+def refuse_if_changed(store: Store, journal: Journal) -> None:
     """Raise Damaged where a bit of journal or originals has changed; FileFailed where there is none to read."""
     if journal.broken:
         raise Damaged(
             "what a run wrote to the journal is not the same any more",
-            where=files.journal,
+            where=store.journal,
             line=journal.broken,
             state=NOT_CHANGED,
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
@@ -61,15 +61,15 @@ def refuse_if_changed(files: Beside, journal: Journal) -> None:
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return
-    with failing(files.originals), disk.closing(open_file(files.originals)) as fd:
+    with failing(store.originals), disk.closing(open_file(store.originals)) as fd:
         for wanted, start, end in spans:
             if disk.sha256_of(fd, start, end) != wanted:
                 what = f"what a run wrote to bytes {start:,} to {end:,} is not the same any more"
                 remedy = "Put the file back from a backup."
-                raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
+                raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
 
 
-def refuse_if_of_another(files: Beside, journal: Journal) -> None:
+def refuse_if_of_another(store: Store, journal: Journal) -> None:
     """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
 
     Cutting it off would leave a frame without its end, and no line in it could be read again. The last run's originals
@@ -80,7 +80,7 @@ def refuse_if_of_another(files: Beside, journal: Journal) -> None:
     if last is None:
         return
     run, start = last
-    with disk.closing(open_file(files.originals)) as fd:
+    with disk.closing(open_file(store.originals)) as fd:
         if run.originals_sha256:
             belongs = disk.sha256_of(fd, start, run.store_size) == run.originals_sha256
         else:
@@ -88,11 +88,11 @@ def refuse_if_of_another(files: Beside, journal: Journal) -> None:
             belongs = FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
     if not belongs:
         raise Damaged(
-            f"it is not the journal of {files.originals.name}, which does not end, nor go on, where the journal says",
-            where=files.journal,
+            f"it is not the journal of {store.originals.name}, which does not end, nor go on, where the journal says",
+            where=store.journal,
             state="The session and its originals are not changed.",
             remedy="Put the journal that was written with them back, or the originals that belong to this one. "
-            f"{ONE_SIDE} 'zstd -dc {quote(files.originals.name)}' prints all that are there.",
+            f"{ONE_SIDE} 'zstd -dc {quote(store.originals.name)}' prints all that are there.",
         )
 
 

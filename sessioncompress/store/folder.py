@@ -13,7 +13,7 @@ from pathlib import Path
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store.git import in_work_tree
-from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Beside
+from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Store
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -67,36 +67,36 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     raise missing
 
 
-def show_to_git(files: Beside) -> None:
+def show_to_git(store: Store) -> None:
     """Let git see a store that an earlier run hid from it, where no run may come that writes there.
 
     Raises FileFailed; Refused where no .gitignore can name it.
     """
-    if files.folder.is_symlink() or not files.folder.is_dir():
+    if store.folder.is_symlink() or not store.folder.is_dir():
         return
-    with failing(files.folder, "What lies in it is complete, but git may not see it."):
-        _bring(files.folder, _ATTRIBUTES, partial(_attributes_due, files.folder))
-        if os.path.lexists(files.folder / _IGNORE):
-            _bring(files.folder, _IGNORE, partial(_ignore_due, files.folder, names_of(files), ()))
+    with failing(store.folder, "What lies in it is complete, but git may not see it."):
+        _bring(store.folder, _ATTRIBUTES, partial(_attributes_due, store.folder))
+        if os.path.lexists(store.folder / _IGNORE):
+            _bring(store.folder, _IGNORE, partial(_ignore_due, store.folder, names_of(store), ()))
 
 
-def attributes_of(files: Beside) -> Path:
+def attributes_of(store: Store) -> Path:
     """Name the .gitattributes of a store's folder, there or not: it is committed with the store."""
-    return files.folder / _ATTRIBUTES
+    return store.folder / _ATTRIBUTES
 
 
-def names_of(files: Beside) -> tuple[str, str]:
+def names_of(store: Store) -> tuple[str, str]:
     """Name the files that git is to see of a store whose originals are committed."""
-    return files.originals.name, files.journal.name
+    return store.originals.name, store.journal.name
 
 
-def hides_from_git(files: Beside) -> bool:
+def hides_from_git(store: Store) -> bool:
     """Tell whether our .gitignore hides from git what show_to_git() would let it see. Raises FileFailed."""
-    with failing(files.folder):
-        present = None if files.folder.is_symlink() else _read(files.folder, _IGNORE)
-        lines = None if present is None else _lines_in(files.folder, present)
-        shown = {_line(name) for name in names_of(files)}
-        return lines is not None and not shown <= set(lines) and _is_for_us(files.folder)
+    with failing(store.folder):
+        present = None if store.folder.is_symlink() else _read(store.folder, _IGNORE)
+        lines = None if present is None else _lines_in(store.folder, present)
+        shown = {_line(name) for name in names_of(store)}
+        return lines is not None and not shown <= set(lines) and _is_for_us(store.folder)
 
 
 def refuse_linked_folder(folder: Path) -> None:
@@ -118,10 +118,10 @@ def refuse_linked(file: Path) -> None:
         raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
-def refuse_folders(files: Beside) -> None:
+def refuse_folders(store: Store) -> None:
     """Raise Refused if a folder lies in the place of originals or journal; FileFailed where nothing tells."""
-    with failing(files.folder):
-        for path in (files.originals, files.journal):
+    with failing(store.folder):
+        for path in (store.originals, store.journal):
             _refuse_folder(path)
 
 
@@ -142,11 +142,11 @@ def refuse_other_names(file: Path, fd: int) -> None:
         raise IsALink(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
 
-def is_open_to_others(files: Beside) -> bool:
+def is_open_to_others(store: Store) -> bool:
     """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
-    if files.folder.name == FOLDER and files.folder.is_dir() and disk.is_private(files.folder.stat()):
+    if store.folder.name == FOLDER and store.folder.is_dir() and disk.is_private(store.folder.stat()):
         return False
-    found = (path.stat() for path in (files.originals, files.journal) if path.exists())
+    found = (path.stat() for path in (store.originals, store.journal) if path.exists())
     return not all(map(disk.is_private, found))
 
 

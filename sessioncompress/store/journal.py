@@ -335,7 +335,7 @@ def uncommitted(path: Path, start: int) -> Iterator[LineRecord]:
                     yield record
 
 
-def last_run(files: layout.Beside) -> Journal | None:
+def last_run(files: layout.Store) -> Journal | None:
     """Read the newest run of a journal alone; None unless that one is whole and both files end with it.
 
     A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None. Raises what
@@ -364,7 +364,7 @@ def last_run(files: layout.Beside) -> Journal | None:
     return None
 
 
-def clash(files: layout.Beside, new: Iterable[bytes]) -> bool:
+def clash(files: layout.Store, new: Iterable[bytes]) -> bool:
     """Tell whether a journal names what new records name: a line of theirs, or other content by their reference.
 
     Whoever has not read the journal cannot know how it must be told apart; nor that it is damaged, and no restore would

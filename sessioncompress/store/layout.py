@@ -23,7 +23,7 @@ _UNNAMED = ".session"
 """Stands in a journal's name for a session whose own name has no ending that we know."""
 
 
-class Beside(NamedTuple):
+class Store(NamedTuple):
     """The files of one session.
 
     `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
@@ -43,7 +43,7 @@ class Lengths(NamedTuple):
     journal: int = 0
 
 
-def beside(session: Path, backup_dir: Path | None = None) -> Beside:
+def store_in(session: Path, backup_dir: Path | None = None) -> Store:
     """Name the files beside a session, or in a backup folder that sessions of many folders share."""
     # A journal's name is without `.jsonl`, unless what remains would end like that of another session's journal.
     stem = session.name.removesuffix(".jsonl")
@@ -53,14 +53,14 @@ def beside(session: Path, backup_dir: Path | None = None) -> Beside:
         stem = session.name
     work = session.parent / FOLDER
     folder, home = (work, "") if backup_dir is None else (backup_dir, _home(session.parent))
-    return Beside(folder, folder / f"{home}{session.name}{_ZST}", folder / f"{home}{stem}{JOURNAL}", work)
+    return Store(folder, folder / f"{home}{session.name}{_ZST}", folder / f"{home}{stem}{JOURNAL}", work)
 
 
-def owners(files: Beside, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that belong to a session in the folder of `files`, each with the name of that session."""
+def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names that belong to a session in the folder of `store`, each with the name of that session."""
     # Looked up once: that follows every link on the way.
-    home = _home(files.work.parent)
-    shared = files.originals.name.startswith(home)
+    home = _home(store.work.parent)
+    shared = store.originals.name.startswith(home)
     for name in names:
         originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
         if name.startswith(home) == shared and originals.endswith(_ZST):
@@ -100,43 +100,43 @@ def _home(folder: Path) -> str:
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
 
 
-def beside_of(path: Path, policy: Policy) -> Beside:
+def store_at(path: Path, policy: Policy) -> Store:
     """Name the files of a session's store; a relative `backupDir` counts from its folder. Raises UsageError."""
     if not policy.backup_dir:
-        return beside(path)
+        return store_in(path)
     folder = path.parent / backup_folder(policy.backup_dir, path)
     # The system knows no way through a folder that is gone, not even up and out of it.
-    return beside(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
+    return store_in(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
 
 
-def store_of(path: Path, policy: Policy) -> Beside:
+def store_of(path: Path, policy: Policy) -> Store:
     """Name the files of a session's store, for a command that works on it.
 
     Raises Refused where nothing of the session is in the backup folder, but its store is beside it: a second store
     would make what the first one holds pass for lost.
     """
-    files = beside_of(path, policy)
-    there = store_beside(path, policy)
-    if there is None or holds(files):
-        return files
+    store = store_at(path, policy)
+    there = store_in_own_folder(path, policy)
+    if there is None or holds(store):
+        return store
     remedy = (
         "Run without --backup-dir (where your configuration has backupDir, with a --config file of "
         "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. Or move its two files: "
-        f"{there.originals.name} to {files.originals}, and {there.journal.name} to {files.journal}."
+        f"{there.originals.name} to {store.originals}, and {there.journal.name} to {store.journal}."
     )
-    what = f"its originals lie in {there.folder}, not in the backup folder {files.folder}"
+    what = f"its originals lie in {there.folder}, not in the backup folder {store.folder}"
     raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
-def store_beside(path: Path, policy: Policy) -> Beside | None:
+def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
     """Name the store beside a session whose policy has a backup folder; None where there is none."""
-    there = beside(path)
+    there = store_in(path)
     return there if policy.backup_dir and holds(there) else None
 
 
-def holds(files: Beside) -> bool:
+def holds(store: Store) -> bool:
     """Tell whether originals or journal are there."""
-    return os.path.lexists(files.originals) or os.path.lexists(files.journal)
+    return os.path.lexists(store.originals) or os.path.lexists(store.journal)
 
 
 def backup_folder(named: str, where: Path) -> Path:

@@ -16,19 +16,19 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
-from sessioncompress.store.layout import Beside, Lengths, sessions_named, size_of
+from sessioncompress.store.layout import Lengths, Store, sessions_named, size_of
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
 from sessioncompress.store.originals import LONGEST_LINE
 from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
 
-def _refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool) -> None:
+def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool) -> None:
     """Raise Damaged unless what is committed is there, and the session can do without what lies behind it.
 
     If `salvaging`, originals may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
     Where nothing lies behind, no file is opened.
     """
-    originals, journal = size_of(files.originals) or 0, size_of(files.journal)
+    originals, journal = size_of(store.originals) or 0, size_of(store.journal)
     if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
         return
     # Imported here, as below, because hardly any run is killed.
@@ -36,28 +36,28 @@ def _refuse_if_needed(session: OpenSession, files: Beside, lengths: Lengths, *, 
 
     if originals and journal is None:
         remedy = (
-            f"Put {files.journal.name} back from a backup{or_from_git(files.journal)}. Without it "
-            f"'zstd -dc {quote(files.originals.name)}' still prints the originals; then move "
+            f"Put {store.journal.name} back from a backup{or_from_git(store.journal)}. Without it "
+            f"'zstd -dc {quote(store.originals.name)}' still prints the originals; then move "
             "them away, or 'sessioncompress forget' deletes them."
         )
         what = "the journal of these originals is missing"
-        raise Damaged(what, where=files.originals, state=NOT_CHANGED, remedy=remedy)
+        raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
     loaded = None
     if originals != lengths.originals:
         # Where it cannot be read, whoever needs what it says tells that.
         with suppress(Damaged):
-            loaded = journals.load(files.journal)
+            loaded = journals.load(store.journal)
     if originals < lengths.originals and not salvaging:
-        left = loaded is not None and any_readable(files.originals, loaded)
-        raise too_short(files.originals, originals, lengths.originals, left=left)
+        left = loaded is not None and any_readable(store.originals, loaded)
+        raise too_short(store.originals, originals, lengths.originals, left=left)
     if (journal or 0) < lengths.journal:
-        raise too_short(files.journal, journal or 0, lengths.journal)
+        raise too_short(store.journal, journal or 0, lengths.journal)
     if originals >= lengths.originals and loaded is not None:
-        refuse_if_of_another(files, loaded)
-    _refuse_unless_a_trace(session, files, lengths)
+        refuse_if_of_another(store, loaded)
+    _refuse_unless_a_trace(session, store, lengths)
 
 
-def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths) -> None:
     """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run.
 
     The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
@@ -67,19 +67,19 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
     """
     from sessioncompress.store.damage import first_damaged, readable_lines
 
-    kept = {sha256(line).digest() for line in readable_lines(files.originals, lengths.originals)}
-    written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(files.journal, lengths.journal)}
+    kept = {sha256(line).digest() for line in readable_lines(store.originals, lengths.originals)}
+    written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(store.journal, lengths.journal)}
     standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
     replaced, missing = len(written & standing), len(kept - standing)
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
-    prints = f"'zstd -dc {quote(files.originals.name)}' prints the originals"
+    prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
     way_out = (
-        f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {files.originals.name} "
-        f"and the first {lengths.journal} bytes of {files.journal.name}"
+        f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {store.originals.name} "
+        f"and the first {lengths.journal} bytes of {store.journal.name}"
     )
     if lengths == Lengths():
         way_out = "'sessioncompress forget' deletes them"
-    where = files.journal
+    where = store.journal
     if replaced:
         what = f"it has {lost}"
         remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."
@@ -87,9 +87,9 @@ def _refuse_unless_a_trace(session: OpenSession, files: Beside, lengths: Lengths
         since = f"of {_lines_of(len(kept))} that it kept {missing:,} changed since"
         what = f"either it has {lost}, or a run was killed, and {since}"
         remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {way_out}."
-    elif (damaged := first_damaged(files.originals, lengths.originals)) is not None:
-        where = files.originals
-        what = f"the originals cannot be read from byte {damaged:,} on, and {files.journal.name} names none of these"
+    elif (damaged := first_damaged(store.originals, lengths.originals)) is not None:
+        where = store.originals
+        what = f"the originals cannot be read from byte {damaged:,} on, and {store.journal.name} names none of these"
         remedy = f"Put both back from a backup. If they are only what a killed run left, {way_out}."
     else:
         return
@@ -115,7 +115,7 @@ LINK_SECONDS = 3600
 """How long a late link stays after the last append, where the system does not tell who has a file open."""
 
 
-def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> int:
+def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> int:
     """Bring a session and its store to the state of the last commit; return the bytes carried over.
 
     This comes first in every writing run, before the session is read. Where nothing is left over, nothing is written.
@@ -123,9 +123,9 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging:
     its journal, or the record of a run that the session needs; InUse if the session cannot be replaced now;
     FileFailed. If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
-    left_over = check(session, files, lengths, salvaging=salvaging)
+    left_over = check(session, store, lengths, salvaging=salvaging)
     with failing(session.path):
-        for path, committed in ((files.originals, lengths.originals), (files.journal, lengths.journal)):
+        for path, committed in ((store.originals, lengths.originals), (store.journal, lengths.journal)):
             size = size_of(path)
             if size is not None and committed == 0:
                 disk.remove(path)
@@ -135,21 +135,21 @@ def recover(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging:
                     disk.cut(fd, committed)
                     disk.system.fsync(fd)
         carried = _carry_over_all(session) if left_over else 0
-        folder.tidy(files.work)
+        folder.tidy(store.work)
     return carried
 
 
-def check(session: OpenSession, files: Beside, lengths: Lengths, *, salvaging: bool = False) -> bool:
+def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> bool:
     """Raise what recover() raises of a store, for commands that change nothing.
 
     Return whether anything there is named like a late link or a temp file of it. While the session is locked no other
     run makes one: so a folder of thousands is listed once.
     """
     with failing(session.path):
-        folder.refuse_linked_folder(files.work)
-        folder.refuse_linked(files.originals)
-        _refuse_if_needed(session, files, lengths, salvaging=salvaging)
-        left_over = session.path.name in sessions_named(files.work)
+        folder.refuse_linked_folder(store.work)
+        folder.refuse_linked(store.originals)
+        _refuse_if_needed(session, store, lengths, salvaging=salvaging)
+        left_over = session.path.name in sessions_named(store.work)
         if left_over:
             _refuse_what_others_wrote(session)
         return left_over
@@ -180,9 +180,9 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
-def leftovers(session: OpenSession, files: Beside) -> tuple[list[Path], list[Path]]:
+def leftovers(session: OpenSession, store: Store) -> tuple[list[Path], list[Path]]:
     """List what removable() does, and the late links that would stay."""
-    if session.path.name not in sessions_named(files.work):
+    if session.path.name not in sessions_named(store.work):
         return [], []
     going, _ = removable(session)
     return going, [each for each in _kept_links(session) if each not in going]
@@ -206,7 +206,7 @@ def removable(session: OpenSession) -> tuple[list[Path], int]:
     return going, size
 
 
-def forget(session: OpenSession, files: Beside) -> list[Path]:
+def forget(session: OpenSession, store: Store) -> list[Path]:
     """Delete a session's store; return the late links that must stay.
 
     What came late is carried over first. A link stays where lines may still come, or where its file was rewritten.
@@ -214,17 +214,17 @@ def forget(session: OpenSession, files: Beside) -> list[Path]:
     """
     with failing(session.path):
         # A journal that was cut, beside originals that cannot be removed, would help nobody.
-        if files.folder.is_dir() and not os.access(files.folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), files.folder)
-        left_over = session.path.name in sessions_named(files.work)
+        if store.folder.is_dir() and not os.access(store.folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), store.folder)
+        left_over = session.path.name in sessions_named(store.work)
         if left_over:
             _carry_over_all(session)
-        for path in (files.originals, files.journal):
+        for path in (store.originals, store.journal):
             disk.remove(path)
-        if files.folder.is_dir():
+        if store.folder.is_dir():
             # What was a secret must not come back when the power fails.
-            disk.flush_folder(files.folder)
-        folder.tidy(files.work)
+            disk.flush_folder(store.folder)
+        folder.tidy(store.work)
         return _kept_links(session) if left_over else []
 
 

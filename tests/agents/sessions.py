@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress import PRESETS, Policy, Status, compress_session
 from sessioncompress.policy.model import Placeholder, Prune
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -73,7 +73,7 @@ def grown(session: Path, policy: Policy) -> Path:
     went_on = False
     for start in range(5 * step, len(lines) + step, step):
         compress_session(copy, policy)
-        prefix = json.loads(beside(copy).journal.read_bytes().splitlines()[-1]).get("prefix")
+        prefix = json.loads(store_in(copy).journal.read_bytes().splitlines()[-1]).get("prefix")
         went_on |= prefix is not None and prefix["bytes"] > prefix["whole"]
         with copy.open("ab") as file:
             file.write(b"".join(lines[start : start + step]))

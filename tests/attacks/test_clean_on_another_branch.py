@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.repository import Repository
 from tests.support.runs import days_ago, fixture
 
@@ -206,7 +206,7 @@ def test_what_git_can_bring_back_keeps_its_originals(
 def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
     """Not before."""
     (repository.folder / NAME).unlink()
-    originals = beside(repository.folder / NAME).originals
+    originals = store_in(repository.folder / NAME).originals
     command(repository, "clean", "--yes", ".", days=31)
     assert originals.exists()
     done = command(repository, "clean", "--yes", NAME)
@@ -275,6 +275,6 @@ def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Ca
         done = command(repository, "clean", "--yes", *asked, days=31)
         assert done.exit_code == 0, done.stderr
         assert "git may have it, but does not answer" in done.stdout
-    assert beside(repository.folder / NAME).originals.exists()
+    assert store_in(repository.folder / NAME).originals.exists()
     assert command(repository, "forget", "--yes", NAME).exit_code == 0
-    assert not beside(repository.folder / NAME).originals.exists()
+    assert not store_in(repository.folder / NAME).originals.exists()

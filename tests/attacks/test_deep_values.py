@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.core import jsonl
 from sessioncompress.hooks import guard
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.build import PiSession
 from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.claude import ClaudeSession
@@ -246,7 +246,7 @@ def test_a_deep_record_in_a_journal_is_damage(tmp_path: Path, depth: int) -> Non
     path = tmp_path / "session.jsonl"
     path.write_bytes(claude([1]))
     run("compress", "--force", path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     lines = split(journal.read_bytes())
     lines[0] = b'{"type":"block","ref":' + b"[" * depth + b"]" * depth + b"}\n"
     journal.write_bytes(b"".join(lines))

@@ -14,7 +14,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.store.layout import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.runs import fixture
 from tests.unit.store.tools import disk, in_a_child
 
@@ -94,7 +94,7 @@ def test_without_that_folder_where_something_else_lies(tmp_path: Path, beside_it
     run("compress", "--force", "--backup-dir", tmp_path / "backup", path)
     if beside_it == "a second store":
         run("compress", "--force", "--preset", "archive", path)
-        assert beside(path).journal.exists()
+        assert store_in(path).journal.exists()
     else:
         (tmp_path / FOLDER).mkdir(exist_ok=True)
         name = "s.jsonl.temp-0123abcd" if beside_it == "what a killed run left" else "s.jsonl.zst"
@@ -173,7 +173,7 @@ def test_a_journal_with_a_hole_of_a_gigabyte(tmp_path: Path) -> None:
 
     path = session_with_a_secret(tmp_path)
     run("compress", "--force", path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     would = forget_session(path, dry_run=True)
     with journal.open("r+b") as file:
         file.truncate(1 << 30)

@@ -15,7 +15,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
 from sessioncompress.pipeline.relatives import Kin, name_of
-from sessioncompress.store.layout import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import compress, write
 from tests.unit.operations.test_restore import session
@@ -33,8 +33,8 @@ def many(folder: Path, number: int) -> Path:
     for count in range(1, number):
         name = first.with_name(f"other-{count}.jsonl")
         name.write_bytes(first.read_bytes().replace(own, own[:-2] + f"{count:02}".encode()))
-        shutil.copy2(beside(first).originals, beside(name).originals)
-        shutil.copy2(beside(first).journal, beside(name).journal)
+        shutil.copy2(store_in(first).originals, store_in(name).originals)
+        shutil.copy2(store_in(first).journal, store_in(name).journal)
     return folder
 
 

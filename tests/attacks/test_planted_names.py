@@ -18,7 +18,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.layout import Beside, Lengths, beside
+from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
 from tests.faults.tools import ENVIRONMENT, run
@@ -66,9 +66,9 @@ def test_a_store_with_other_names(tmp_path: Path, name: str) -> None:
     assert not (path.parent / ".sessioncompress").exists()
 
 
-def keep_a_line(session: OpenSession, files: Beside, lengths: Lengths) -> None:
+def keep_a_line(session: OpenSession, store: Store, lengths: Lengths) -> None:
     """Begin a run that adds to the store."""
-    with Rewrite(session, files, lengths) as rewrite:
+    with Rewrite(session, store, lengths) as rewrite:
         rewrite.keep(b"a line\n")
         rewrite.finish()
 
@@ -78,7 +78,7 @@ def test_a_store_that_gets_another_name_and_grows(tmp_path: Path, name: str) -> 
     """Once the run has begun: what refuses it must not be cut to its committed length when the run is undone."""
     path = compressed(tmp_path / "a")
     notes = tmp_path / "notes.txt"
-    files = beside(path)
+    files = store_in(path)
     lengths = journals.load(files.journal).lengths
     with open_session(path, writing=True) as session:
         recover(session, files, lengths)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.repository import Repository
 from tests.support.runs import FIXTURES, fixture, snapshot, split
 
@@ -133,5 +133,5 @@ def test_damage_is_told_first(tmp_path: Path) -> None:
     path.write_bytes(fixture("pi-anthropic.jsonl"))
     assert run("compress", "--force", path).exit_code == 0
     path.write_bytes(merged(split(path.read_bytes()), 9))
-    beside(path).originals.write_bytes(b"")
+    store_in(path).originals.write_bytes(b"")
     assert run("verify", path).exit_code == 5

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.runs import fixture, snapshot
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
@@ -81,7 +81,7 @@ def a_folder(path: Path) -> None:
 
 def store_of(path: Path) -> list[tuple[bytes, int, int]]:
     """Return what lies beside a session."""
-    files = beside(path)
+    files = store_in(path)
     held = snapshot(files.journal)
     return [held[each.name] for each in (files.originals, files.journal)]
 
@@ -187,7 +187,7 @@ def test_commands_in_messages_can_be_copied(tmp_path: Path, folder: str) -> None
 def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
     """Of the originals that are left, say."""
     (path,) = compressed(tmp_path, "a b.jsonl")
-    store = beside(path)
+    store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
     said = run(command, path)[1]
     assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what stands before the damage." in said
@@ -201,7 +201,7 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
     (path,) = compressed(tmp_path, "a b.jsonl")
     with path.open("ab") as file:
         file.write(fixture("pi-one-prompt.jsonl"))
-    store = beside(path)
+    store = store_in(path)
     gone = store.originals if which == "originals" else store.journal
     gone.unlink()
     code, said = run(command, path)
@@ -229,7 +229,7 @@ def test_a_name_that_is_no_sessions(tmp_path: Path, name: str, elsewhere: bool) 
     folder.mkdir()
     kept = tmp_path / "kept"
     kept.mkdir()
-    files = beside(folder / "any", kept if elsewhere else None)
+    files = store_in(folder / "any", kept if elsewhere else None)
     planted = files.work / name if ".temp-" in name else files.folder / files.originals.name.replace("any.zst", name)
     planted.parent.mkdir(exist_ok=True)
     planted.write_bytes(b"x")

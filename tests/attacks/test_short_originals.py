@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.core import marker
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.documents import GeminiDocument
@@ -57,7 +57,7 @@ def compressed_twice(folder: Path, of: Callable[[int], bytes] = of_pi, name: str
     """Return a session that was compressed, went on and was compressed again; and how long the originals were first."""
     path = write(folder, of(1), name)
     compress(path)
-    first = beside(path).originals.stat().st_size
+    first = store_in(path).originals.stat().st_size
     if of is of_pi:
         with path.open("ab") as file:
             file.write(b"".join(split(of(2))[len(split(of(1))) :]))
@@ -68,7 +68,7 @@ def compressed_twice(folder: Path, of: Callable[[int], bytes] = of_pi, name: str
             whole = whole.replace(old, new)
         path.write_bytes(whole)
     compress(path)
-    assert beside(path).originals.stat().st_size > first
+    assert store_in(path).originals.stat().st_size > first
     return path, first
 
 
@@ -92,7 +92,7 @@ def test_what_is_left_comes_back_and_the_rest_with_a_copy(
 ) -> None:
     """Cut to what the first run left, or a little behind: a whole copy that turns up later still fits."""
     path, first = compressed_twice(tmp_path, of, name)
-    store = beside(path)
+    store = store_in(path)
     rewritten, whole, journal = units(path.read_bytes()), store.originals.read_bytes(), store.journal.read_bytes()
     os.truncate(store.originals, first + more)
     for command in ("verify", "restore", "compress --force"):
@@ -130,7 +130,7 @@ def test_what_is_left_comes_back_and_the_rest_with_a_copy(
 def test_a_copy_of_both_files_still_fits(tmp_path: Path) -> None:
     """Also the journal may come back as it was before."""
     path, first = compressed_twice(tmp_path)
-    store = beside(path)
+    store = store_in(path)
     copies = {file: file.read_bytes() for file in (store.originals, store.journal)}
     os.truncate(store.originals, first)
     assert run("restore --from-markers", path)[0] == 0
@@ -143,7 +143,7 @@ def test_a_copy_of_both_files_still_fits(tmp_path: Path) -> None:
 def test_show_advises_what_does_something(tmp_path: Path) -> None:
     """Where a reference cannot be read others can: what it names then comes back; where none can it is not advised."""
     path, first = compressed_twice(tmp_path)
-    store = beside(path)
+    store = store_in(path)
     refs = marker.references(path.read_text().replace('\\"', '"'))
     os.truncate(store.originals, first)
     lost = [ref for ref in refs if not shows(path, ref)]
@@ -164,7 +164,7 @@ def test_show_advises_what_does_something(tmp_path: Path) -> None:
 def test_nothing_is_promised_that_fails(tmp_path: Path, size: str, command: str) -> None:
     """Where no original can be read only a copy helps; session and store stay as they are."""
     path, first = compressed_twice(tmp_path)
-    store = beside(path)
+    store = store_in(path)
     if size == "no file":
         store.originals.unlink()
     else:
@@ -184,7 +184,7 @@ def test_zstd_prints_where_it_is_said(tmp_path: Path) -> None:
     if which("zstd") is None:
         pytest.skip("there is no zstd here")
     path, first = compressed_twice(tmp_path)
-    originals = beside(path).originals
+    originals = store_in(path).originals
     whole = originals.read_bytes()
     told = []
     for size in range(100, len(whole), len(whole) // 12):
@@ -202,9 +202,9 @@ def test_where_they_are_gone_a_relative_may_hold_them(tmp_path: Path) -> None:
     path, _ = compressed_twice(tmp_path)
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(path.read_bytes())
-    for one, other in zip(beside(path)[1:3], beside(copy)[1:3], strict=True):
+    for one, other in zip(store_in(path)[1:3], store_in(copy)[1:3], strict=True):
         other.write_bytes(one.read_bytes())
-    beside(path).originals.unlink()
+    store_in(path).originals.unlink()
     read = partial(run, "restore --from-markers")
     assert read(path)[0] == 0
     assert path.read_bytes() == of_pi(2)

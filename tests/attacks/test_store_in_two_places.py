@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, split
 from tests.unit.store.tools import everything
 
@@ -52,7 +52,7 @@ def marker_in(session: Path) -> str:
 
 def refused(done: Result, session: Path, kept: Path) -> bool:
     """Say whether a command refused a session by its name, with where its originals lie and what to do."""
-    store, there = beside(session), beside(session, kept)
+    store, there = store_in(session), store_in(session, kept)
     said = (
         f"{session}: its originals lie in {store.folder}, not in the backup folder {kept}. The session is not changed. "
         "Run without --backup-dir"
@@ -86,7 +86,7 @@ def test_a_backup_folder_in_which_the_session_has_nothing(session: Path, kept: P
 @pytest.mark.parametrize("name", ["compress", "restore", "verify", "forget"])
 def test_half_a_store_is_one_too(session: Path, kept: Path, name: str, left: str) -> None:
     """What is left of it is not to be parted from what comes."""
-    files = beside(session)
+    files = store_in(session)
     (files.journal if left == "originals" else files.originals).unlink()
     assert refused(run(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
 
@@ -139,9 +139,9 @@ def test_a_session_that_is_gone(session: Path, kept: Path) -> None:
     session.unlink()
     for command in ("forget", "clean"):
         assert refused(run(command, "--yes", "--backup-dir", kept, session), session, kept)
-    assert beside(session).originals.exists()
+    assert store_in(session).originals.exists()
     assert run("forget", "--yes", session).exit_code == 0
-    assert not beside(session).originals.exists()
+    assert not store_in(session).originals.exists()
 
 
 @pytest.mark.parametrize("command", ["compress", "pre-commit"])
@@ -214,7 +214,7 @@ def test_restore_and_forget_first(session: Path, kept: Path) -> None:
 
 def test_move_the_two_files(session: Path, kept: Path) -> None:
     """As the error says."""
-    store, there = beside(session), beside(session, kept)
+    store, there = store_in(session), store_in(session, kept)
     store.originals.rename(there.originals)
     store.journal.rename(there.journal)
     for command in (COMPRESS, ("verify",), ("restore",)):
@@ -229,7 +229,7 @@ def test_move_the_two_files(session: Path, kept: Path) -> None:
 @pytest.fixture
 def twofold(session: Path, kept: Path) -> Path:
     """Return a session of which an earlier version began a second store."""
-    store = beside(session)
+    store = store_in(session)
     aside = [path.rename(session.parent / path.name) for path in (store.originals, store.journal)]
     assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
     store.folder.mkdir(exist_ok=True)
@@ -241,7 +241,7 @@ def twofold(session: Path, kept: Path) -> Path:
 @pytest.mark.parametrize("name", [*COMMANDS, "show"])
 def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -> None:
     """And that another store lies there too is said, once; that one stays as it is."""
-    store, there = beside(twofold), beside(twofold, kept)
+    store, there = store_in(twofold), store_in(twofold, kept)
     before = everything(store.folder)
     command = ("show", marker_in(twofold)) if name == "show" else COMMANDS[name]
     done = run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.core.jsonl import cut
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.chats import GenCodeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
@@ -176,7 +176,7 @@ def test_where_nothing_can_be_put_back_what_is_kept_is_named(tmp_path: Path, bui
     assert result.exit_code == 4
     assert "Nothing more" not in result.output
     assert f"'sessioncompress show REF {path}' prints" in result.output
-    assert str(beside(path).journal) in result.output
+    assert str(store_in(path).journal) in result.output
     for record in journal_of(path):
         if record["type"] == "block":
             run("show", record["ref"], path)

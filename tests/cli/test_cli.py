@@ -22,7 +22,7 @@ from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.runs import HOMES, fixture, snapshot, split
 from tests.support.session import PiSession
 
@@ -137,7 +137,7 @@ def one(*arguments: str | Path) -> Any:
 
 def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
     """Return the references of one kind that a session's journal holds."""
-    return [block.ref for _, block in journals.load(beside(path).journal).blocks if block.kind is kind]
+    return [block.ref for _, block in journals.load(store_in(path).journal).blocks if block.kind is kind]
 
 
 # Help
@@ -336,7 +336,7 @@ def test_the_ratios_of_the_json_document(session: Path) -> None:
 def test_the_counts_of_the_json_document(session: Path) -> None:
     """They are those of the journal."""
     done = one("compress", session)
-    blocks = [block for _, block in journals.load(beside(session).journal).blocks]
+    blocks = [block for _, block in journals.load(store_in(session).journal).blocks]
     count = {kind: sum(block.kind is kind for block in blocks) for kind in Kind}
     assert done["toolResultsCompressed"] == count[Kind.RESULT] > 0
     assert done["thinkingBlocksRemoved"] == count[Kind.THINKING] > 0
@@ -378,7 +378,7 @@ def test_imitated_markers_are_warned_of(here: Path) -> None:
 
 def test_markers_without_a_journal_are_told(compressed: Path) -> None:
     """What they stand for is not here; no model is accused of having written them."""
-    shutil.rmtree(beside(compressed).folder)
+    shutil.rmtree(store_in(compressed).folder)
     result = run("compress", "--force", "session.jsonl")
     assert re.fullmatch(
         r"session\.jsonl: \d+ markers, but no journal lies here: 'sessioncompress verify' tells whether what they stand for is found\n",
@@ -484,7 +484,7 @@ def test_force(here: Path) -> None:
 def test_no_backup(session: Path) -> None:
     """No original lies beside it, no marker names a way back, and restore refuses."""
     assert one("compress", "--no-backup", session)["status"] == "compressed"
-    assert not beside(session).originals.exists()
+    assert not store_in(session).originals.exists()
     assert b"[[sessioncompress: " in session.read_bytes()
     assert b"sessioncompress show" not in session.read_bytes()
     result = run("restore", session)
@@ -747,7 +747,7 @@ def test_one_bad_file_stops_no_other(here: Path) -> None:
     for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
         put(here / name)
     assert run("compress", "b.jsonl").exit_code == 0
-    beside(here / "b.jsonl").originals.unlink()
+    store_in(here / "b.jsonl").originals.unlink()
     result = run("compress", "--min-size", "0", ".")
     assert result.exit_code == 5
     assert re.search(r"^a\.jsonl: .* smaller; ", result.stdout, re.MULTILINE)
@@ -835,10 +835,10 @@ def test_every_command_refuses_alike(session: Path) -> None:
 
 def test_show_where_the_originals_are_gone(compressed: Path) -> None:
     """Exit code 3, naming the file, and what to do."""
-    beside(compressed).originals.unlink()
+    store_in(compressed).originals.unlink()
     result = run("show", references(compressed)[0], "session.jsonl")
     assert result.exit_code == 3
-    assert f"{beside(compressed).originals}: the originals are not there. Put back a copy of it" in result.stderr
+    assert f"{store_in(compressed).originals}: the originals are not there. Put back a copy of it" in result.stderr
 
 
 def test_show_where_a_session_was_named(compressed: Path) -> None:
@@ -1323,7 +1323,7 @@ def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
     zstd = shutil.which("zstd")
     if zstd is None:
         pytest.skip("the zstd command is not installed")
-    printed = subprocess.run([zstd, "-dc", beside(compressed).originals], capture_output=True, check=True).stdout
+    printed = subprocess.run([zstd, "-dc", store_in(compressed).originals], capture_output=True, check=True).stdout
     now = set(split(compressed.read_bytes()))
     assert split(printed) == [line for line in split(fixture("pi-anthropic.jsonl")) if line not in now]
 
@@ -1333,7 +1333,7 @@ def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
 
 def test_show(compressed: Path) -> None:
     """A reference of a result, an argument or an image prints its original, to the byte."""
-    journal = journals.load(beside(compressed).journal)
+    journal = journals.load(store_in(compressed).journal)
     original = fixture("pi-anthropic.jsonl")
     for kind in (Kind.RESULT, Kind.ARGUMENT):
         for ref in references(compressed, kind):
@@ -1356,7 +1356,7 @@ def test_every_marker_can_be_shown(compressed: Path) -> None:
 def test_show_caps_what_it_prints(compressed: Path) -> None:
     """20 KB, and a word on how to get the rest; --all prints everything."""
     ref = max(
-        (block for _, block in journals.load(beside(compressed).journal).blocks if block.kind is Kind.RESULT),
+        (block for _, block in journals.load(store_in(compressed).journal).blocks if block.kind is Kind.RESULT),
         key=lambda block: block.bytes,
     ).ref
     part, whole = run("show", ref, compressed), run("show", ref, compressed, "--all")
@@ -1476,7 +1476,7 @@ def test_show_passes_over_a_journal_that_cannot_be_read(
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", denied)
-    (beside(compressed).folder / "bad.refs.jsonl").touch()
+    (store_in(compressed).folder / "bad.refs.jsonl").touch()
     assert run("show", references(compressed)[0], compressed.parent).exit_code == 0
     result = run("show", "0123456789ab", compressed.parent)
     assert result.exit_code == 3
@@ -1504,7 +1504,7 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
     for name, source in (("a.jsonl", "pi-anthropic.jsonl"), ("b.jsonl", "pi-responses.jsonl")):
         path = put(here / name, source)
         assert run("compress", path).exit_code == 0
-        journal = beside(path).journal
+        journal = store_in(path).journal
         digest = next(block.xxh3 for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
         journal.write_text(journal.read_text().replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
         refs.append(digest)
@@ -1520,7 +1520,7 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
 
 def test_show_of_a_damaged_original(compressed: Path) -> None:
     """Exit code 5: a wrong text is never printed."""
-    flip(beside(compressed).originals)
+    flip(store_in(compressed).originals)
     codes = {run("show", ref, compressed).exit_code for ref in references(compressed)}
     assert 5 in codes
 
@@ -1582,10 +1582,10 @@ def test_verify_changes_nothing(compressed: Path) -> None:
 @pytest.mark.parametrize("where", [0.02, 0.3, 0.6, 0.98])
 def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
     """Wherever it is in the originals: exit code 5, naming the file."""
-    flip(beside(compressed).originals, where)
+    flip(store_in(compressed).originals, where)
     result = run("verify", "session.jsonl")
     assert result.exit_code == 5
-    assert str(beside(compressed).originals) in result.stderr
+    assert str(store_in(compressed).originals) in result.stderr
     assert "The session is not changed." in result.stderr
     assert run("restore", "session.jsonl").exit_code == 5
 
@@ -1596,7 +1596,7 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
 
     That says that nothing it deleted knew of the markers in the session.
     """
-    journal = beside(compressed).journal
+    journal = store_in(compressed).journal
     if left is None:
         journal.unlink()
     else:
@@ -1609,12 +1609,12 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
     forgotten = run("forget", "--yes", "session.jsonl")
     assert forgotten.exit_code == 4
     assert "markers stand in it of which no journal here knew" in forgotten.stdout
-    assert not beside(compressed).originals.exists()
+    assert not store_in(compressed).originals.exists()
 
 
 def test_verify_finds_a_missing_original(compressed: Path) -> None:
     """The file may be gone altogether."""
-    beside(compressed).originals.unlink()
+    store_in(compressed).originals.unlink()
     assert run("verify", compressed).exit_code in (3, 5)
 
 
@@ -1708,7 +1708,7 @@ def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
 
 def test_forget_of_a_journal_alone(compressed: Path) -> None:
     """It counts no originals that are gone already."""
-    beside(compressed).originals.unlink()
+    store_in(compressed).originals.unlink()
     result = run("forget", "--yes", "session.jsonl")
     assert re.fullmatch(r"session\.jsonl: deleted \d+ KB without an original\n", result.stdout)
 
@@ -1722,7 +1722,7 @@ def test_forget_a_session_that_is_gone(compressed: Path) -> None:
         assert result.exit_code == 0
         asked = r"session\.jsonl \(session gone\): delete \d+ KB with \d+ originals, which can then not be restored\? "
         assert re.search(asked, result.stdout)
-        assert beside(compressed).originals.exists()
+        assert store_in(compressed).originals.exists()
     result = run("forget", "--yes", ".")
     assert re.search(r"session\.jsonl \(session gone\): deleted \d+ KB with \d+ originals, which can no", result.stdout)
     assert [each.name for each in compressed.parent.iterdir()] == ["whole.jsonl"]
@@ -1789,7 +1789,7 @@ def long_session(steps: int) -> bytes:
 def test_show_into_a_pipe_that_closes(compressed: Path) -> None:
     """`show REF --all | head` prints no traceback."""
     ref = max(
-        (block for _, block in journals.load(beside(compressed).journal).blocks if block.kind is Kind.RESULT),
+        (block for _, block in journals.load(store_in(compressed).journal).blocks if block.kind is Kind.RESULT),
         key=lambda block: block.bytes,
     ).ref
     command = [sys.executable, "-m", "sessioncompress", "show", ref, "--all"]

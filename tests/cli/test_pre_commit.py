@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.repository import Repository
 from tests.support.runs import MTIME, fixture, snapshot, split
 
@@ -148,7 +148,7 @@ def test_damage_is_an_error_and_stops_no_other(repository: Repository) -> None:
     """Exit code 5, whatever else was rewritten."""
     assert run(NAME).exit_code == 1
     (repository.folder / "compression.json").write_text('{"session": {"sizeThresholdKB": 1}}')
-    beside(repository.folder / NAME).originals.unlink()
+    store_in(repository.folder / NAME).originals.unlink()
     other = put(repository.folder / "sessions" / "b.jsonl")
     done = run(NAME, "sessions/b.jsonl")
     assert done.exit_code == 5
@@ -161,7 +161,7 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     """It is under the threshold now, and no run opens it any more."""
     assert run(NAME).exit_code == 1
     assert (repository.folder / NAME).stat().st_size < 100 * 1024
-    beside(repository.folder / NAME).originals.unlink()
+    store_in(repository.folder / NAME).originals.unlink()
     done = run(*check, NAME)
     assert done.exit_code == 5
     assert ".zst: it is not there any more, with the " in done.stderr

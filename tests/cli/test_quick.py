@@ -14,7 +14,7 @@ import pytest
 from sessioncompress.__main__ import nothing_due
 from sessioncompress.pipeline import triage
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession, dice
 from tests.support.runs import MTIME, turn, write
@@ -151,13 +151,13 @@ def _by_another_policy(folder: Path) -> list[str]:
 
 def _without_originals(folder: Path) -> list[str]:
     names = _done(folder)
-    beside(folder / names[0]).originals.unlink()
+    store_in(folder / names[0]).originals.unlink()
     return names
 
 
 def _with_a_torn_journal(folder: Path) -> list[str]:
     names = _done(folder)
-    with beside(folder / names[0]).journal.open("ab") as file:
+    with store_in(folder / names[0]).journal.open("ab") as file:
         file.write(b'{"type":"line"')
     return names
 

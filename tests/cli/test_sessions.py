@@ -12,7 +12,7 @@ import pytest
 from sessioncompress.cli import sessions
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.sessions import ListedSession
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, run
 from tests.support.build import PiSession
 from tests.support.documents import GeminiDocument
@@ -118,7 +118,7 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
     large = agents / ".pi/agent/sessions/x/large.jsonl"
     size = large.stat().st_size
     assert run("compress", large).exit_code == 0
-    files = beside(large)
+    files = store_in(large)
     now = sum(path.stat().st_size for path in (large, files.originals, files.journal))
     assert said[str(large)]["couldSave"] == size - now
     assert not said[str(large)]["compressed"]
@@ -206,7 +206,7 @@ def test_a_damaged_store_is_told_beside_the_list(agents: Path) -> None:
     """The others are listed; the exit code is that of the damage."""
     large = agents / ".pi/agent/sessions/x/large.jsonl"
     assert run("compress", large).exit_code == 0
-    journal = beside(large).journal
+    journal = store_in(large).journal
     journal.write_bytes(b"{torn\n" + journal.read_bytes())
     result = run("sessions")
     assert result.exit_code == 5

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.cli.pre_commit import put_aside, refuse_if_put_aside, stage
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.store.layout import Beside, beside
+from sessioncompress.store.layout import Store, store_in
 from tests.support.repository import Repository
 
 NAMES = ["a.jsonl", "with a blank.jsonl", "*.jsonl", ":(top)b.jsonl", "-n.jsonl", "\u00e9\n.jsonl"]
@@ -28,16 +28,16 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return found
 
 
-def store(name: str, text: str = "x\n") -> Beside:
+def store(name: str, text: str = "x\n") -> Store:
     """Write what lies beside a session."""
-    files = beside(Path(name))
+    files = store_in(Path(name))
     files.folder.mkdir(exist_ok=True)
     for path in (files.originals, files.journal):
         path.write_text(text)
     return files
 
 
-def take(*stores: Beside, dry_run: bool = False) -> list[str]:
+def take(*stores: Store, dry_run: bool = False) -> list[str]:
     """Stage what lies beside the sessions that the stores are named after."""
     return stage({each.work.parent / each.originals.stem: each for each in stores}, dry_run=dry_run)
 
@@ -60,7 +60,7 @@ def test_only_what_lies_beside_is_staged(repository: Repository, name: str) -> N
 def test_without_a_store_git_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be none, or no repository."""
     monkeypatch.setenv("PATH", "")
-    assert take(beside(tmp_path / "a.jsonl")) == []
+    assert take(store_in(tmp_path / "a.jsonl")) == []
     assert take() == []
 
 
@@ -70,9 +70,9 @@ def test_what_git_ignores_in_a_folder_is_not_staged(repository: Repository) -> N
         folder.mkdir()
         (folder / ".gitignore").write_text("*.temp-*\n")
     store("a.jsonl")
-    other = beside(Path("b.jsonl"), Path("elsewhere"))
+    other = store_in(Path("b.jsonl"), Path("elsewhere"))
     other.journal.write_text("x")
-    take(beside(Path("a.jsonl")), other)
+    take(store_in(Path("a.jsonl")), other)
     staged = {".sessioncompress/a.jsonl.zst", ".sessioncompress/a.refs.jsonl"}
     assert repository.staged() == staged | {str(other.journal)}
 
@@ -125,17 +125,17 @@ ATTRIBUTES = {
 """Rules, and those that the user is told to add; none where git keeps every byte."""
 
 
-def refused(attributes: str, rules: str, files: Beside) -> None:
+def refused(attributes: str, rules: str, store: Store) -> None:
     """Find that nothing is staged before the rules are added that the error tells, and that it is afterwards."""
     Path(".gitattributes").write_text(f"{attributes}\n")
     if rules:
         with pytest.raises(FileFailed) as error:
-            take(files)
+            take(store)
         assert "git would change its bytes" in str(error.value)
         assert f" Add {rules} at the end of the .gitattributes nearest" in str(error.value)
         with Path(".gitattributes").open("a") as file:
             file.write(rules.replace("', '", "\n").strip("'") + "\n")
-    assert len(take(files, dry_run=True)) == 2
+    assert len(take(store, dry_run=True)) == 2
 
 
 @pytest.mark.parametrize(("attributes", "rules"), ATTRIBUTES.items(), ids=map(repr, ATTRIBUTES))
@@ -190,7 +190,7 @@ def test_a_session_of_no_commit_is_not_asked_about(repository: Repository, tmp_p
     for session in (tmp_path / "a.jsonl", Path("inner/a.jsonl"), Path("none.jsonl")):
         if session.name != "none.jsonl":
             session.write_bytes(b"{}\r\n")
-        files = beside(session, Path("kept"))
+        files = store_in(session, Path("kept"))
         files.originals.write_bytes(b"\x28\xb5\x2f\xfd\0")
         assert len(stage({session: files}, dry_run=False)) == 1
 

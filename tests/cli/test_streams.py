@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture
 
 NAMES = ("a.jsonl", "b.jsonl", "c.jsonl")
@@ -52,7 +52,7 @@ def test_the_exit_code_is_that_of_the_work(folder: Path, errors: bool) -> None:
     """1 is for --check alone, and a damaged store is 5, where nobody reads that either."""
     assert unread("compress", "--check", ".", cwd=folder, errors=errors)[0] == 1
     assert unread("compress", "b.jsonl", cwd=folder, errors=errors)[0] == 0
-    beside(folder / "b.jsonl").originals.unlink()
+    store_in(folder / "b.jsonl").originals.unlink()
     assert unread("verify", ".", cwd=folder, errors=errors)[0] == 5
     assert unread("compress", "none.jsonl", cwd=folder, errors=errors)[0] == 2
 

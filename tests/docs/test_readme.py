@@ -215,12 +215,12 @@ def test_the_figures_come_with_their_commands() -> None:
     assert re.search(r"^sessioncompress restore ", "\n".join(blocks(text, "bash")), re.MULTILINE)
     assert "sessioncompress compress" in blocks(text, "bash")[0]
     given = rows(text)
-    before, after, beside = (
+    before, after, store = (
         int(re.sub(r"\D", "", given[name].split("|")[0]))
         for name in ("before", "sessions after", "sessions with their stores")
     )
     assert f"{int(100 * (before - after) / before)} % smaller" in given["sessions after"]
-    assert f"{int(100 * (before - beside) / before)} % smaller" in given["sessions with their stores"]
+    assert f"{int(100 * (before - store) / before)} % smaller" in given["sessions with their stores"]
     own = section(README, "What it did to real sessions")
     assert "`sessioncompress compress session.jsonl`" in own
     lines = re.findall(r"^session\.jsonl: .*$", own, re.MULTILINE)

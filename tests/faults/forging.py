@@ -13,7 +13,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.runs import EAGER, journal_of
 
 _HERE = "the value goes here"
@@ -42,19 +42,19 @@ def forge(path: Path, kind: str, field: str, value: str) -> None:
     lines = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records]
     number = first(records, kind)
     lines[number] = forged(records[number], field, value)
-    beside(path).journal.write_bytes(b"".join(lines))
+    store_in(path).journal.write_bytes(b"".join(lines))
 
 
 def append_forged(path: Path, kind: str, field: str, value: str) -> None:
     """Put such a record behind the last run, where a killed run would have left it."""
     records = journal_of(path)
-    with beside(path).journal.open("ab") as file:
+    with store_in(path).journal.open("ab") as file:
         file.write(forged(records[first(records, kind)], field, value).rstrip(b"\n" if kind == "run" else b""))
 
 
 def places_to(path: Path, frame: int, offset: int, size: int, originals: bytes) -> None:
     """Let every line record of a session name one place in other originals."""
-    files = beside(path)
+    files = store_in(path)
     records = journal_of(path)
     for record in records:
         if record["type"] == "line":

@@ -21,7 +21,7 @@ from sessioncompress.operations.stores import sessions_of
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store import commit, originals
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, reading_again, turn, write
@@ -90,7 +90,7 @@ def _continued(folder: Path, size: Size) -> Path:
 
 
 def _has_no_journal(path: Path) -> bool:
-    return not beside(path).journal.exists()
+    return not store_in(path).journal.exists()
 
 
 def _with_a_gone_one(folder: Path, size: Size) -> Path:
@@ -100,7 +100,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
     compress(lost)
     content = path.read_bytes()
     for gone in (path, lost):
-        (beside(path).work / f"{gone.name}.temp-0123abcd").write_bytes(content)
+        (store_in(path).work / f"{gone.name}.temp-0123abcd").write_bytes(content)
         late_link(gone, content, carried=len(content))
     lost.unlink()
     return path
@@ -113,7 +113,7 @@ def _clean(path: Path) -> None:
 
 
 def _is_clean(path: Path) -> bool:
-    return not any(each.name.startswith("gone") for each in beside(path).work.iterdir())
+    return not any(each.name.startswith("gone") for each in store_in(path).work.iterdir())
 
 
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")

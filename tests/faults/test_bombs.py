@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.faults.forging import first, forged, places_to, reference
 from tests.faults.memory import memory_of
@@ -120,7 +120,7 @@ def a_run(number: int) -> bytes:
 )
 def test_a_journal_of_tiny_records(path: Path, record: Callable[[int], bytes], command: str) -> None:
     """Each takes a bounded number of bytes."""
-    journal = beside(path).journal
+    journal = store_in(path).journal
     right, ref = journal.read_bytes(), reference(path)
     with journal.open("wb") as file:
         file.writelines(map(record, range(_RECORDS)))
@@ -146,7 +146,7 @@ def test_a_long_record(path: Path, long: tuple[str, str, Callable[[], str], int]
     records, ref = journal_of(path), reference(path)
     record = records[first(records, kind)]
     record.pop("records", None)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     right = journal.read_bytes()
     with journal.open("wb") as file:
         file.write(LINE.encode() if kind == "block" else b"")

@@ -17,7 +17,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.faults.forging import reference
 from tests.faults.memory import memory_of
@@ -77,7 +77,7 @@ def test_colliding_texts_are_two(collided: tuple[Path, PiSession]) -> None:
 def test_a_colliding_text_in_the_originals_is_damage(collided: tuple[Path, PiSession], from_markers: bool) -> None:
     """What stands in another's place with its size and its XXH3 is found by SHA-256, and does not go back."""
     path, made = collided
-    files = beside(path)
+    files = store_in(path)
     one, other = (json.dumps(text, ensure_ascii=False).encode()[1:-1] for text in (ONE, OTHER))
     kept = zstd.decompress(files.originals.read_bytes())
     assert kept.count(one) == 2

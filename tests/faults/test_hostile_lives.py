@@ -17,7 +17,7 @@ from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.checks import check_restored
 from tests.faults.effort import effort
 from tests.faults.hostile import KINDS, POLICIES, around, bulk, by_every_policy, work_much
@@ -93,7 +93,7 @@ def test_a_marker_named_a_way_back_that_was_not_there(tmp_path: Path) -> None:
     after = path.read_bytes()
     assert marker.PREFIX_BYTES in after
     assert not marker.references(after.decode())
-    assert not beside(path).originals.exists()
+    assert not store_in(path).originals.exists()
     with pytest.raises(Refused):
         restore_session(path, GREEDY)
     assert path.read_bytes() == after
@@ -145,7 +145,7 @@ def test_a_skill_and_hooks_came_with_the_first_run(tmp_path: Path, monkeypatch: 
     compress(path, GREEDY)
     restore_session(path, GREEDY)
     assert list(home.iterdir()) == []
-    assert {each.parent for each in tmp_path.rglob("*") if each.is_file()} == {folder, beside(path).folder}
+    assert {each.parent for each in tmp_path.rglob("*") if each.is_file()} == {folder, store_in(path).folder}
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
@@ -169,7 +169,7 @@ def test_originals_that_hold_secrets_were_open_to_all(tmp_path: Path) -> None:
         compress(path, GREEDY)
     finally:
         os.umask(usual)
-    folder = beside(path).folder
+    folder = store_in(path).folder
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
     assert path.stat().st_mode & 0o777 == 0o666

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Refused, SessionCompressError
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING
@@ -47,7 +47,7 @@ def _as_folder(place: Path, elsewhere: Path) -> None:
 @pytest.mark.parametrize("which", ["journal", "originals", "folder", "work/.gitignore"])
 def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[Path, Path], None]) -> None:
     """A command works or refuses; it neither follows a link nor waits for the writer of a pipe."""
-    ref, files = reference(path), beside(path)
+    ref, files = reference(path), store_in(path)
     place = files.folder / ".gitignore" if "/" in which else getattr(files, which)
     (path.parent / ".git").mkdir()
     if "/" in which:
@@ -68,7 +68,7 @@ def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[P
 @pytest.mark.parametrize("which", ["journal", "originals", "folder"])
 def test_a_link_beside_a_session_is_refused_by_every_command(path: Path, which: str) -> None:
     """Also by those that only read: it might lead to another session's originals."""
-    ref, files = reference(path), beside(path)
+    ref, files = reference(path), store_in(path)
     _as_link(getattr(files, which), path.parent.parent / "elsewhere")
     before = everything(path.parent.parent)
     for name, act in commands(ref).items():

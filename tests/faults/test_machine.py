@@ -18,7 +18,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.effort import effort
 from tests.faults.life import Agent
 from tests.faults.scenes import kill_at
@@ -96,8 +96,8 @@ class Life(Agent):
         self.restore()
         forget_session(self.path)
         self._lived()
-        assert not beside(self.path).journal.exists()
-        assert not beside(self.path).originals.exists()
+        assert not store_in(self.path).journal.exists()
+        assert not store_in(self.path).originals.exists()
 
     @rule(policy=_POLICY, numbers=_KILLS)
     @precondition(lambda self: not self.rest)
@@ -121,7 +121,7 @@ class Life(Agent):
         """Of a session that needs nothing beside it. Where only the journal is left, forgetting again ends it."""
         self.restore()
         self._killed(lambda: forget_session(self.path), numbers)
-        if not beside(self.path).originals.exists():
+        if not store_in(self.path).originals.exists():
             forget_session(self.path)
         verify_session(self.path)
 
@@ -137,7 +137,7 @@ class Life(Agent):
 
     def is_kept(self) -> bool:
         """Say whether originals lie beside it, so that there is something to restore."""
-        return beside(self.path).journal.exists()
+        return store_in(self.path).journal.exists()
 
     def _lived(self) -> None:
         assert left_over(self.path.parent) == []

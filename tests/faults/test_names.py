@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.forging import reference
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import turn, write
@@ -103,7 +103,7 @@ def test_names_in_errors(tmp_path: Path, name: str) -> None:
     (tmp_path / f"l{name}.jsonl").symlink_to(path)
     (tmp_path / f"n{name}.jsonl").write_bytes(b'{"k":1}\n' * 9)
     run(*EAGERLY, path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     journal.write_bytes(b"{}\n" + journal.read_bytes())
     for wrong in (path, *(tmp_path / f"{letter}{name}.jsonl" for letter in "lnm")):
         for command in commands(wrong, "0123456789ab"):

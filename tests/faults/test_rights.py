@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built
@@ -116,11 +116,11 @@ FORBIDDEN: dict[str, tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], .
     "a folder that cannot be written to": (lambda path: path.parent, 0o500, REPLACING),
     "a folder that cannot be entered": (lambda path: path.parent, 0o600, COMMANDS),
     "a session that cannot be read": (lambda path: path, 0o200, COMMANDS[:-1]),
-    "a folder of ours that cannot be written to": (lambda path: beside(path).folder, 0o500, WRITING),
-    "a folder of ours that cannot be entered": (lambda path: beside(path).folder, 0o600, COMMANDS),
-    "a journal that cannot be read": (lambda path: beside(path).journal, 0o200, COMMANDS),
-    "originals that cannot be read": (lambda path: beside(path).originals, 0o200, (("verify",), ("restore",))),
-    "originals that cannot be written to": (lambda path: beside(path).originals, 0o400, COMMANDS[:1]),
+    "a folder of ours that cannot be written to": (lambda path: store_in(path).folder, 0o500, WRITING),
+    "a folder of ours that cannot be entered": (lambda path: store_in(path).folder, 0o600, COMMANDS),
+    "a journal that cannot be read": (lambda path: store_in(path).journal, 0o200, COMMANDS),
+    "originals that cannot be read": (lambda path: store_in(path).originals, 0o200, (("verify",), ("restore",))),
+    "originals that cannot be written to": (lambda path: store_in(path).originals, 0o400, COMMANDS[:1]),
 }
 
 
@@ -145,9 +145,9 @@ def test_what_is_forbidden_is_told_and_not_done(
 def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
     """Commands that change nothing need no more than that."""
     shown = ("show", reference(nobodys))
-    for place in (nobodys, *beside(nobodys).folder.iterdir()):
+    for place in (nobodys, *store_in(nobodys).folder.iterdir()):
         place.chmod(0o400)
-    beside(nobodys).folder.chmod(0o500)
+    store_in(nobodys).folder.chmod(0o500)
     nobodys.parent.chmod(0o500)
     for command in (*COMMANDS[1:4], shown):
         assert run_as_nobody(*command, nobodys).code == 0, command

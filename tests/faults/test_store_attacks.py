@@ -17,7 +17,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store import disk
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.faults.forging import append_forged, commands, forge
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.watch import nothing_outside
@@ -35,7 +35,7 @@ def test_verify_finds_every_flipped_bit(tmp_path: Path, which: str) -> None:
     dice = random.Random(which)
     path = SCENES[1].prepare(tmp_path, SIZES[0])
     compress(path)
-    file = getattr(beside(path), which)
+    file = getattr(store_in(path), which)
     right = file.read_bytes()
     for position in (0, len(right) - 1, *(dice.randrange(len(right)) for _ in range(_FLIPS))):
         file.write_bytes(right[:position] + bytes([right[position] ^ 1 << dice.randrange(8)]) + right[position + 1 :])
@@ -50,7 +50,7 @@ def test_a_flip_in_what_nobody_needs_stops_no_restore(tmp_path: Path) -> None:
     made = built(SIZES[0], 1)
     path = write(tmp_path, made)
     compress(path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     journal.write_bytes(journal.read_bytes().replace(b'"tool":"bash"', b'"tool":"bush"', 1))
     with pytest.raises(Damaged, match="not the same any more"):
         verify_session(path)
@@ -223,7 +223,7 @@ def test_a_late_link_with_huge_numbers_leads_nowhere(tmp_path: Path, part: int, 
     old = path.read_bytes()
     state = ["1", "1", "0", str(len(old)), str(path.stat().st_ino)]
     state[part] = number
-    (beside(path).work / f"{NAME}.late-{'-'.join(state)}").write_bytes(b"{}\n")
+    (store_in(path).work / f"{NAME}.late-{'-'.join(state)}").write_bytes(b"{}\n")
     for act in (compress_session, restore_session, verify_session):
         with suppress(SessionCompressError):
             act(path)

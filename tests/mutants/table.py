@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "verify looks at no seal",
         "operations/verify.py",
-        "        damage.refuse_if_changed(beside, journal)\n",
+        "        damage.refuse_if_changed(store, journal)\n",
         "",
         ("tests/faults/test_store_attacks.py",),
     ),
@@ -234,8 +234,8 @@ MUTANTS = (
     Mutant(
         "what is forgotten comes back",
         "store/recover.py",
-        "            disk.flush_folder(files.folder)\n        folder.tidy(files.work)\n",
-        "            pass\n        folder.tidy(files.work)\n",
+        "            disk.flush_folder(store.folder)\n        folder.tidy(store.work)\n",
+        "            pass\n        folder.tidy(store.work)\n",
         _RECOVER,
     ),
     # The order of writes.
@@ -494,7 +494,7 @@ MUTANTS = (
         "    if True:\n",
         _FOLDER,
     ),
-    Mutant("a second store is begun", "store/layout.py", "if there is None or holds(files):", "if True:", _TWO_PLACES),
+    Mutant("a second store is begun", "store/layout.py", "if there is None or holds(store):", "if True:", _TWO_PLACES),
     Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant(
@@ -522,7 +522,7 @@ MUTANTS = (
     Mutant(
         "damaged originals are the trace of a killed run",
         "store/recover.py",
-        "first_damaged(files.originals, lengths.originals)) is not None:",
+        "first_damaged(store.originals, lengths.originals)) is not None:",
         "None) is not None:",
         ("tests/unit/store/test_recover.py",),
     ),

@@ -16,7 +16,7 @@ import pytest
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.usage import Answers
 from sessioncompress.store.journal import load
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
 from tests.agents.sessions import CORPUS, ROOT
 
@@ -50,7 +50,7 @@ def steps() -> list[Step]:
 def steps_in(path: Path) -> list[Step]:
     """Return the steps of a session."""
     with open_session(path, writing=False) as session:
-        known = reading.read_session(session, load(beside(path).journal))
+        known = reading.read_session(session, load(store_in(path).journal))
         return list(_steps(known.form.name, reading.read_answers(session, known)))
 
 

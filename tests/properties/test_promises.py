@@ -23,7 +23,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.bench.generate import generate
 from tests.support import rollout, texts
 from tests.support.build import PiSession
@@ -192,7 +192,7 @@ def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
     """`zstd -dc` prints every line that was replaced, once, in order."""
     path = write(tmp_path, fixture(name))
     compress(path)
-    printed = subprocess.run(["zstd", "-dc", beside(path).originals], capture_output=True, check=True).stdout
+    printed = subprocess.run(["zstd", "-dc", store_in(path).originals], capture_output=True, check=True).stdout
     changed = [old for old, new in zip(units(fixture(name)), units(path.read_bytes()), strict=True) if old != new]
     assert printed == b"".join(changed)
 
@@ -292,7 +292,7 @@ def test_nothing_lost_at_a_bad_line(tmp_path: Path, name: str, bad: bytes) -> No
         assert split(path.read_bytes())[at] == bad
         restore_session(path)
         assert path.read_bytes() == b"".join([*lines[:at], bad, *lines[at:]])
-        shutil.rmtree(beside(path).folder, ignore_errors=True)
+        shutil.rmtree(store_in(path).folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("cut", range(1, 300, 23))

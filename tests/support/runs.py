@@ -35,7 +35,7 @@ from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support.session import PiSession
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -305,7 +305,7 @@ def disk(path: Path) -> int:
 
 def journal_of(path: Path) -> list[Any]:
     """Return the records of a session's journal."""
-    return [json.loads(line) for line in split(beside(path).journal.read_bytes())]
+    return [json.loads(line) for line in split(store_in(path).journal.read_bytes())]
 
 
 def line(role: Any, **facts: Any) -> Line:

@@ -12,7 +12,7 @@ from inputs import Inputs, arguments, inputs_of
 
 from sessioncompress.operations import report
 from sessioncompress.pipeline.summary import CompressionStats, Status
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 
 GIVEN = {
     "SESSIONCOMPRESS_PATHS": "sessions",
@@ -51,8 +51,8 @@ def test_it_fails_where_the_paths_became_larger(
     session.write_bytes(b"x" * 1000)
 
     def compress(inputs: Inputs) -> tuple[int, bytes]:
-        beside(session).journal.parent.mkdir()
-        beside(session).journal.write_bytes(b"y" * (400 + grows))
+        store_in(session).journal.parent.mkdir()
+        store_in(session).journal.write_bytes(b"y" * (400 + grows))
         session.write_bytes(b"x" * 600)
         return 0, orjson.dumps(report.document([DONE]))
 
@@ -77,7 +77,7 @@ def test_all_that_lies_beside_counts(tmp_path: Path) -> None:
     sizes = {"a.jsonl": 1, "b.jsonl": 10, "deep/c.json": 100, "other.txt": 1000}
     for name, size in sizes.items():
         path = tmp_path / name
-        files = beside(path)
+        files = store_in(path)
         files.folder.mkdir(parents=True, exist_ok=True)
         for each in (path, files.originals, files.journal):
             each.write_bytes(b"x" * size)

@@ -20,7 +20,7 @@ from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_on
 from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.relatives import Kin
-from sessioncompress.store.layout import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, HOMES, compress, snapshot, write
 from tests.unit.operations.test_restore import session
@@ -82,7 +82,7 @@ def renamed(folder: Path) -> None:
 def emptied(folder: Path) -> None:
     """Let no journal tell of a run."""
     lose(folder / "session.jsonl")
-    beside(folder / "session.jsonl").journal.unlink()
+    store_in(folder / "session.jsonl").journal.unlink()
 
 
 STAYS: tuple[tuple[str, Callable[[Path], object], Cause | None], ...] = (
@@ -131,7 +131,7 @@ def test_a_session_that_is_named_as_gone_goes(folder: Path, order: int) -> None:
     assert found is not None
     assert (found.deleted, found.cause) == (True, Cause.GONE)
     assert found.originals == found.originals_lost > 0
-    files = beside(other)
+    files = store_in(other)
     assert set((folder / FOLDER).iterdir()) == {files.originals, files.journal}
     assert not any(clean(folder).values())
     restore_session(other)
@@ -152,7 +152,7 @@ def test_a_session_by_its_path(folder: Path) -> None:
     assert clean(folder / "b.jsonl") == {"b.jsonl": None}
     lose(folder / "b.jsonl")
     assert set(clean(folder / "b.jsonl")) == {"b.jsonl"}
-    assert beside(folder / "session.jsonl").originals.exists()
+    assert store_in(folder / "session.jsonl").originals.exists()
 
 
 def test_in_a_backup_folder(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def aged(folder: Path) -> Path:
 
 def _date(path: Path, days: int) -> None:
     """Let a session's only run be so many days ago."""
-    journal = beside(path).journal
+    journal = store_in(path).journal
     records = [json.loads(line) for line in journal.read_bytes().splitlines()]
     for record in records:
         record.pop("sha256", None)
@@ -220,7 +220,7 @@ def test_by_age_and_size_only_what_was_asked_for(aged: Path, limits: Limits, gon
     assert {name for name, stats in done.items() if stats and stats.deleted} == set(gone)
     assert {path.name: path.read_bytes() for path in aged.glob("*.jsonl")} == before
     for path in aged.glob("*.jsonl"):
-        assert beside(path).originals.exists() is (path.name not in gone)
+        assert store_in(path).originals.exists() is (path.name not in gone)
     assert all(stats.originals_lost > 0 for stats in done.values() if stats)
 
 
@@ -255,7 +255,7 @@ def test_what_dead_runs_left_beside_a_session_goes(folder: Path) -> None:
 def test_what_a_killed_run_added_is_counted(tmp_path: Path) -> None:
     """It goes with the temp file: the originals and the records that were never committed."""
     path = write(tmp_path, session())
-    files = beside(path)
+    files = store_in(path)
     files.work.mkdir()
     (files.work / "session.jsonl.temp-0123abcd").write_bytes(b"dead")
     files.journal.write_bytes(b'{"type":"li')
@@ -345,7 +345,7 @@ def test_it_only_says_what_would_go(folder: Path) -> None:
     assert "which can then not be restored: the session is not there, and named as gone" in first
     assert last.startswith("total: 1 session: would delete ")
     assert last.endswith("; nothing is deleted without --yes")
-    assert beside(folder / "session.jsonl").originals.exists()
+    assert store_in(folder / "session.jsonl").originals.exists()
     done = run("--yes", folder / "session.jsonl")
     assert "deleted" in done.stdout
     assert "can no longer be restored" in done.stdout
@@ -354,7 +354,7 @@ def test_it_only_says_what_would_go(folder: Path) -> None:
 
 def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
     """It says how much lies there, and what stays of it."""
-    files = beside(folder / "session.jsonl")
+    files = store_in(folder / "session.jsonl")
     size = sum(path.stat().st_size for path in (files.originals, files.journal))
     assert run(folder).stdout == f"total: nothing to delete; 1 store of {kb(size)}\n"
     (folder / "session.jsonl").unlink()
@@ -386,7 +386,7 @@ def test_the_document(folder: Path) -> None:
     lose(folder / "session.jsonl")
     lose(folder / "b.jsonl", 0)
     (folder / "c.jsonl").unlink()
-    beside(folder / "c.jsonl").journal.write_bytes(b'{"type":"run"}\n')
+    store_in(folder / "c.jsonl").journal.write_bytes(b'{"type":"run"}\n')
     done = run("--json", "--older-than", "1d", folder)
     assert done.exit_code == 5
     told = json.loads(done.stdout)
@@ -418,7 +418,7 @@ def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:
     done = run(*arguments, folder)
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())
-    assert beside(folder / "session.jsonl").originals.exists()
+    assert store_in(folder / "session.jsonl").originals.exists()
 
 
 def test_a_linked_folder_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_what_came_back_meanwhile_stays(folder: Path) -> None:
     found = clean_one(decision, Kin(), dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.BACK)
-    assert beside(path).originals.exists()
+    assert store_in(path).originals.exists()
 
 
 # What an attacker found
@@ -459,7 +459,7 @@ def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
         found = clean_one(planned[path], Kin(), dry_run=False)
         assert found is not None
         assert (found.deleted, found.cause, found.bytes_deleted) == (False, Cause.CHANGED, 0)
-        assert beside(path).originals.exists()
+        assert store_in(path).originals.exists()
         _date(path, 100)
 
 
@@ -475,7 +475,7 @@ def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
     found = clean_one(decision, Kin(), dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.CHANGED)
-    assert beside(path).originals.exists()
+    assert store_in(path).originals.exists()
 
 
 @pytest.mark.parametrize("is_there", ["not there", "empty"])
@@ -492,7 +492,7 @@ def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: st
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.UNKNOWN)
     assert "as where a disk is off" in found.reason
-    assert beside(path, tmp_path / "backup").originals.exists()
+    assert store_in(path, tmp_path / "backup").originals.exists()
 
 
 def test_a_backup_folder_beside_a_folder_that_was_renamed(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Li
         found = clean(path, limits=limits)["session.jsonl"]
         assert found is not None
         assert (found.deleted, found.links_kept) == (True, 1)
-        assert not beside(path).originals.exists()
+        assert not store_in(path).originals.exists()
         assert link.read_bytes() == b"late"
         said = run(folder).stdout
         assert "kept 1 late link with lines that came late, or may still come, or of another machine or user" in said
@@ -533,13 +533,13 @@ def test_one_bad_place_stops_no_other(folder: Path) -> None:
     lose(folder / "session.jsonl")
     lose(folder / "a.jsonl")
     lose(folder / "b.jsonl")
-    beside(folder / "a.jsonl").journal.unlink()
-    os.mkfifo(beside(folder / "a.jsonl").journal)
+    store_in(folder / "a.jsonl").journal.unlink()
+    os.mkfifo(store_in(folder / "a.jsonl").journal)
     said = run("--yes", "--json", "--older-than", "1d", folder)
     assert said.exit_code == 4
     told = {Path(each["path"]).name: each["status"] for each in json.loads(said.stdout)["files"]}
     assert told == {"session.jsonl": "deleted", "a.jsonl": "refused", "b.jsonl": "deleted"}
-    assert beside(folder / "a.jsonl").originals.exists()
+    assert store_in(folder / "a.jsonl").originals.exists()
 
 
 @pytest.mark.parametrize(("command", "limit"), [("clean", ["--older-than", "1d"]), ("forget", [])])
@@ -563,20 +563,20 @@ def test_one_folder_that_cannot_be_read_stops_no_other(
     assert done.exit_code == 3
     assert f"{other / FOLDER}: permission denied" in done.stderr
     assert "total: 1 session: deleted" in done.stdout
-    assert not beside(folder / "session.jsonl").originals.exists()
+    assert not store_in(folder / "session.jsonl").originals.exists()
 
 
 @pytest.mark.parametrize("limits", [("--older-than", "0d"), ("--max-size", "0KB")])
 @pytest.mark.parametrize("harm", ["gone", "emptied"])
 def test_what_has_no_age_is_said(folder: Path, harm: str, limits: tuple[str, ...]) -> None:
     """No limit deletes it, and the user asked for one."""
-    journal = beside(folder / "session.jsonl").journal
+    journal = store_in(folder / "session.jsonl").journal
     journal.write_bytes(b"")
     if harm == "gone":
         journal.unlink()
     done = run("--yes", *limits, folder)
     assert "session.jsonl: kept: no run that a journal dates is there" in done.stdout
-    assert beside(folder / "session.jsonl").originals.exists()
+    assert store_in(folder / "session.jsonl").originals.exists()
 
 
 def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:

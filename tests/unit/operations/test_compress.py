@@ -27,7 +27,7 @@ from sessioncompress.pipeline import plan
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.journal import load
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import (
     GeminiSession,
@@ -140,11 +140,11 @@ def test_compressed_again_after_a_restore_it_is_the_same(tmp_path: Path) -> None
     """The originals are there already; nothing but a run record is added."""
     path = write(tmp_path, work(PiSession(), 1))
     compress(path)
-    first, kept = path.read_bytes(), beside(path).originals.read_bytes()
+    first, kept = path.read_bytes(), store_in(path).originals.read_bytes()
     restore(path)
     compress(path)
     assert path.read_bytes() == first
-    assert beside(path).originals.read_bytes() == kept
+    assert store_in(path).originals.read_bytes() == kept
     restore(path)
     assert path.read_bytes() == work(PiSession(), 1).bytes()
 
@@ -228,7 +228,7 @@ def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
     """And no store is there; a second run still knows its own replacements."""
     path = write(tmp_path, work(PiSession(), 1))
     stats = compress(path, replace(EAGER, keep_backup=False))
-    assert not beside(path).originals.exists()
+    assert not store_in(path).originals.exists()
     assert b"kept on disk" not in path.read_bytes()
     assert marker.PREFIX_BYTES in path.read_bytes()
     assert stats.imitated_markers == 0
@@ -241,7 +241,7 @@ def without_journal(folder: Path, policy: Policy) -> tuple[Path, PiSession]:
     made = work(PiSession(), 1)
     path = write(folder, made)
     compress(path, policy)
-    for each in beside(path).folder.iterdir():
+    for each in store_in(path).folder.iterdir():
         each.unlink()
     work(made, 2)
     append(path, made)
@@ -513,7 +513,7 @@ def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
         )
     path = write(tmp_path, turn(made, 3))
     compress(path, EAGER)
-    journal = load(beside(path).journal)
+    journal = load(store_in(path).journal)
     assert not plan.plan(replace(view_of(path.read_bytes()), ours=Ours((journal,))))
     assert plan.plan(view_of(path.read_bytes()))
 

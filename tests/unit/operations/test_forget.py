@@ -12,7 +12,7 @@ from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import compressed
 from sessioncompress.policy.model import Policy
-from sessioncompress.store.layout import FOLDER, beside
+from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
 from tests.unit.operations.test_restore import reserialised, session
@@ -78,7 +78,7 @@ def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None
     """Nor those that were never kept."""
     path = write(tmp_path, session())
     compress(path)
-    beside(path).originals.unlink()
+    store_in(path).originals.unlink()
     assert costs(path) == (0, 0)
     other = write(tmp_path, session(PiSession(seed="other")), "other.jsonl")
     compress(other, replace(EAGER, keep_backup=False))
@@ -92,9 +92,9 @@ def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes
     compress(path)
     number = kept(path)
     if harm is None:
-        beside(path).journal.unlink()
+        store_in(path).journal.unlink()
     else:
-        beside(path).journal.write_bytes(harm + b"\n")
+        store_in(path).journal.write_bytes(harm + b"\n")
     assert costs(path) == (number, number)
 
 
@@ -112,7 +112,7 @@ def test_what_a_session_that_is_gone_left_is_found_and_deleted(
         compress(each, policy)
     assert gone(tmp_path, policy) == set()
     path.unlink()
-    files = beside(path, tmp_path / elsewhere if elsewhere else None)
+    files = store_in(path, tmp_path / elsewhere if elsewhere else None)
     if left != "both":
         (files.journal if left == "originals" else files.originals).unlink()
     assert gone(tmp_path, policy) == {path}

@@ -22,7 +22,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession, ResponsesSession, image
 from tests.support.runs import (
@@ -149,7 +149,10 @@ def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> N
     with pytest.raises(Refused) as caught:
         restore_session(moved)
     said = str(caught.value)
-    for old, new in ((beside(path).journal, beside(moved).journal), (beside(path).originals, beside(moved).originals)):
+    for old, new in (
+        (store_in(path).journal, store_in(moved).journal),
+        (store_in(path).originals, store_in(moved).originals),
+    ):
         assert new.name in said
         old.rename(new)
     restore(moved)
@@ -432,7 +435,7 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
         restore_session(fork, from_markers=True)
     assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
     assert values(fork.read_bytes()) == values(session().bytes())
-    assert not beside(fork).journal.exists()
+    assert not store_in(fork).journal.exists()
 
 
 @pytest.mark.parametrize("named", ["nope.jsonl", ".", "plain.jsonl"])
@@ -611,7 +614,7 @@ def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) ->
 
 def flipped(path: Path, share: float) -> None:
     """Flip one bit of the originals."""
-    store = beside(path).originals
+    store = store_in(path).originals
     data = bytearray(store.read_bytes())
     data[int(len(data) * share)] ^= 0x10
     store.write_bytes(data)
@@ -673,7 +676,7 @@ def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Pa
     path = compressed(tmp_path)
     path.write_bytes(reserialised(path.read_bytes()))
     was = path.read_bytes()
-    journal = beside(path).journal
+    journal = store_in(path).journal
     records = [json.loads(raw) for raw in split(journal.read_bytes())]
     lines = [number for number, each in enumerate(records) if each["type"] == "line"]
     block = next(at for at, each in enumerate(records) if each["type"] == "block" and each["kind"] == "result")
@@ -694,10 +697,10 @@ def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
     path = compressed(tmp_path)
     found = [ref for entry in entries(path.read_bytes()) for ref in marker.references(json.dumps(entry))]
     whole = {ref: show(ref, path)[0].content for ref in found}
-    data = beside(path).originals.read_bytes()
+    data = store_in(path).originals.read_bytes()
     some = 0
     for number in range(1, 20):
-        beside(path).originals.write_bytes(data)
+        store_in(path).originals.write_bytes(data)
         flipped(path, number / 20)
         shown = [(told(partial(show, ref, path)), content) for ref, content in whole.items()]
         assert all(done[0].content == content if done else "from a backup" in said for (done, said), content in shown)
@@ -710,7 +713,7 @@ def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
 def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
     """The session stays as it is."""
     path = compressed(tmp_path)
-    store = beside(path).originals
+    store = store_in(path).originals
     data = store.read_bytes()
     if harm == "lost":
         store.unlink()
@@ -740,7 +743,7 @@ def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tupl
     path = compressed(tmp_path)
     path.write_bytes(reserialised(path.read_bytes()))
     ref = next(ref for text in result_texts(entries(path.read_bytes())) for ref in marker.references(text))
-    journal = beside(path).journal
+    journal = store_in(path).journal
     records = split(journal.read_bytes())
     journal.write_bytes(b"".join(raw.replace(*wrong) if b'"type":"block"' in raw else raw for raw in records))
     before = path.read_bytes()
@@ -806,7 +809,7 @@ def test_restoring_needs_no_session_of_a_known_agent(tmp_path: Path) -> None:
 def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
     """It says where."""
     path = compressed(tmp_path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     journal.write_bytes(journal.read_bytes().replace(b'"type":"line"', b'"type":"lime"', 1))
     before = path.read_bytes()
     with pytest.raises(Damaged, match="cannot be read"):
@@ -818,7 +821,7 @@ def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
 def test_a_journal_that_mixes_up_two_lines_restores_nothing(tmp_path: Path, version: int) -> None:
     """Each original is there and right, but it is that of another entry. Version 1 has no ids: the times tell."""
     path = compressed(tmp_path, session(PiSession(version)))
-    journal = beside(path).journal
+    journal = store_in(path).journal
     records = [json.loads(raw) for raw in split(journal.read_bytes())]
     first, second = [each for each in records if each["type"] == "line"][1:3]
     first["rewrittenSha256"], second["rewrittenSha256"] = second["rewrittenSha256"], first["rewrittenSha256"]

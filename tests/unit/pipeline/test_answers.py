@@ -20,7 +20,7 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.usage import Answers, answers, characters_per_token
 from sessioncompress.store.journal import load
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
 from tests.support.chats import GenCodeSession
 from tests.support.claude import ClaudeSession, thought, use
@@ -287,6 +287,6 @@ def test_the_answers_of_an_open_session(tmp_path: Path, name: str, data: bytes) 
     path = tmp_path / "session.jsonl"
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
-        known = reading.read_session(session, load(beside(path).journal))
+        known = reading.read_session(session, load(store_in(path).journal))
         assert reading.read_answers(session, known) == read(data, name)
         assert reading.read_answers(session, known).answers

@@ -31,7 +31,7 @@ from sessioncompress.pipeline.incremental import NotFinished, clashing, digest_o
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import (
     ClaudeSession,
@@ -133,7 +133,7 @@ def test_a_run_after_more_turns_reads_what_came(tmp_path: Path, name: str) -> No
         verify_session(path, EAGER)
         restored = write(other, path.read_bytes(), "restored.jsonl")
         for beside_it, to in (("journal", "journal"), ("originals", "originals")):
-            source, target = getattr(beside(path), beside_it), getattr(beside(restored), to)
+            source, target = getattr(store_in(path), beside_it), getattr(store_in(restored), to)
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(source.read_bytes())
         restore(restored)
@@ -152,7 +152,7 @@ def test_what_it_adds_is_what_a_run_over_the_whole_would_add(tmp_path: Path) -> 
     for folder in (one, other):
         (folder / ".sessioncompress").mkdir(parents=True)
         (folder / path.name).write_bytes(path.read_bytes())
-        for each in (beside(path).journal, beside(path).originals):
+        for each in (store_in(path).journal, store_in(path).originals):
             (folder / ".sessioncompress" / each.name).write_bytes(each.read_bytes())
     compress(one / path.name)
     with reading_again(whole=True):
@@ -202,13 +202,13 @@ def _grows(made: PiSession, path: Path) -> None:
 
 def _loses_the_end_of_its_journal(made: PiSession, path: Path) -> None:
     append(path, work(made, 2, "later"))
-    with beside(path).journal.open("ab") as file:
+    with store_in(path).journal.open("ab") as file:
         file.write(b'{"type":"line"')
 
 
 def _is_by_another_version(made: PiSession, path: Path) -> None:
     append(path, work(made, 2, "later"))
-    journal = beside(path).journal
+    journal = store_in(path).journal
     lines = journal.read_bytes().splitlines(keepends=True)
     record = json.loads(lines[-1])
     record["version"] = "0.0.1"
@@ -250,7 +250,7 @@ def test_what_cannot_be_is_not_believed(tmp_path: Path, field: str, value: objec
     """A count that is added to such a one would be written into a journal that nobody reads."""
     made = PiSession()
     path = begun(tmp_path, made)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     lines = split(journal.read_bytes())
     record = json.loads(lines[-1])
     del record["sha256"]
@@ -343,7 +343,7 @@ def test_nothing_is_written_behind_a_damaged_record(tmp_path: Path) -> None:
     path = begun(tmp_path, made)
     append(path, work(made, 2, "later"))
     compress(path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     journal.write_bytes(journal.read_bytes().replace(b'{"type":"line"', b'{"type":"lime"', 1))
     append(path, work(made, 2, "last"))
     before = path.read_bytes()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessioncompress.store.layout import beside, originals_of, owners
+from sessioncompress.store.layout import originals_of, owners, store_in
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from sessioncompress.store.layout import beside, originals_of, owners
 )
 def test_names(name: str, originals: str, journal: str) -> None:
     """The files are named after the session, in one folder beside it."""
-    files = beside(Path("/folder") / name)
+    files = store_in(Path("/folder") / name)
     assert files.folder == files.work == Path("/folder/.sessioncompress")
     assert (files.originals, files.journal) == (files.folder / originals, files.folder / journal)
 
@@ -37,7 +37,7 @@ NAMES = st.lists(st.sampled_from(["a", ".", ".json", ".jsonl", ".session", ".ref
 @given(st.sets(NAMES, min_size=2), st.sampled_from([None, Path("/backup")]))
 def test_no_two_sessions_share_a_file(names: set[str], backup_dir: Path | None) -> None:
     """Whatever they are called; and a journal's name says what its originals are called."""
-    all_files = [beside(Path("/folder") / name, backup_dir) for name in names]
+    all_files = [store_in(Path("/folder") / name, backup_dir) for name in names]
     paths = [path for files in all_files for path in (files.originals, files.journal)]
     assert len(set(paths)) == 2 * len(names)
     assert all(originals_of(files.journal) == files.originals for files in all_files)
@@ -45,7 +45,7 @@ def test_no_two_sessions_share_a_file(names: set[str], backup_dir: Path | None) 
 
 def test_backup_folder_keeps_namesakes_apart(tmp_path: Path) -> None:
     """Two sessions of one name from two folders do not meet in a backup folder; temp files stay beside the session."""
-    one, other = (beside(tmp_path / folder / "s.jsonl", tmp_path / "backup") for folder in ("a", "b"))
+    one, other = (store_in(tmp_path / folder / "s.jsonl", tmp_path / "backup") for folder in ("a", "b"))
     assert one.folder == other.folder == tmp_path / "backup"
     assert one.originals != other.originals
     assert one.journal != other.journal
@@ -56,7 +56,7 @@ def test_backup_folder_names_do_not_depend_on_the_way_there(tmp_path: Path) -> N
     """A session reached through a linked folder has the same files."""
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to("a")
-    ways = {beside(tmp_path / way / "s.jsonl", tmp_path / "backup").originals for way in ("a", "link")}
+    ways = {store_in(tmp_path / way / "s.jsonl", tmp_path / "backup").originals for way in ("a", "link")}
     assert len(ways) == 1
 
 
@@ -66,9 +66,9 @@ def test_backup_folder_names_do_not_depend_on_the_way_there(tmp_path: Path) -> N
 )
 def test_a_file_names_its_session(name: str, backup_dir: Path | None) -> None:
     """In its own folder and in a backup folder; what is another folder's there, or none of ours, names none."""
-    files = beside(Path("/folder") / name, backup_dir)
+    files = store_in(Path("/folder") / name, backup_dir)
     for found in (files.originals.name, files.journal.name):
         belongs = [(found, name)]
         assert list(owners(files, [found, ".gitignore"])) == belongs
-        assert list(owners(beside(Path("/folder/x")), [found])) == ([] if backup_dir else belongs)
-        assert list(owners(beside(Path("/other/x"), Path("/backup")), [found])) == []
+        assert list(owners(store_in(Path("/folder/x")), [found])) == ([] if backup_dir else belongs)
+        assert list(owners(store_in(Path("/other/x"), Path("/backup")), [found])) == []

@@ -17,7 +17,7 @@ import pytest
 from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, Unsupported
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.layout import Lengths, beside
+from sessioncompress.store.layout import Lengths, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import recover
 from tests.unit.store.tools import (
@@ -145,7 +145,7 @@ def test_leaving_without_commit(tmp_path: Path) -> None:
     for _ in range(2):
         before = everything(tmp_path)
         with open_session(path, writing=True) as session:
-            files = beside(session.path)
+            files = store_in(session.path)
             with Rewrite(session, files, read_lengths(files)) as rewrite:
                 rewrite.write(session.reader().read())
                 rewrite.keep(os.urandom(5 << 20))
@@ -161,7 +161,7 @@ def test_what_is_measured_and_dropped(tmp_path: Path, size: int, writes: bool) -
     for _ in range(2):
         before = everything(tmp_path)
         with disk() as seam, open_session(path, writing=True) as session:
-            files = beside(session.path)
+            files = store_in(session.path)
             with Rewrite(session, files, read_lengths(files)) as rewrite:
                 rewrite.write(b"x" * size)
                 rewrite.keep(os.urandom(size))
@@ -178,7 +178,7 @@ def test_what_is_measured_is_what_is_written(tmp_path: Path) -> None:
     """The sizes, the places and the digest are those of the finished files."""
     path = make_session(tmp_path)
     with open_session(path, writing=True) as session:
-        files = beside(session.path)
+        files = store_in(session.path)
         with Rewrite(session, files, read_lengths(files)) as rewrite:
             rewrite.write(NEW)
             rewrite.keep(OLD)
@@ -195,7 +195,7 @@ def test_nothing_to_do_writes_nothing(tmp_path: Path) -> None:
     compress(path)
     with disk() as seam:
         assert compress(path) is None
-        with open_session(path, writing=True) as session, Rewrite(session, beside(path), Lengths()):
+        with open_session(path, writing=True) as session, Rewrite(session, store_in(path), Lengths()):
             pass
     assert seam.calls == []
 
@@ -205,7 +205,7 @@ def test_finish_comes_before_commit(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     with (
         open_session(path, writing=True) as session,
-        Rewrite(session, beside(path), Lengths()) as rewrite,
+        Rewrite(session, store_in(path), Lengths()) as rewrite,
         pytest.raises(RuntimeError),
     ):
         rewrite.commit([])
@@ -485,7 +485,7 @@ def test_a_short_store_is_refused(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     compress(path)
     append(path, SECOND)
-    files = beside(path)
+    files = store_in(path)
     os.truncate(files.originals, 10)
     before = everything(tmp_path)
     with pytest.raises(Damaged, match="missing"):

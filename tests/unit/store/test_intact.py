@@ -12,7 +12,7 @@ from sessioncompress.errors import Damaged
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import append, compress, write
@@ -28,12 +28,12 @@ def newer_originals(folder: Path) -> tuple[Path, bytes, bytes]:
     """
     path = write(folder, built(SIZES[0], 1))
     compress(path)
-    older = beside(path).journal.read_bytes()
+    older = store_in(path).journal.read_bytes()
     restore_session(path)
     forget_session(path)
     append(path, built(SIZES[0], 2))
     compress(path)
-    return path, older, beside(path).journal.read_bytes()
+    return path, older, store_in(path).journal.read_bytes()
 
 
 def without_seals(journal: bytes) -> bytes:
@@ -48,12 +48,12 @@ def without_seals(journal: bytes) -> bytes:
 def test_an_older_journal(tmp_path: Path, act: Callable[[Path], object], form: Callable[[bytes], bytes]) -> None:
     """It is damage, nothing is touched, and with the right journal back every byte is."""
     path, older, right = newer_originals(tmp_path)
-    beside(path).journal.write_bytes(form(older))
+    store_in(path).journal.write_bytes(form(older))
     before = everything(tmp_path)
     with pytest.raises(Damaged, match=r"it is not the journal of|two sides stand together"):
         act(path)
     assert everything(tmp_path) == before
-    beside(path).journal.write_bytes(right)
+    store_in(path).journal.write_bytes(right)
     restore_session(path)
     assert path.read_bytes() == built(SIZES[0], 2).bytes()
 
@@ -66,7 +66,7 @@ def test_what_a_crash_left_is_cut(tmp_path: Path, torn: bytes, form: Callable[[b
     """A frame that was not finished, or never reached the disk."""
     path = write(tmp_path, built(SIZES[0], 1))
     compress(path)
-    files = beside(path)
+    files = store_in(path)
     files.journal.write_bytes(form(files.journal.read_bytes()))
     right = files.originals.read_bytes()
     files.originals.write_bytes(right + torn)

@@ -12,13 +12,13 @@ import pytest
 
 from sessioncompress.errors import IsALink
 from sessioncompress.store.journal import clash, last_run, load
-from sessioncompress.store.layout import LONGEST, Beside, beside, has_leftovers, last_line
+from sessioncompress.store.layout import LONGEST, Store, has_leftovers, last_line, store_in
 from tests.support import texts
 from tests.support.build import PiSession, dice
 from tests.support.runs import compress, restore, turn, write
 
 
-def done(folder: Path) -> Beside:
+def done(folder: Path) -> Store:
     """Compress a session; return what lies beside it."""
     made = PiSession()
     for number in range(6):
@@ -26,7 +26,7 @@ def done(folder: Path) -> Beside:
         made.step("read", {"path": f"{number}.py"}, texts.python_source(dice("last", number), 25))
     path = write(folder, turn(made))
     compress(path)
-    return beside(path)
+    return store_in(path)
 
 
 def test_it_is_the_last_of_all(tmp_path: Path) -> None:
@@ -37,40 +37,40 @@ def test_it_is_the_last_of_all(tmp_path: Path) -> None:
     assert (found.runs, found.size, found.store_size) == (whole.runs[-1:], whole.size, whole.store_size)
 
 
-def _torn(files: Beside) -> None:
-    with files.journal.open("ab") as file:
+def _torn(store: Store) -> None:
+    with store.journal.open("ab") as file:
         file.write(b'{"type":"li')
 
 
-def _with_a_line_behind(files: Beside) -> None:
-    with files.journal.open("ab") as file:
-        file.write(files.journal.read_bytes().splitlines(keepends=True)[0])
+def _with_a_line_behind(store: Store) -> None:
+    with store.journal.open("ab") as file:
+        file.write(store.journal.read_bytes().splitlines(keepends=True)[0])
 
 
-def _with_another_digit(files: Beside) -> None:
-    data = files.journal.read_bytes()
+def _with_another_digit(store: Store) -> None:
+    data = store.journal.read_bytes()
     at = data.index(b'"sha256":"') + 10
-    files.journal.write_bytes(data[:at] + (b"0" if data[at : at + 1] != b"0" else b"1") + data[at + 1 :])
+    store.journal.write_bytes(data[:at] + (b"0" if data[at : at + 1] != b"0" else b"1") + data[at + 1 :])
 
 
-def _put_behind_anothers(files: Beside) -> None:
-    data = files.journal.read_bytes()
-    files.journal.write_bytes(data + data)
+def _put_behind_anothers(store: Store) -> None:
+    data = store.journal.read_bytes()
+    store.journal.write_bytes(data + data)
 
 
-def _without_a_prefix(files: Beside) -> None:
-    lines = files.journal.read_bytes().splitlines(keepends=True)
+def _without_a_prefix(store: Store) -> None:
+    lines = store.journal.read_bytes().splitlines(keepends=True)
     record = json.loads(lines[-1])
     del record["prefix"], record["sha256"]
-    files.journal.write_bytes(b"".join(lines[:-1]) + json.dumps(record).encode() + b"\n")
+    store.journal.write_bytes(b"".join(lines[:-1]) + json.dumps(record).encode() + b"\n")
 
 
-def _with_more_originals(files: Beside) -> None:
-    with files.originals.open("ab") as file:
+def _with_more_originals(store: Store) -> None:
+    with store.originals.open("ab") as file:
         file.write(b"x")
 
 
-NONE: dict[str, Callable[[Beside], object]] = {
+NONE: dict[str, Callable[[Store], object]] = {
     "no journal": lambda files: files.journal.unlink(),
     "an empty one": lambda files: files.journal.write_bytes(b""),
     "a torn one": _torn,
@@ -124,7 +124,7 @@ CLASHES: tuple[tuple[str, bytes, bool], ...] = (
 def test_what_new_records_must_not_name(tmp_path: Path, name: str, new: bytes, expected: bool) -> None:
     """A line that the journal names, or by one reference another content."""
     del name
-    files = beside(tmp_path / "session.jsonl")
+    files = store_in(tmp_path / "session.jsonl")
     files.folder.mkdir()
     files.journal.write_bytes(HELD)
     assert clash(files, [new]) is expected
@@ -163,7 +163,7 @@ def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
 def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool) -> None:
     """Its own traces."""
     path = tmp_path / "session.jsonl"
-    folder = beside(path).folder
+    folder = store_in(path).folder
     assert not has_leftovers(path)
     folder.mkdir()
     (folder / name).touch()
@@ -173,7 +173,7 @@ def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool)
 def test_a_folder_is_listed_again_once_it_changed(tmp_path: Path) -> None:
     """Also where that was so long ago that its time is believed."""
     path = tmp_path / "session.jsonl"
-    folder = beside(path).folder
+    folder = store_in(path).folder
     folder.mkdir()
     os.utime(folder, (1, 1))
     assert not has_leftovers(path)

@@ -17,7 +17,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.store.layout import Beside, beside
+from sessioncompress.store.layout import Store, store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.repository import Repository
@@ -50,7 +50,7 @@ class Sides:
         base = folder / "base"
         base.mkdir()
         compress(write(base, grown("base", 0, shared)))
-        self.base = beside(base / NAME)
+        self.base = store_in(base / NAME)
         self.ours, self.theirs = (self._side(base, name, steps) for name, steps in (("ours", ours), ("theirs", theirs)))
 
     def _side(self, base: Path, name: str, steps: int) -> Path:
@@ -62,12 +62,12 @@ class Sides:
 
     def added(self, path: Path) -> bytes:
         """Return what a side added to the journal."""
-        return beside(path).journal.read_bytes().removeprefix(self.base.journal.read_bytes())
+        return store_in(path).journal.read_bytes().removeprefix(self.base.journal.read_bytes())
 
     def journal(self, form: bytes) -> None:
         """Let our journal be both sides' additions in some form."""
         merged = form.replace(b"OURS", self.added(self.ours)).replace(b"THEIRS", self.added(self.theirs))
-        beside(self.ours).journal.write_bytes(self.base.journal.read_bytes() + merged)
+        store_in(self.ours).journal.write_bytes(self.base.journal.read_bytes() + merged)
 
 
 @pytest.fixture(
@@ -105,17 +105,17 @@ def union_of_what_differs(sides: Sides) -> None:
 def union_with_theirs(sides: Sides) -> None:
     """The same with the other side's originals."""
     union(sides)
-    shutil.copyfile(beside(sides.theirs).originals, beside(sides.ours).originals)
+    shutil.copyfile(store_in(sides.theirs).originals, store_in(sides.ours).originals)
 
 
 def others_originals(sides: Sides) -> None:
     """Leave the originals of the other side."""
-    shutil.copyfile(beside(sides.theirs).originals, beside(sides.ours).originals)
+    shutil.copyfile(store_in(sides.theirs).originals, store_in(sides.ours).originals)
 
 
 def others_journal(sides: Sides) -> None:
     """Leave the journal of the other side."""
-    shutil.copyfile(beside(sides.theirs).journal, beside(sides.ours).journal)
+    shutil.copyfile(store_in(sides.theirs).journal, store_in(sides.ours).journal)
 
 
 def others_session_and_journal(sides: Sides) -> None:
@@ -136,9 +136,9 @@ MEETINGS = (
 )
 
 
-def everything(files: Beside, path: Path) -> tuple[bytes, ...]:
+def everything(store: Store, path: Path) -> tuple[bytes, ...]:
     """Return the bytes of a session and of what lies beside it."""
-    return tuple(each.read_bytes() for each in (path, files.originals, files.journal))
+    return tuple(each.read_bytes() for each in (path, store.originals, store.journal))
 
 
 @pytest.mark.parametrize("meet", MEETINGS, ids=lambda meet: meet.__name__)
@@ -146,7 +146,7 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], Non
     """Exit code 5, and nothing is changed. Of `restore --from-markers` each line that it puts back is proven."""
     meet(sides)
     path = sides.ours
-    before = everything(beside(path), path)
+    before = everything(store_in(path), path)
     for arguments in (
         ["compress", "--force"],
         ["compress", "--force", "--dry-run"],
@@ -156,9 +156,9 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], Non
     ):
         done = CliRunner().invoke(main, [*arguments, str(path)])
         assert done.exit_code == 5, (arguments, done.output)
-        assert everything(beside(path), path) == before, arguments
+        assert everything(store_in(path), path) == before, arguments
     CliRunner().invoke(main, ["restore", "--from-markers", str(path)])
-    assert beside(path).originals.read_bytes() == before[1]
+    assert store_in(path).originals.read_bytes() == before[1]
 
 
 def test_a_conflict_marker_is_named(sides: Sides) -> None:
@@ -209,7 +209,7 @@ class Branches:
 
     def three(self) -> list[Path]:
         """Name the session and its store."""
-        files = beside(self.path)
+        files = store_in(self.path)
         return [self.path, files.originals, files.journal]
 
     def blob(self, commit: str, path: Path) -> bytes:
@@ -246,8 +246,8 @@ def test_git_keeps_one_side_whole(tmp_path: Path, shared: int, way: str, rule: s
     store = branches.path.parent / ".sessioncompress"
     conflicts = branches.repository.git("diff", "--name-only", "--diff-filter=U", "--", store).splitlines()
     assert len(conflicts) == 2
-    journal = beside(branches.path).journal.read_bytes()
-    assert journal in [branches.blob(tip, beside(branches.path).journal) for tip in tips.values()]
+    journal = store_in(branches.path).journal.read_bytes()
+    assert journal in [branches.blob(tip, store_in(branches.path).journal) for tip in tips.values()]
     for side, steps in (("main", 2), ("theirs", 5)):
         branches.git("checkout", tips[side], "--", *map(str, branches.three()))
         verify_session(branches.path, COMMITTED)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
-from sessioncompress.store.layout import Lengths, beside
+from sessioncompress.store.layout import Lengths, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import FRAME_BYTES, zstd
 from sessioncompress.store.records import LineRecord
@@ -42,7 +42,7 @@ FRAME = zstd.compress(APPENDED + bytes(range(11, 256)), options=CHECKSUM)
 def recovered(path: Path) -> int:
     """Recover a session; return how many bytes were carried over."""
     with open_session(path, writing=True) as session:
-        files = beside(session.path)
+        files = store_in(session.path)
         return recover(session, files, read_lengths(files))
 
 
@@ -60,7 +60,7 @@ def test_torn_appends_are_cut(tmp_path: Path) -> None:
     path = make_session(tmp_path, OLD + APPENDED)
     compress(path)
     before = everything(tmp_path)
-    files = beside(path)
+    files = store_in(path)
     for file, begun in ((files.originals, FRAME[:-5]), (files.journal, b'{"type": "li')):
         with file.open("ab") as torn:
             torn.write(begun)
@@ -71,7 +71,7 @@ def test_torn_appends_are_cut(tmp_path: Path) -> None:
 def test_first_run_killed(tmp_path: Path) -> None:
     """What a first run left without a commit goes away, and the folder with it."""
     path = make_session(tmp_path)
-    files = beside(path)
+    files = store_in(path)
     files.folder.mkdir()
     files.originals.write_bytes(FRAME[:9])
     files.journal.write_bytes(b"")
@@ -83,7 +83,7 @@ def test_first_run_killed(tmp_path: Path) -> None:
 def test_only_our_own_temp_files_go(tmp_path: Path) -> None:
     """Temp files of other sessions may be in use by another run; other files are not ours."""
     path = make_session(tmp_path)
-    files = beside(path)
+    files = store_in(path)
     files.folder.mkdir()
     others = ["other.jsonl.temp-01234567", "session.jsonl.temp-", "session.jsonl.temp-0123456x", "notes"]
     for name in [*others, "session.jsonl.temp-89abcdef"]:
@@ -96,7 +96,7 @@ def test_originals_without_a_journal(tmp_path: Path) -> None:
     """Originals whose journal someone removed are not taken for the trace of a crash: they are all there is."""
     path = make_session(tmp_path)
     compress(path)
-    beside(path).journal.unlink()
+    store_in(path).journal.unlink()
     before = everything(tmp_path)
     with pytest.raises(Damaged, match="journal of these originals is missing") as caught:
         recovered(path)
@@ -131,7 +131,7 @@ def test_a_journal_that_lost_a_run(tmp_path: Path, harm: Callable[[bytes], bytes
         with path.open("ab") as file:
             file.write(OLD.replace(b'"id"', b'"name"'))
         compress(path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     journal.write_bytes(harm(journal.read_bytes()))
     before = everything(tmp_path)
     lost = 12 if runs == 2 and harm is emptied else 6
@@ -144,7 +144,7 @@ def test_a_journal_that_lost_a_run(tmp_path: Path, harm: Callable[[bytes], bytes
 def test_a_journal_that_lost_a_run_without_originals(tmp_path: Path) -> None:
     """What a run without originals wrote is known by its records alone."""
     path = make_session(tmp_path, NEW)
-    files = beside(path)
+    files = store_in(path)
     files.folder.mkdir()
     files.journal.write_bytes(LineRecord(digest(b"old"), None, digest(NEW.splitlines(keepends=True)[2])).encode())
     with pytest.raises(Damaged, match=r"refs\.jsonl: it has lost the record of a run that replaced 1 line of"):
@@ -158,7 +158,7 @@ def test_a_store_that_is_torn_and_lost_a_run(tmp_path: Path) -> None:
     """What can still be read of it is enough to see that the session needs it."""
     path = make_session(tmp_path)
     compress(path)
-    files = beside(path)
+    files = store_in(path)
     files.journal.write_bytes(b"")
     files.originals.write_bytes(files.originals.read_bytes()[:-1])
     with pytest.raises(Damaged, match="replaced 6 lines"):
@@ -187,7 +187,7 @@ DAMAGED = {
 def test_damage_behind_the_committed_bytes(tmp_path: Path, harm: str, runs: int) -> None:
     """No kill leaves it: what cannot be read may be what the session needs, and an emptied journal says nothing."""
     path = make_session(tmp_path, OLD + APPENDED)
-    files = beside(path)
+    files = store_in(path)
     files.folder.mkdir()
     if runs:
         compress(path)
@@ -212,7 +212,7 @@ TORN = [FRAME[:length] for length in (1, 3, 4, 5, 6, 9, 20, len(FRAME) - 1)]
 def test_a_torn_frame_is_undone(tmp_path: Path, torn: bytes, rest: int, whole: int) -> None:
     """A killed run leaves it behind whole ones; a power cut may leave zeros where the rest was to be."""
     path = make_session(tmp_path, OLD + APPENDED)
-    files = beside(path)
+    files = store_in(path)
     files.folder.mkdir()
     files.originals.write_bytes(zstd.compress(APPENDED) * whole + torn + bytes(rest))
     files.journal.touch()
@@ -224,7 +224,7 @@ def test_a_torn_frame_is_undone(tmp_path: Path, torn: bytes, rest: int, whole: i
 def test_a_line_that_changed_since_a_run_was_killed(tmp_path: Path, runs: int) -> None:
     """A lost record looks the same: nothing is touched, and the error says both, and how to get rid of the trace."""
     path = make_session(tmp_path)
-    files = beside(path)
+    files = store_in(path)
     if runs:
         compress(path)
     committed = read_lengths(files)
@@ -235,7 +235,7 @@ def test_a_line_that_changed_since_a_run_was_killed(tmp_path: Path, runs: int) -
     compress(copy)
     files.folder.mkdir(exist_ok=True)
     with files.originals.open("ab") as file:
-        file.write(beside(copy).originals.read_bytes())
+        file.write(store_in(copy).originals.read_bytes())
     files.journal.touch()
     path.write_bytes(path.read_bytes().replace(b'{"name":"4"', b'{"note":"agent","name":"4"'))
     before = everything(tmp_path)
@@ -261,7 +261,7 @@ def test_lost_bytes(tmp_path: Path, which: str) -> None:
     """A file beside that is shorter than committed, or gone, is damage; nothing is touched."""
     path = make_session(tmp_path)
     compress(path)
-    files = beside(path)
+    files = store_in(path)
     lengths = read_lengths(files)
     file: Path = getattr(files, which)
     os.truncate(file, file.stat().st_size - 1)
@@ -304,7 +304,7 @@ def test_a_killed_drain_is_finished(tmp_path: Path) -> None:
         file.write(APPENDED + APPENDED)
     with path.open("ab") as file:
         file.write(APPENDED + b"later\n")
-    work = beside(path).work
+    work = store_in(path).work
     work.mkdir()
     successor = path.stat().st_ino
     states = late_state(old, len(OLD), len(NEW), successor), late_state(old, len(OLD + APPENDED), len(NEW), 1)
@@ -333,8 +333,8 @@ def test_forget(tmp_path: Path) -> None:
     compress(path)
     restore(path)
     with open_session(path, writing=True) as session:
-        recover(session, beside(path), read_lengths(beside(path)))
-        forget(session, beside(path))
+        recover(session, store_in(path), read_lengths(store_in(path)))
+        forget(session, store_in(path))
     assert everything(tmp_path) == {"session.jsonl": OLD}
 
 
@@ -344,7 +344,7 @@ def test_the_order_of_forgetting(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     compress(path)
     with open_session(path, writing=True) as session, steps_of(("truncate", "fsync", "unlink")) as steps:
-        forget(session, beside(path))
+        forget(session, store_in(path))
     assert steps[:3] == ["unlink .zst", "unlink .refs", "fsync .sessioncompress"]
 
 
@@ -356,13 +356,13 @@ def test_forget_fails_half_way(tmp_path: Path) -> None:
         path = make_session(folder)
         compress(path)
         with disk(failing_at(number, 5)), open_session(path, writing=True) as session, pytest.raises(FileFailed):
-            forget(session, beside(path))
+            forget(session, store_in(path))
         if number == 1:
             with pytest.raises(Damaged, match="not there any more") as caught:
                 recovered(path)
             assert "'sessioncompress forget' ends it" in str(caught.value)
         with open_session(path, writing=True) as session:
-            forget(session, beside(path))
+            forget(session, store_in(path))
         assert everything(folder) == {"session.jsonl": NEW}
 
 
@@ -372,7 +372,7 @@ def test_forget_keeps_the_folder_of_others(tmp_path: Path) -> None:
     compress(path)
     compress(other)
     with open_session(path, writing=True) as session:
-        forget(session, beside(path))
+        forget(session, store_in(path))
     left = sorted(path.name for path in (tmp_path / ".sessioncompress").iterdir())
     assert left == ["other.jsonl.zst", "other.refs.jsonl"]
-    assert read_lengths(beside(path)) == Lengths()
+    assert read_lengths(store_in(path)) == Lengths()

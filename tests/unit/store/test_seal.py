@@ -11,7 +11,7 @@ import pytest
 from sessioncompress.errors import Damaged
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.journal import read
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.records import LineRecord, RunRecord, sealed
 from tests.faults.scenes import SCENES, SIZES
 from tests.support.runs import compress
@@ -23,7 +23,7 @@ def test_a_flip_in_the_key_of_a_seal_is_found(tmp_path: Path) -> None:
     """The run then seems to have no seal, as one of version 0.1.0: but it counts its records, which that did not."""
     path = SCENES[1].prepare(tmp_path, SIZES[0])
     compress(path)
-    journal = beside(path).journal
+    journal = store_in(path).journal
     right = journal.read_bytes()
     begins = right.rindex(_KEY)
     for position in range(begins, begins + len(_KEY)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.late_links import current_state, late_links
-from sessioncompress.store.layout import beside
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.swap import Draft, late_tail, write_with_tail
 from tests.unit.store.tools import late_state
@@ -65,7 +65,7 @@ def test_names_keep_states(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 20)
     inode = path.stat().st_ino
     states = sorted([late_state(path, 10, 20, 77), late_state(path, 15, 30, 88)], key=lambda state: state.path(path))
-    work = beside(path).work
+    work = store_in(path).work
     work.mkdir()
     for state in states:
         os.link(path, state.path(path))

@@ -19,7 +19,7 @@ import pytest
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import Committed, Rewrite
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, prefix_of
-from sessioncompress.store.layout import Beside, Lengths, beside
+from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.recover import recover
@@ -56,20 +56,20 @@ def compress(
 ) -> Committed | None:
     """Run the whole of what a compressing run does to the disk; None if there was nothing to do."""
     with open_session(path, writing=True) as session:
-        files = beside(session.path, backup_dir)
+        files = store_in(session.path, backup_dir)
         lengths = read_lengths(files)
         recover(session, files, lengths)
         return _compress(session, files, lengths, before_commit)
 
 
 def _compress(
-    session: OpenSession, files: Beside, lengths: Lengths, before_commit: Callable[[], None]
+    session: OpenSession, store: Store, lengths: Lengths, before_commit: Callable[[], None]
 ) -> Committed | None:
     with session.reader() as file:
         lines = list(file)
     if all(shorter(line) == line for line in lines):
         return None
-    with Rewrite(session, files, lengths) as rewrite:
+    with Rewrite(session, store, lengths) as rewrite:
         kept = []
         for line in lines:
             new = shorter(line)
@@ -88,7 +88,7 @@ def _compress(
 def restore(path: Path) -> Committed:
     """Put the original of every known line back."""
     with open_session(path, writing=True) as session:
-        files = beside(session.path)
+        files = store_in(session.path)
         lengths = read_lengths(files)
         recover(session, files, lengths)
         with session.reader() as file, Rewrite(session, files, lengths) as rewrite:
@@ -100,7 +100,7 @@ def restore(path: Path) -> Committed:
 
 def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
     """Return the lines with every one that the journal knows as its original."""
-    files = beside(path)
+    files = store_in(path)
     records = committed_records(files)
     known = {record["new"]: record for record in records if record["type"] == "line"}
     if not known:
@@ -124,7 +124,7 @@ def late_state(
 
 def late_link(session: Path, content: bytes, *, carried: int, successor: int | None = None) -> Path:
     """Put a file where a killed run left one that it had replaced; so many bytes of it the session has."""
-    work = beside(session).work
+    work = store_in(session).work
     work.mkdir(mode=0o700, exist_ok=True)
     file = work / "replaced"
     file.write_bytes(content)
@@ -179,18 +179,18 @@ def steps_of(
         yield steps
 
 
-def read_lengths(files: Beside) -> Lengths:
+def read_lengths(store: Store) -> Lengths:
     """Return the lengths in the last run record."""
-    records = committed_records(files)
+    records = committed_records(store)
     size = sum(len(json.dumps(record)) + 1 for record in records)
     return Lengths(records[-1]["originals"], size) if records else Lengths()
 
 
-def committed_records(files: Beside) -> list[dict[str, Any]]:
+def committed_records(store: Store) -> list[dict[str, Any]]:
     """Return the journal's records up to the last run record."""
-    if not files.journal.exists():
+    if not store.journal.exists():
         return []
-    lines = files.journal.read_bytes().splitlines(keepends=True)
+    lines = store.journal.read_bytes().splitlines(keepends=True)
     records = [json.loads(line) for line in lines if line.endswith(b"}\n")]
     last = max((number for number, record in enumerate(records) if record["type"] == "run"), default=-1)
     return records[: last + 1]
