@@ -46,7 +46,7 @@ class Special(NamedTuple):
 
     forms: Sequence[Form]
     budget: int
-    store: int = 0
+    beside: int = 0
 
 
 class Part(NamedTuple):
@@ -214,11 +214,11 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
         if form.words and form.words not in begin:
             begin[form.words] = _lines_with(form.words, text, start, end)
         for span in _lines_like(form.pattern, text, start, end, begin.get(form.words)):
-            size = _size(text[span[0] : span[1]]) + keep.store
+            size = _size(text[span[0] : span[1]]) + keep.beside
             if size <= left and span not in found:
                 found.add(span)
                 left -= size
-            if left <= keep.store:
+            if left <= keep.beside:
                 return sorted(found)
     return sorted(found)
 
