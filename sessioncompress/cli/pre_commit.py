@@ -242,7 +242,7 @@ def pre_commit(
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
 
-    add, where = "'git add' them, and commit again", ""
+    where = ""
     if any(policy.keep_backup and not policy.commit_originals for policy in policies.values()):
         # A clone has the originals only if they are committed.
         where = " Their originals stay in this work tree alone, unless the hook has --commit-originals."
@@ -252,12 +252,12 @@ def pre_commit(
         command += ["--config", quote(str(config))] if config else []
         command += ["--preset", preset] if preset else []
         command += ["--commit-originals"] if committed else []
-        add = add.replace("them,", "them and their stores,") if committed else add
-        click.echo(printable(f"Run '{' '.join(command)}' on them: {add}.{where}"))
+        these = "the sessions and their stores" if committed else "the sessions"
+        click.echo(printable(f"Run '{' '.join(command)} PATH ...', then 'git add' {these}, and commit again.{where}"))
     elif due:
-        click.echo(f"They are smaller now: {add}.{where}")
+        click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
     elif check and staged:
-        click.echo(f"Stage what is not staged: {add}.")
+        click.echo("Run 'git add' on what is not staged, and commit again.")
     codes |= {int(due), int(check and bool(staged))}
     sys.exit(batch.worst(codes))
 

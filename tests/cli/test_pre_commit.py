@@ -194,8 +194,8 @@ def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) ->
     assert checked.exit_code == 1
     assert checked.stdout == (
         f"{NAME}: hidden from git by sessions/.sessioncompress/.gitignore: its originals\n"
-        "Run 'sessioncompress compress --commit-originals' on them: 'git add' them and their stores, and commit "
-        "again.\n"
+        "Run 'sessioncompress compress --commit-originals PATH ...', then 'git add' the sessions and their stores, and "
+        "commit again.\n"
     )
     assert run(COMMITTED, NAME).exit_code == 0
     assert repository.staged() >= STORE
@@ -210,12 +210,12 @@ def test_what_a_check_advises_leads_to_the_commit(repository: Repository, hidden
     options = ["--config", "my policy.json", "--preset", "low-cost", COMMITTED]
     checked = run("--check", *options, NAME)
     assert checked.exit_code == 1
-    command = checked.stdout.split("Run '", 1)[1].rsplit("' on them: ", 1)[0]
+    command = checked.stdout.split("Run '", 1)[1].rsplit(" PATH ...'", 1)[0]
     assert CliRunner().invoke(main, [*shlex.split(command)[1:], NAME]).exit_code == 0
     repository.git("add", NAME)
     lacking = run("--check", *options, NAME)
     assert lacking.exit_code == 1
-    assert "Stage what is not staged: 'git add' them, and commit again." in lacking.stdout
+    assert "Run 'git add' on what is not staged, and commit again." in lacking.stdout
     repository.git("add", "sessions/.sessioncompress")
     assert run("--check", *options, NAME).exit_code == 0
     assert repository.staged() >= STORE | {NAME}
