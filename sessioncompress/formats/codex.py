@@ -384,10 +384,12 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
     kind = values.text(item.get("type"))
     place = _CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
-        # A string that holds JSON only changes inside.
-        now = _arguments_of(item, place)
-        whole = isinstance(now, str) and values.given(now) is now
-        return isinstance(value, str) and (whole if path == place else path[-1] not in _FILE_KEYS)
+        may = path[-1] not in _FILE_KEYS
+        if path == place:
+            # A string that holds JSON only changes inside. It is parsed for this place alone: many may lie in it.
+            now = _arguments_of(item, place)
+            may = isinstance(now, str) and values.given(now) is now
+        return isinstance(value, str) and may
     match path:
         # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
