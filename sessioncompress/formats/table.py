@@ -46,6 +46,20 @@ class _Row(Struct, frozen=True):
     is_relative: bool = False
     """Of pi: what is one of these is a session of pi, too, with more in it."""
 
+    is_nameless: bool = False
+    """It names no agent: a file of it that is only met in a folder may be anything, test data say."""
+
+    is_revised: bool = False
+    """Later lines may take the place of any before them, or take it back: nothing of a session is finished."""
+
+    agents: tuple[str, ...] = ()
+    since: str = ""
+    kind: str = "JSON lines"
+    resumed: str = ""
+    beside: str = ""
+    """What errors and documents say: who writes it, in which versions, what kind of file it is, with which versions CI
+    resumes it, and what else there is to say of where it lies."""
+
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
         key, value = self.sign
@@ -59,7 +73,7 @@ class _Row(Struct, frozen=True):
         )
 
 
-_TABLE = (
+TABLE = (
     _Row(
         "pi",
         "pi.Pi",
@@ -68,6 +82,10 @@ _TABLE = (
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
+        agents=("pi", "GitClaw"),
+        resumed="0.74.2, 0.87.1; 1.5.2 reads them back",
+        beside="of GitClaw `.GITCLAW/state/sessions` and `state/sessions` of the project, without `--project` from the "
+        "working folder upward",
     ),
     _Row(
         "oh-my-pi",
@@ -82,17 +100,8 @@ _TABLE = (
             ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
         ),
         is_relative=True,
-    ),
-    _Row(
-        "claude-code",
-        "claude.ClaudeCode",
-        ("parentUuid", None),
-        keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
-        others=(b'"parts"',),
-        folders=(
-            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
-            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
-        ),
+        agents=("oh-my-pi",),
+        resumed="18.2.0",
     ),
     _Row(
         "openclaw",
@@ -105,6 +114,23 @@ _TABLE = (
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
         is_relative=True,
+        agents=("OpenClaw",),
+        since="up to about 2026.3",
+        resumed="its sessions are pi's",
+    ),
+    _Row(
+        "claude-code",
+        "claude.ClaudeCode",
+        ("parentUuid", None),
+        keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
+        others=(b'"parts"',),
+        folders=(
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
+        ),
+        agents=("Claude Code",),
+        kind="JSON lines; those of its subagents too",
+        resumed="2.1.100, 2.1.329",
     ),
     _Row(
         "codex",
@@ -112,6 +138,9 @@ _TABLE = (
         ("type", "session_meta"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
+        agents=("Codex CLI",),
+        kind="JSON lines: rollouts that begin with `session_meta`",
+        resumed="0.169.0",
     ),
     _Row(
         "gemini",
@@ -120,6 +149,10 @@ _TABLE = (
         keys=(b'"sessionId"', b'"projectHash"'),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
+        is_revised=True,
+        agents=("Gemini CLI",),
+        kind="JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions",
+        resumed="0.61.0",
     ),
     _Row(
         "opencode",
@@ -127,6 +160,10 @@ _TABLE = (
         ("info", None),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         is_document=True,
+        agents=("OpenCode",),
+        kind="one JSON document, as `opencode export` writes it",
+        resumed="1.18.33, after `opencode import`",
+        beside="nowhere: it keeps sessions in a database. Name an export. `sessions` says so if there are any",
     ),
     _Row(
         "gencode",
@@ -135,20 +172,30 @@ _TABLE = (
         keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
         is_document=True,
         folders=(("", "~/.gen", "sessions"),),
+        agents=("gencode",),
+        since="0.4",
+        kind="one JSON document",
+        resumed="not: it is on no registry any more",
     ),
     # It names no agent: it has no first keys, since a file that is only met may be anything.
-    _Row("openai-chat", "openai_chat.Chat", ("role", None)),
+    _Row(
+        "openai-chat",
+        "openai_chat.Chat",
+        ("role", None),
+        is_nameless=True,
+        agents=("a chat in OpenAI's form",),
+        kind="JSON lines, one message each; or one JSON document: a list, or an object with `messages`",
+        resumed="not: they name no agent",
+        beside="nowhere: name the file",
+    ),
 )
 
-NAMES = tuple(sorted(row.name for row in _TABLE))
-NAMELESS = frozenset({"openai-chat"})
-"""The formats that name no agent: a file of one that is only met in a folder may be anything, test data say."""
-REVISED = frozenset({"gemini"})
-"""The formats whose later lines may take the place of any before them, or take it back: nothing of one is finished."""
+NAMES = tuple(sorted(row.name for row in TABLE))
+NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
+REVISED = frozenset(row.name for row in TABLE if row.is_revised)
 
-AGENTS = (
-    "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"
-)
+_AGENTS = [", ".join(row.agents) for row in TABLE]
+AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -156,12 +203,12 @@ _BOM = b"\xef\xbb\xbf"
 
 def may_be_session(first: bytes) -> bool:
     """Tell whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
-    return any(row.is_plain(first) for row in _TABLE if row.is_document)
+    return any(row.is_plain(first) for row in TABLE if row.is_document)
 
 
 def is_plainly_session(first: bytes) -> bool:
     """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
-    return first.startswith(b"{") and any(row.is_plain(first) for row in _TABLE)
+    return first.startswith(b"{") and any(row.is_plain(first) for row in TABLE)
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
@@ -194,7 +241,7 @@ def detect(head: Head) -> Format | None:
 
 def recognizing(head: Head) -> tuple[Format, ...]:
     """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
-    found = [row for row in _TABLE if row.shows(head) and _made(row).recognizes(head)]
+    found = [row for row in TABLE if row.shows(head) and _made(row).recognizes(head)]
     if relatives := [row for row in found if row.is_relative]:
         found = [relatives[0], *(row for row in found if row.name != "pi" and not row.is_relative)]
     return tuple(map(_made, found))
@@ -202,7 +249,7 @@ def recognizing(head: Head) -> tuple[Format, ...]:
 
 def format_named(name: str) -> Format:
     """Look a format up by its name. Raises UsageError where there is none."""
-    found = next((row for row in _TABLE if row.name == name), None)
+    found = next((row for row in TABLE if row.name == name), None)
     if found is None:
         raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
     return _made(found)
@@ -232,7 +279,7 @@ def agent_roots() -> Iterator[Path]:
 
 
 def _homes() -> Iterator[tuple[Path, str]]:
-    for row in _TABLE:
+    for row in TABLE:
         for variable, usual, pattern in row.folders:
             if named := os.environ.get(variable) or usual:
                 yield _expanded(named), pattern

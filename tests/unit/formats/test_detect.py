@@ -16,11 +16,11 @@ from sessioncompress.formats.base import HEAD_LINES, Format, Head
 from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
 from sessioncompress.formats.table import (
-    _TABLE,
     FIRST_BYTES,
     NAMELESS,
     NAMES,
     REVISED,
+    TABLE,
     detect,
     format_named,
     head_of,
@@ -67,7 +67,7 @@ ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*
 
 def every() -> list[Format]:
     """Return all formats in the order of the table."""
-    return [format_named(row.name) for row in _TABLE]
+    return [format_named(row.name) for row in TABLE]
 
 
 def lines(*entries: Any) -> list[bytes]:
@@ -289,17 +289,17 @@ def test_other_documents_are_not(first: bytes) -> None:
 def test_each_format_has_its_name_and_tools() -> None:
     """In lower case, since tools are compared so."""
     names = [
-        *("pi", "oh-my-pi", "claude-code", "openclaw", "codex"),
+        *("pi", "oh-my-pi", "openclaw", "claude-code", "codex"),
         *("gemini", "opencode", "gencode", "openai-chat"),
     ]
     assert [form.name for form in every()] == names
     assert all(tool == tool.lower() for form in every() for tool in form.tools)
 
 
-@pytest.mark.parametrize("name", [row.name for row in _TABLE])
+@pytest.mark.parametrize("name", [row.name for row in TABLE])
 def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
     """Else it would not be asked."""
-    row, form = next(row for row in _TABLE if row.name == name), format_named(name)
+    row, form = next(row for row in TABLE if row.name == name), format_named(name)
     heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
     for header in (CODEX, HEADER, GEMINI, TREE, ASKED, SAID):
         for behind in ((), (PROMPT,), (ASKED, SAID), (TREE,), (HEADER,)):
@@ -313,8 +313,8 @@ def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
 
 def test_the_table_says_what_the_formats_say() -> None:
     """Names are asked for before any format is imported."""
-    assert [row.name for row in _TABLE] == [form.name for form in every()]
-    assert {"pi", *(row.name for row in _TABLE if row.is_relative)} == {
+    assert [row.name for row in TABLE] == [form.name for form in every()]
+    assert {"pi", *(row.name for row in TABLE if row.is_relative)} == {
         form.name for form in every() if isinstance(form, FamilyFormat)
     }
     assert frozenset(NAMES) >= NAMELESS | REVISED
