@@ -168,8 +168,8 @@ def formats_part() -> str:
     """Return the table of the formats: whose they are, what kind of file, and the versions that CI resumes."""
     lines = ["", "| name | agent | sessions | resumed in CI with |", "|---|---|---|---|"]
     for row in sorted(TABLE, key=lambda row: row.name):
-        agent = f"{', '.join(row.agents)} {row.since}".rstrip()
-        lines.append(f"| `{row.name}` | {agent} | {row.kind} | {row.resumed or 'not'} |")
+        said = row.said
+        lines.append(f"| `{row.name}` | {said.agents} {said.since} | {said.kind} | {said.resumed} |".replace("  ", " "))
     return "\n".join([*lines, "", ""])
 
 
@@ -181,8 +181,8 @@ def folders_part() -> str:
         for variable, usual, pattern in row.folders:
             home = " or ".join(f"`{each}`" for each in (variable, usual) if each)
             patterns.setdefault(home, []).append(f"`{pattern}`" if pattern else "")
-        said = [f"{' and '.join(each)} in {home}" if all(each) else home for home, each in patterns.items()]
-        lines.append(f"| {', '.join(row.agents)} | {'; '.join(filter(None, [*said, row.beside]))} |")
+        found = [f"{' and '.join(each)} in {home}" if all(each) else home for home, each in patterns.items()]
+        lines.append(f"| {row.said.agents} | {'; '.join(found) or 'nowhere: name the file'} |")
     return "\n".join([*lines, "", ""])
 
 

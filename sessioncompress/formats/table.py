@@ -25,6 +25,15 @@ FIRST_BYTES = 4096
 """So much of a file is read to tell what it may be: what names a session stands at its beginning."""
 
 
+class _Said(Struct, frozen=True):
+    """What errors and documents say: whose such sessions are, with which versions CI resumes them, what they are."""
+
+    agents: str
+    resumed: str
+    kind: str = "JSON lines"
+    since: str = ""
+
+
 class _Row(Struct, frozen=True):
     """One agent: the name of its format, and the class that knows it, behind its module."""
 
@@ -33,6 +42,8 @@ class _Row(Struct, frozen=True):
 
     sign: tuple[str, str | None]
     """A key, and its value where that matters, in one of the first entries or around the messages of every session."""
+
+    said: _Said
 
     keys: tuple[bytes, ...] = ()
     others: tuple[bytes, ...] = ()
@@ -52,14 +63,6 @@ class _Row(Struct, frozen=True):
     is_revised: bool = False
     """Later lines may take the place of any before them, or take it back: nothing of a session is finished."""
 
-    agents: tuple[str, ...] = ()
-    since: str = ""
-    kind: str = "JSON lines"
-    resumed: str = ""
-    beside: str = ""
-    """What errors and documents say: who writes it, in which versions, what kind of file it is, with which versions CI
-    resumes it, and what else there is to say of where it lies."""
-
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
         key, value = self.sign
@@ -78,19 +81,17 @@ TABLE = (
         "pi",
         "pi.Pi",
         ("type", "session"),
+        _Said("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
         # Its relatives begin alike, and so does a harness of DeepSeek's.
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
-        agents=("pi", "GitClaw"),
-        resumed="0.74.2, 0.87.1; 1.5.2 reads them back",
-        beside="of GitClaw `.GITCLAW/state/sessions` and `state/sessions` of the project, without `--project` from the "
-        "working folder upward",
     ),
     _Row(
         "oh-my-pi",
         "ohmypi.OhMyPi",
         ("type", "session"),
+        _Said("oh-my-pi", "18.2.0"),
         # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under
         # XDG_DATA_HOME.
         folders=(
@@ -100,13 +101,12 @@ TABLE = (
             ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
         ),
         is_relative=True,
-        agents=("oh-my-pi",),
-        resumed="18.2.0",
     ),
     _Row(
         "openclaw",
         "pi.OpenClaw",
         ("type", "session"),
+        _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
         # It was Clawdbot and Moltbot before.
         folders=(
             ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
@@ -114,79 +114,65 @@ TABLE = (
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
         is_relative=True,
-        agents=("OpenClaw",),
-        since="up to about 2026.3",
-        resumed="its sessions are pi's",
     ),
     _Row(
         "claude-code",
         "claude.ClaudeCode",
         ("parentUuid", None),
+        _Said("Claude Code", "2.1.100, 2.1.329", "JSON lines; those of its subagents too"),
         keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
         others=(b'"parts"',),
         folders=(
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
         ),
-        agents=("Claude Code",),
-        kind="JSON lines; those of its subagents too",
-        resumed="2.1.100, 2.1.329",
     ),
     _Row(
         "codex",
         "codex.Codex",
         ("type", "session_meta"),
+        _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
-        agents=("Codex CLI",),
-        kind="JSON lines: rollouts that begin with `session_meta`",
-        resumed="0.169.0",
     ),
     _Row(
         "gemini",
         "gemini.Gemini",
         ("projectHash", None),
+        _Said("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
         keys=(b'"sessionId"', b'"projectHash"'),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
         is_revised=True,
-        agents=("Gemini CLI",),
-        kind="JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions",
-        resumed="0.61.0",
     ),
     _Row(
         "opencode",
         "opencode.OpenCode",
         ("info", None),
+        _Said("OpenCode", "1.18.33, after `opencode import`", "one JSON document, as `opencode export` writes it"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         is_document=True,
-        agents=("OpenCode",),
-        kind="one JSON document, as `opencode export` writes it",
-        resumed="1.18.33, after `opencode import`",
-        beside="nowhere: it keeps sessions in a database. Name an export. `sessions` says so if there are any",
     ),
     _Row(
         "gencode",
         "gencode.GenCode",
         ("metadata", None),
+        _Said("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
         keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
         is_document=True,
         folders=(("", "~/.gen", "sessions"),),
-        agents=("gencode",),
-        since="0.4",
-        kind="one JSON document",
-        resumed="not: it is on no registry any more",
     ),
     # It names no agent: it has no first keys, since a file that is only met may be anything.
     _Row(
         "openai-chat",
         "openai_chat.Chat",
         ("role", None),
+        _Said(
+            "a chat in OpenAI's form",
+            "not: they name no agent",
+            "JSON lines, one message each; or one JSON document: a list, or an object with `messages`",
+        ),
         is_nameless=True,
-        agents=("a chat in OpenAI's form",),
-        kind="JSON lines, one message each; or one JSON document: a list, or an object with `messages`",
-        resumed="not: they name no agent",
-        beside="nowhere: name the file",
     ),
 )
 
@@ -194,7 +180,7 @@ NAMES = tuple(sorted(row.name for row in TABLE))
 NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
 REVISED = frozenset(row.name for row in TABLE if row.is_revised)
 
-_AGENTS = [", ".join(row.agents) for row in TABLE]
+_AGENTS = [row.said.agents for row in sorted(TABLE, key=lambda row: row.is_nameless)]
 AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"
 """Whose sessions these are, for the error that refuses a file."""
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress.cli.main import main
-from sessioncompress.formats.table import AGENTS, NAMES, TABLE
+from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.file import KEYS, to_mapping
@@ -242,8 +242,7 @@ def test_every_format_is_there() -> None:
     assert sorted(fields_of(section(FORMATS, "Which sessions are read"))) == sorted(NAMES)
     for row in TABLE:
         cells = [cell.strip() for cell in told[f"`{row.name}`"].strip("|").split("|")]
-        assert cells[0] == f"{', '.join(row.agents)} {row.since}".rstrip()
-        assert cells[1:] == [row.kind, row.resumed or "not"]
+        assert cells == [f"{row.said.agents} {row.said.since}".rstrip(), row.said.kind, row.said.resumed]
         assert all(cells), f"the row of {row.name} in formats/table.py must say whose sessions these are"
 
 
@@ -252,7 +251,7 @@ def test_the_readme_names_every_agent() -> None:
     told = section(README, "Agents")
     assert f"A session is one of {AGENTS}." in told
     assert "(docs/reference/formats.md)" in told
-    assert all(agent in AGENTS for row in TABLE for agent in row.agents)
+    assert all(agent in AGENTS for row in TABLE for agent in row.said.agents.split(", "))
 
 
 def test_every_folder_that_leads_to_sessions_is_there() -> None:
@@ -261,7 +260,7 @@ def test_every_folder_that_leads_to_sessions_is_there() -> None:
     assert set(HOMES) <= told
     for row in TABLE:
         assert set(filter(None, (each for folder in row.folders for each in folder))) <= told
-        assert row.folders or row.beside, f"the row of {row.name} in formats/table.py must say where its sessions are"
+    assert set(map(str, below(Path()))) <= told
 
 
 def test_every_field_of_the_journal_is_there(tmp_path: Path) -> None:
