@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference pages; with --check, says which pages are out of date.
+"""Writes the generated parts of the reference pages and of the README; with --check, says which pages are out of date.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. All other text of a page is written by
 hand and stays.
@@ -20,10 +20,14 @@ import click  # noqa: E402
 
 from sessioncompress import PRESETS  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
+from sessioncompress.formats.table import AGENTS, TABLE  # noqa: E402
 from sessioncompress.policy.file import KEYS, to_mapping  # noqa: E402
 
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"
+FORMATS = HERE / "reference" / "formats.md"
+README = HERE.parent / "README.md"
+PAGES = (COMMANDS, CONFIGURATION, FORMATS, README)
 _PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
 MEANINGS: Mapping[str, str] = {
@@ -160,10 +164,36 @@ def _with_previews(preset: Any) -> dict[str, Any]:
     return {**keys, "shortest preview, bytes": preset.preview_min_bytes, "longest preview": preset.preview_max_bytes}
 
 
+def formats_part() -> str:
+    """Return the table of the formats: whose they are, what kind of file, and the versions that CI resumes."""
+    lines = ["", "| name | agent | sessions | resumed in CI with |", "|---|---|---|---|"]
+    for row in sorted(TABLE, key=lambda row: row.name):
+        said = row.said
+        lines.append(f"| `{row.name}` | {said.agents} {said.since} | {said.kind} | {said.resumed} |".replace("  ", " "))
+    return "\n".join([*lines, "", ""])
+
+
+def folders_part() -> str:
+    """Return the table of the folders where each agent's sessions are looked for."""
+    lines = ["", "| agent | folder |", "|---|---|"]
+    for row in TABLE:
+        patterns: dict[str, list[str]] = {}
+        for variable, usual, pattern in row.folders:
+            home = " or ".join(f"`{each}`" for each in (variable, usual) if each)
+            patterns.setdefault(home, []).append(f"`{pattern}`" if pattern else "")
+        found = [f"{' and '.join(each)} in {home}" if all(each) else home for home, each in patterns.items()]
+        lines.append(f"| {row.said.agents} | {'; '.join(found) or 'nowhere: name the file'} |")
+    return "\n".join([*lines, "", ""])
+
+
 def parts(page: Path) -> Mapping[str, Callable[[], str]]:
     """Return what makes each generated part of a page."""
     if page == CONFIGURATION:
         return {"keys": keys_part, "presets": presets_part}
+    if page == README:
+        return {"agents": lambda: f"\nA session is one of {AGENTS}.\n\n"}
+    if page == FORMATS:
+        return {"formats": formats_part, "folders": folders_part}
     return {name: lambda name=name: command_part(name) for name in commands()}  # type: ignore[misc]
 
 
@@ -179,7 +209,7 @@ def made(page: Path) -> str:
 
 def out_of_date() -> list[Path]:
     """Return the pages that are not what this makes."""
-    return [page for page in (COMMANDS, CONFIGURATION) if page.read_text(encoding="utf-8") != made(page)]
+    return [page for page in PAGES if page.read_text(encoding="utf-8") != made(page)]
 
 
 def main() -> int:

@@ -74,6 +74,10 @@ class Reader(ABC):
     reads_as = ""
     """Set where what a read returns is never, or not surely, the file itself: its lines come with their numbers."""
 
+    linking: Sequence[str] = ()
+    """The keys, with a dot behind what they stand in, of the strings that hang lines together: what is picked from a
+    line that is too large to be parsed."""
+
     def __init__(self) -> None:
         self.asked: dict[str, Call] = {}
         """The calls that wait for their results, so that a result's names are those of its call, held once."""
@@ -145,7 +149,10 @@ class Format(ABC):
         """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
 
     def shape(self, lines: Lines) -> Shape:
-        """Find the live path and the dead history; here all entries follow each other, whatever their ids."""
+        """Find the live path and the dead history; here all entries follow each other, whatever their ids.
+
+        Where entries name their parents, tree_shape() finds it.
+        """
         live = entries(lines)
         return Shape(array("I", live), frozenset(dead(lines, live)))
 
@@ -220,6 +227,20 @@ _NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})
 def entries(lines: Lines) -> list[int]:
     """Find the lines that the agent reads as entries, also where we do not (those are sealed)."""
     return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]
+
+
+def tree_shape(lines: Lines) -> Shape:
+    """Walk from the last entry with an id to the root; a parent that is missing (or walked before) ends the walk."""
+    numbers = {name: number for number, name in enumerate(lines.ids) if name}
+    step = max(numbers.values(), default=None)
+    path: list[int] = []
+    seen = bytearray(len(lines))
+    while step is not None and not seen[step]:
+        seen[step] = True
+        path.append(step)
+        step = numbers.get(lines.parents[step])
+    path.reverse()
+    return Shape(array("I", path), frozenset(dead(lines, path)))
 
 
 def dead(lines: Lines, live: Sequence[int]) -> set[int]:

@@ -36,6 +36,7 @@ class ClaudeReader(base.Reader):
         **dict.fromkeys(("bash", "powershell", "bashoutput", "taskoutput"), Purpose.COMMAND),
     }
     reads_as = "numbered"
+    linking = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "message.role")
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         kind = entry.get("type")

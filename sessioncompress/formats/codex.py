@@ -65,6 +65,8 @@ _NAMES_SKILL = re.compile(rf"\b{re.escape(SKILL_FILE)}\b")
 class RolloutReader(base.Reader):
     """Reads the lines of one rollout."""
 
+    linking = ("type", "timestamp")
+
     def __init__(self) -> None:
         super().__init__()
         self._said: set[int] = set()

@@ -48,6 +48,7 @@ class GeminiReader(base.Reader):
     }
     file_keys = _FILE_KEYS
     part_keys = ()
+    linking = ("type", "id", "timestamp", _BACK)
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,6 +33,7 @@ class OpenCodeReader(base.Reader):
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     file_keys = _FILE_KEYS
     part_keys = ("offset", "limit")
+    linking = ("info.id", "info.parentID")
 
     def __init__(self) -> None:
         super().__init__()

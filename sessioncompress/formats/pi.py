@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Mapping
 from sys import intern
@@ -38,6 +37,7 @@ class PiReader(base.Reader):
     """Reads the entries of one session; what the tools are for differs among the relatives."""
 
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
+    linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,23 +226,11 @@ class FamilyFormat(base.Format):
         return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
 
     def shape(self, lines: Lines) -> Shape:
-        """Walk from the last entry to the root; a parent that is missing (or walked before) ends the walk.
-
-        Where the header says so, or none has an id, entries follow each other.
-        """
+        """Walk the tree. Where the header says so, or none has an id, entries follow each other."""
         header = next((number for number, role in enumerate(lines.roles) if role is Role.HEADER), None)
         if (header is not None and lines.facts[header].listed) or not any(lines.ids):
             return super().shape(lines)
-        numbers = {name: number for number, name in enumerate(lines.ids) if name}
-        step: int | None = max(numbers.values())
-        path: list[int] = []
-        seen = bytearray(len(lines))
-        while step is not None and not seen[step]:
-            seen[step] = True
-            path.append(step)
-            step = numbers.get(lines.parents[step])
-        path.reverse()
-        return Shape(array("I", path), frozenset(base.dead(lines, path)))
+        return base.tree_shape(lines)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))

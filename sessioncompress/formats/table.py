@@ -25,6 +25,15 @@ FIRST_BYTES = 4096
 """So much of a file is read to tell what it may be: what names a session stands at its beginning."""
 
 
+class _Said(Struct, frozen=True):
+    """What errors and documents say: whose such sessions are, with which versions CI resumes them, what they are."""
+
+    agents: str
+    resumed: str
+    kind: str = "JSON lines"
+    since: str = ""
+
+
 class _Row(Struct, frozen=True):
     """One agent: the name of its format, and the class that knows it, behind its module."""
 
@@ -33,6 +42,8 @@ class _Row(Struct, frozen=True):
 
     sign: tuple[str, str | None]
     """A key, and its value where that matters, in one of the first entries or around the messages of every session."""
+
+    said: _Said
 
     keys: tuple[bytes, ...] = ()
     others: tuple[bytes, ...] = ()
@@ -45,6 +56,12 @@ class _Row(Struct, frozen=True):
 
     is_relative: bool = False
     """Of pi: what is one of these is a session of pi, too, with more in it."""
+
+    is_nameless: bool = False
+    """It names no agent: a file of it that is only met in a folder may be anything, test data say."""
+
+    is_revised: bool = False
+    """Later lines may take the place of any before them, or take it back: nothing of a session is finished."""
 
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
@@ -59,11 +76,12 @@ class _Row(Struct, frozen=True):
         )
 
 
-_TABLE = (
+TABLE = (
     _Row(
         "pi",
         "pi.Pi",
         ("type", "session"),
+        _Said("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
         # Its relatives begin alike, and so does a harness of DeepSeek's.
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
@@ -73,6 +91,7 @@ _TABLE = (
         "oh-my-pi",
         "ohmypi.OhMyPi",
         ("type", "session"),
+        _Said("oh-my-pi", "18.2.0"),
         # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under
         # XDG_DATA_HOME.
         folders=(
@@ -84,20 +103,10 @@ _TABLE = (
         is_relative=True,
     ),
     _Row(
-        "claude-code",
-        "claude.ClaudeCode",
-        ("parentUuid", None),
-        keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
-        others=(b'"parts"',),
-        folders=(
-            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
-            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
-        ),
-    ),
-    _Row(
         "openclaw",
         "pi.OpenClaw",
         ("type", "session"),
+        _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
         # It was Clawdbot and Moltbot before.
         folders=(
             ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
@@ -107,9 +116,22 @@ _TABLE = (
         is_relative=True,
     ),
     _Row(
+        "claude-code",
+        "claude.ClaudeCode",
+        ("parentUuid", None),
+        _Said("Claude Code", "2.1.100, 2.1.329", "JSON lines; those of its subagents too"),
+        keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
+        others=(b'"parts"',),
+        folders=(
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
+            ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
+        ),
+    ),
+    _Row(
         "codex",
         "codex.Codex",
         ("type", "session_meta"),
+        _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
     ),
@@ -117,14 +139,17 @@ _TABLE = (
         "gemini",
         "gemini.Gemini",
         ("projectHash", None),
+        _Said("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
         keys=(b'"sessionId"', b'"projectHash"'),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
+        is_revised=True,
     ),
     _Row(
         "opencode",
         "opencode.OpenCode",
         ("info", None),
+        _Said("OpenCode", "1.18.33, after `opencode import`", "one JSON document, as `opencode export` writes it"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         is_document=True,
     ),
@@ -132,23 +157,31 @@ _TABLE = (
         "gencode",
         "gencode.GenCode",
         ("metadata", None),
+        _Said("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
         keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
         is_document=True,
         folders=(("", "~/.gen", "sessions"),),
     ),
     # It names no agent: it has no first keys, since a file that is only met may be anything.
-    _Row("openai-chat", "openai_chat.Chat", ("role", None)),
+    _Row(
+        "openai-chat",
+        "openai_chat.Chat",
+        ("role", None),
+        _Said(
+            "a chat in OpenAI's form",
+            "not: they name no agent",
+            "JSON lines, one message each; or one JSON document: a list, or an object with `messages`",
+        ),
+        is_nameless=True,
+    ),
 )
 
-NAMES = tuple(sorted(row.name for row in _TABLE))
-NAMELESS = frozenset({"openai-chat"})
-"""The formats that name no agent: a file of one that is only met in a folder may be anything, test data say."""
-REVISED = frozenset({"gemini"})
-"""The formats whose later lines may take the place of any before them, or take it back: nothing of one is finished."""
+NAMES = tuple(sorted(row.name for row in TABLE))
+NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
+REVISED = frozenset(row.name for row in TABLE if row.is_revised)
 
-AGENTS = (
-    "pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, or a chat in OpenAI's form"
-)
+_AGENTS = [row.said.agents for row in sorted(TABLE, key=lambda row: row.is_nameless)]
+AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"
 """Whose sessions these are, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -156,12 +189,12 @@ _BOM = b"\xef\xbb\xbf"
 
 def may_be_session(first: bytes) -> bool:
     """Tell whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
-    return any(row.is_plain(first) for row in _TABLE if row.is_document)
+    return any(row.is_plain(first) for row in TABLE if row.is_document)
 
 
 def is_plainly_session(first: bytes) -> bool:
     """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
-    return first.startswith(b"{") and any(row.is_plain(first) for row in _TABLE)
+    return first.startswith(b"{") and any(row.is_plain(first) for row in TABLE)
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
@@ -194,7 +227,7 @@ def detect(head: Head) -> Format | None:
 
 def recognizing(head: Head) -> tuple[Format, ...]:
     """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
-    found = [row for row in _TABLE if row.shows(head) and _made(row).recognizes(head)]
+    found = [row for row in TABLE if row.shows(head) and _made(row).recognizes(head)]
     if relatives := [row for row in found if row.is_relative]:
         found = [relatives[0], *(row for row in found if row.name != "pi" and not row.is_relative)]
     return tuple(map(_made, found))
@@ -202,7 +235,7 @@ def recognizing(head: Head) -> tuple[Format, ...]:
 
 def format_named(name: str) -> Format:
     """Look a format up by its name. Raises UsageError where there is none."""
-    found = next((row for row in _TABLE if row.name == name), None)
+    found = next((row for row in TABLE if row.name == name), None)
     if found is None:
         raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
     return _made(found)
@@ -232,7 +265,7 @@ def agent_roots() -> Iterator[Path]:
 
 
 def _homes() -> Iterator[tuple[Path, str]]:
-    for row in _TABLE:
+    for row in TABLE:
         for variable, usual, pattern in row.folders:
             if named := os.environ.get(variable) or usual:
                 yield _expanded(named), pattern

@@ -170,13 +170,6 @@ def bulk_of(value: Any) -> int:
     return count
 
 
-_STRINGS = {
-    key: re.compile(rf'"{key}"\s*:\s*"([^"\\]*)"'.encode())
-    for key in (
-        *("type", "id", "parentId", "firstKeptEntryId", "role", "toolCallId"),
-        *("subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp"),
-    )
-}
 _LONGEST_NUMBER = 15
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
@@ -220,18 +213,27 @@ class Skeleton:
         return b'""' if long else string.group()
 
 
-def entry_of(raw: bytes) -> dict[str, Any] | None:
+@cache
+def member(key: str) -> re.Pattern[bytes]:
+    """Make the pattern of a member of this key whose value is a plain string."""
+    return re.compile(rf'"{re.escape(key)}"\s*:\s*"([^"\\]*)"'.encode())
+
+
+def entry_of(raw: bytes, linking: Iterable[str]) -> dict[str, Any] | None:
     """Parse the object that an agent reads, without what is too large or nested too deep; None where it is none.
 
-    Of one that is too large to be parsed only the few strings are picked that hang lines together.
+    Of one that is too large to be parsed only the few strings are picked that hang lines together; see Reader.linking.
     """
     if not is_readable(raw):
         if not raw.lstrip().startswith(b"{"):
             return None
-        matches = {key: match for key, pattern in _STRINGS.items() if (match := pattern.search(raw))}
-        found = {key: match.group(1).decode(errors="replace") for key, match in matches.items()}
-        message = {key: found.pop(key) for key in ("role", "toolCallId") if key in found}
-        return {**found, "message": message}
+        entry: dict[str, Any] = {}
+        for path in linking:
+            outer, _, key = path.rpartition(".")
+            if match := member(key).search(raw):
+                holder = entry.setdefault(outer, {}) if outer else entry
+                holder[key] = match.group(1).decode(errors="replace")
+        return entry
     try:
         value = json.loads(
             shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=lambda _: 0, parse_constant=_refuse

@@ -181,7 +181,7 @@ class _Lost:
 
 def _entry(raw: bytes) -> Entry | None:
     # A message of a document has no LF.
-    return parse(raw) or (entry_of(raw) if is_readable(raw) else None)
+    return parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
 
 
 def _name(line: Line, entry: Entry) -> str | int:

@@ -104,7 +104,7 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
     """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
     from sessioncompress.formats.values import entry_of
 
-    entry = entry_of(raw) if raw.strip() else None
+    entry = entry_of(raw, reader.linking) if raw.strip() else None
     if entry is None:
         facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN
         return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw), facts=facts)

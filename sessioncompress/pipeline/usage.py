@@ -180,7 +180,7 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
         live[number] = True
     for number, raw, whole in pieces:
         if whole and 0 <= number < len(live) and live[number] and any(mark in raw for mark in form.answer_marks):
-            answer = form.answer(parse(raw) or entry_of(raw) or {})
+            answer = form.answer(parse(raw) or entry_of(raw, form.reader.linking) or {})
             if answer:
                 found[number] = answer
     made = _made(read, found)

@@ -14,6 +14,8 @@ import pytest
 
 import sessioncompress
 from sessioncompress.compressors import preview
+from sessioncompress.formats.table import NAMES, format_named
+from sessioncompress.formats.values import member
 
 _ROOT = Path(sessioncompress.__file__).parent
 _KB, _MB = 1 << 10, 1 << 20
@@ -52,7 +54,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.codex._PRINTS": ("ca", "catt ", "headtail"),
     "formats.codex._WORD": ("a", "'", "a "),
     "formats.values._STRING": ('"', '"a', '"\\', '\\"', '"\\"'),
-    "formats.values._STRINGS": ('"type"', '"type"   ', '"type":"', '"type":"a', '"id" :'),
+    "formats.values.member": ('"KEY"', '"KEY"   ', '"KEY":"', '"KEY":"a', '"KEY" :'),
     "formats.ohmypi.OhMyPi.links": ("artifact://", "artifact://1", "1"),
     "formats.base._SECONDS": ("T00:00:00.000", "T00:00:00.000Z", "T0", "00:"),
     "formats.base._MEDIA_TYPE": ("data:", "data:a", "a"),
@@ -134,6 +136,7 @@ _BUILT: dict[str, str] = {
     "cli.show._lines": "a word of the command line",
     "hooks.pi._extension": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",
+    "formats.values.member": "the keys that a format declares, once",
 }
 """The functions that make or use a pattern of their own, and on what: on nothing that a session holds."""
 
@@ -168,7 +171,11 @@ def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 def compiled() -> list[tuple[str, re.Pattern[Any]]]:
     """Return all patterns of the package by the modules that make them."""
-    found = [("compressors.preview.reports", form.pattern) for form in preview.reports()]
+    found: list[tuple[str, re.Pattern[Any]]] = [
+        ("compressors.preview.reports", form.pattern) for form in preview.reports()
+    ]
+    keys = {path.rpartition(".")[2] for name in NAMES for path in format_named(name).reader.linking}
+    found += [(f"formats.values.member.{key}", member(key)) for key in sorted(keys)]
     for name, path in modules():
         if "re.compile(" in path.read_text(encoding="utf-8"):
             found += list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))
@@ -202,7 +209,7 @@ def test_no_function_has_a_pattern_of_its_own_for_a_session() -> None:
 def test_a_pattern_is_linear(name: str, pattern: re.Pattern[Any]) -> None:
     """In its use, over texts of its pieces that end in something else, whatever comes of it."""
     used = getattr(pattern, _USED.get(name, "findall"))
-    for piece in row(_WORST, name):
+    for piece in (each.replace("KEY", name.rpartition(".")[2]) for each in row(_WORST, name)):
         for size, most in _SIZES:
             text = (piece * (size // len(piece) + 1))[:size] + "\0"
             subject = text.encode() if isinstance(pattern.pattern, bytes) else text

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, FileFailed, NotASession
+from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
@@ -817,8 +818,7 @@ def test_every_command_refuses_alike(session: Path) -> None:
     seen = "its first object has the keys kind"
     said = (
         f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
-        "Name a session of pi, oh-my-pi, OpenClaw, GitClaw, Claude Code, Codex, Gemini CLI, OpenCode or gencode, "
-        "or a chat in OpenAI's form.\n"
+        f"Name a session of {AGENTS}.\n"
     )
     for command in ("compress", "stats", "verify"):
         assert run(command, "below/none.jsonl").stderr == said, command

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress.cli.main import main
-from sessioncompress.formats.table import NAMES
+from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.file import KEYS, to_mapping
@@ -58,7 +58,7 @@ EACH = pytest.mark.parametrize(("name", "command"), commands(), ids=[name for na
 # What is generated
 
 
-@pytest.mark.parametrize("generated", [make_reference.COMMANDS, make_reference.CONFIGURATION], ids=["commands", "keys"])
+@pytest.mark.parametrize("generated", make_reference.PAGES, ids=lambda path: path.stem)
 def test_a_generated_page_is_up_to_date(generated: Path) -> None:
     """Else run `python docs/make_reference.py`."""
     assert generated.read_text(encoding="utf-8") == make_reference.made(generated)
@@ -68,7 +68,7 @@ def test_the_script_tells_what_is_out_of_date(tmp_path: Path, monkeypatch: pytes
     """A page of which a row was changed; and one that has no place for a command is an error."""
     copy = tmp_path / "commands.md"
     copy.write_text(page(COMMANDS).replace("| `--dry-run` |", "| `--dryrun` |"), encoding="utf-8")
-    monkeypatch.setattr(make_reference, "COMMANDS", copy)
+    monkeypatch.setattr(make_reference, "PAGES", (copy,))
     assert make_reference.out_of_date() == [copy]
     copy.write_text(page(COMMANDS).replace("<!-- generated: stats -->", ""), encoding="utf-8")
     with pytest.raises(SystemExit, match=r"it must have .*stats"):
@@ -237,13 +237,30 @@ def test_the_list_of_sessions_has_the_column_that_is_told(tmp_path: Path) -> Non
 
 
 def test_every_format_is_there() -> None:
-    """By its name, in the reference and in the table of the README."""
+    """By its name, with what its row says of it."""
+    told = rows(section(FORMATS, "Which sessions are read"))
     assert sorted(fields_of(section(FORMATS, "Which sessions are read"))) == sorted(NAMES)
-    assert set(NAMES) <= quoted(section(README, "Agents"))
+    for row in TABLE:
+        cells = [cell.strip() for cell in told[f"`{row.name}`"].strip("|").split("|")]
+        assert cells == [f"{row.said.agents} {row.said.since}".rstrip(), row.said.kind, row.said.resumed]
+        assert all(cells), f"the row of {row.name} in formats/table.py must say whose sessions these are"
 
 
-def test_every_variable_that_leads_to_sessions_is_there() -> None:
-    assert set(HOMES) <= quoted(section(FORMATS, "Where sessions are found"))
+def test_the_readme_names_every_agent() -> None:
+    """Where its sessions are is told elsewhere."""
+    told = section(README, "Agents")
+    assert f"A session is one of {AGENTS}." in told
+    assert "(docs/reference/formats.md)" in told
+    assert all(agent in AGENTS for row in TABLE for agent in row.said.agents.split(", "))
+
+
+def test_every_folder_that_leads_to_sessions_is_there() -> None:
+    """With the variable that names it, and where it is without that."""
+    told = quoted(section(FORMATS, "Where sessions are found"))
+    assert set(HOMES) <= told
+    for row in TABLE:
+        assert set(filter(None, (each for folder in row.folders for each in folder))) <= told
+    assert set(map(str, below(Path()))) <= told
 
 
 def test_every_field_of_the_journal_is_there(tmp_path: Path) -> None:

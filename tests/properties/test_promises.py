@@ -29,7 +29,6 @@ from tests.support import rollout, texts
 from tests.support.build import PiSession
 from tests.support.runs import (
     EAGER,
-    FIXTURES,
     GREEDY,
     MTIME,
     compress,
@@ -46,27 +45,11 @@ from tests.support.runs import (
     view_of,
     write,
 )
+from tests.support.stories import FAMILY, SESSIONS, STORIES, of_format
 
-DOCUMENTS = ["chat.json", "gemini.json", "gencode.json", "opencode.json"]
-LINES = sorted(
-    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
-)
-SESSIONS = [*LINES, *DOCUMENTS]
-FAMILY = [name for name in LINES if not name.startswith(("claude", "chat", "gemini"))]
-"""Sessions of pi and its relatives, and of Codex: what stays in others is told by the tests of their formats."""
-LARGE = [
-    "pi-anthropic.jsonl",
-    "pi-responses.jsonl",
-    "pi-gemini.jsonl",
-    "pi-compacted.jsonl",
-    "omp.jsonl",
-    "openclaw.jsonl",
-    "claude-code.jsonl",
-    "codex.jsonl",
-    "gemini.jsonl",
-    "chat.jsonl",
-    *DOCUMENTS,
-]
+RESUMABLE = [*FAMILY, *of_format("codex")]
+"""What stays in others is told by the tests of their formats."""
+LARGE = [name for name in SESSIONS if not STORIES[name].is_odd and not STORIES[name].stays]
 POLICIES: dict[str, Policy] = {
     **{name: replace(policy, size_threshold_kb=0, min_saved_kb=0) for name, policy in PRESETS.items()},
     "eager": EAGER,
@@ -148,7 +131,7 @@ def outline(value: Any, key: str = "") -> Any:
 
 
 @pytest.mark.parametrize("preset", POLICIES)
-@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("name", RESUMABLE)
 def test_resumable(name: str, preset: str) -> None:
     """Same lines, order, ids, parents, types; calls and results paired; texts verbatim; arguments' keys and types."""
     before, now = split(fixture(name)), split(outcome(name, preset).data)

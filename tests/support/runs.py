@@ -24,8 +24,8 @@ from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Facts, JsonPath, Line, Origin, OurKey
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.formats.base import Format
-from sessioncompress.formats.table import detect, head_of
+from sessioncompress.formats.base import Format, Head
+from sessioncompress.formats.table import TABLE, detect, head_of
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import RestoreStats, restore_session
@@ -45,17 +45,7 @@ EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_be
 GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
 """Protects nothing and has the lowest limits there are."""
 
-HOMES = (
-    "PI_CODING_AGENT_DIR",
-    "PI_CODING_AGENT_SESSION_DIR",
-    "OMP_CODING_AGENT_DIR",
-    "XDG_DATA_HOME",
-    "CLAUDE_CONFIG_DIR",
-    "OPENCLAW_STATE_DIR",
-    "CLAWDBOT_STATE_DIR",
-    "CODEX_HOME",
-    "GEMINI_CLI_HOME",
-)
+HOMES = tuple(dict.fromkeys(variable for row in TABLE for variable, _, _ in row.folders if variable))
 """By these variables the agents' folders are found: no session of whoever runs the tests counts."""
 
 MTIME = 1_700_000_000_123_456_789
@@ -79,6 +69,12 @@ def split(data: bytes) -> list[bytes]:
 def units(data: bytes) -> list[bytes]:
     """Return the lines, or the messages of a document."""
     return [raw for _, raw, whole in pieces_of(lambda: io.BytesIO(data), len(data)) if whole]
+
+
+def head_of_file(data: bytes) -> Head:
+    """Return what of a file tells whose it is."""
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    return head_of(units(data), None if document is None else document.outer)
 
 
 def entries(data: bytes) -> list[Any]:

@@ -1,43 +1,27 @@
-"""The stories that the fixtures tell: which file holds which session."""
+"""The stories that the fixtures tell: every module here says in its `STORIES` which file holds which session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
-from tests.support.stories import anthropic, apis, chats, checkpoints, claude_code, codex, documents, odd, relatives
+from sessioncompress.formats.pi import FamilyFormat
+from sessioncompress.formats.table import format_named
+from tests.support.story import Story
 
-_GITCLAW = "state/sessions/2026-03-02T09-00-00-000Z_gitclaw.jsonl"
+_MODULES = [import_module(f"{__name__}.{each.name}") for each in iter_modules(__path__)]
 
-STORIES: Mapping[str, Callable[[], bytes]] = {
-    "pi-anthropic.jsonl": lambda: anthropic.session().bytes(),
-    "pi-responses.jsonl": lambda: apis.responses().bytes(),
-    "pi-gemini.jsonl": lambda: apis.gemini().bytes(),
-    "pi-one-prompt.jsonl": lambda: apis.one_prompt().bytes(),
-    "pi-compacted.jsonl": lambda: checkpoints.compacted().bytes(),
-    "pi-v1.jsonl": lambda: checkpoints.version_1().bytes(),
-    "pi-v2.jsonl": lambda: checkpoints.version_2().bytes(),
-    "pi-1x.jsonl": lambda: checkpoints.version_1x().bytes(),
-    "omp.jsonl": lambda: relatives.oh_my_pi().bytes(),
-    "omp-gemini.jsonl": lambda: relatives.oh_my_pi_gemini().bytes(),
-    "claude-code.jsonl": lambda: claude_code.session().bytes(),
-    "claude-compacted.jsonl": lambda: claude_code.compacted().bytes(),
-    "claude-agent.jsonl": lambda: claude_code.subagent().bytes(),
-    "openclaw.jsonl": lambda: relatives.openclaw().bytes(),
-    "codex.jsonl": lambda: codex.rollout().bytes(),
-    "codex-older.jsonl": lambda: codex.older().bytes(),
-    "gemini.json": lambda: documents.gemini().bytes(),
-    "opencode.json": lambda: documents.opencode().bytes(),
-    "gemini.jsonl": lambda: chats.records().bytes(),
-    "gencode.json": lambda: chats.gencode().bytes(),
-    "chat.jsonl": lambda: chats.chat().bytes(),
-    "chat.json": lambda: chats.chat(3).document(),
-    f"gitclaw/GITCLAW-layout/{_GITCLAW}": lambda: relatives.gitclaw().bytes(),
-    "gitclaw/GITCLAW-layout/state/issues/7.json": lambda: relatives.gitclaw_issue(f".GITCLAW/{_GITCLAW}"),
-    "look-alike-deepseek.jsonl": odd.deepseek,
-    "hostile.jsonl": odd.hostile,
-    "bom.jsonl": odd.bom,
-}
-"""The name of each fixture, and how to make its bytes."""
+STORIES: Mapping[str, Story] = {story.file: story for each in _MODULES for story in getattr(each, "STORIES", ())}
+"""All of them by the names of their files."""
 
-NOT_SESSIONS = frozenset({"look-alike-deepseek.jsonl", "hostile.jsonl", "bom.jsonl"})
-"""Fixtures that no agent wrote so."""
+SESSIONS = sorted(name for name, story in STORIES.items() if story.form)
+"""The fixtures that a format recognizes."""
+
+FAMILY = [name for name in SESSIONS if isinstance(format_named(str(STORIES[name].form)), FamilyFormat)]
+"""Those of pi and its relatives."""
+
+
+def of_format(*forms: str) -> list[str]:
+    """Return the fixtures of these formats, without odd ones."""
+    return [name for name in SESSIONS if STORIES[name].form in forms and not STORIES[name].is_odd]

@@ -7,6 +7,7 @@ from tests.support.blocks import dice
 from tests.support.session import PiSession, Use
 from tests.support.stories import anthropic_edits as edits
 from tests.support.stories import tidewatch as tw
+from tests.support.story import Story
 from tests.support.workspace import Workspace
 
 _SEED = "pi-anthropic"
@@ -192,3 +193,6 @@ def _commit(desk: Workspace) -> None:
     desk.bash(f"git add -A && git commit -m '{said}'", done)
     desk.bash("git log --oneline | head", f"4be71c0 {said}\n{texts.git_log(rng, 9)}")
     desk.session.assistant(f"Committed as 4be71c0: *{said}*.")
+
+
+STORIES = (Story("pi-anthropic.jsonl", session, "pi"),)

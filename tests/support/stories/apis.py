@@ -6,6 +6,7 @@ from tests.support import blocks, texts
 from tests.support.session import PiSession, Use
 from tests.support.stories import tidewatch as tw
 from tests.support.stories.chores import Routine
+from tests.support.story import Story
 from tests.support.variants import GeminiSession, ResponsesSession
 from tests.support.workspace import Workspace
 
@@ -84,3 +85,10 @@ def one_prompt() -> PiSession:
     Routine(Workspace(made, tw.files()), "pi-one-prompt", 380).steps(120)
     made.assistant("All modules use SQLite now, the JSON file is read once to fill it, and the tests pass.")
     return made
+
+
+STORIES = (
+    Story("pi-responses.jsonl", responses, "pi"),
+    Story("pi-gemini.jsonl", gemini, "pi"),
+    Story("pi-one-prompt.jsonl", one_prompt, "pi"),
+)

@@ -7,6 +7,7 @@ from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.records import GeminiRecords
 from tests.support.stories import tidewatch as tw
 from tests.support.stories.documents import changes
+from tests.support.story import Story
 
 _TURNS = (
     ("Which pumps ran last night?", "Three of five, the north one until four in the morning."),
@@ -88,3 +89,11 @@ def gencode() -> GenCodeSession:
     }
     made.outer["metadata"]["completions"] = [{"afterMessageIndex": len(made.messages) - 1}]
     return made
+
+
+STORIES = (
+    Story("gemini.jsonl", records, "gemini"),
+    Story("gencode.json", gencode, "gencode"),
+    Story("chat.jsonl", chat, "openai-chat"),
+    Story("chat.json", lambda: chat(3).document(), "openai-chat"),
+)

@@ -9,6 +9,7 @@ from tests.support import blocks, texts
 from tests.support.session import PiSession
 from tests.support.stories import tidewatch as tw
 from tests.support.stories.chores import Routine
+from tests.support.story import Story
 from tests.support.workspace import Workspace
 
 SUMMARY = """## Goal
@@ -128,3 +129,11 @@ def _tool(name: str, argument: str) -> dict[str, Any]:
 def _warm() -> dict[str, Any]:
     cost = {"input": 0, "output": 0, "cacheRead": 0.009, "cacheWrite": 0.000009, "total": 0.009009}
     return {"input": 0, "output": 0, "cacheRead": 18000, "cacheWrite": 2, "totalTokens": 18002, "cost": cost}
+
+
+STORIES = (
+    Story("pi-compacted.jsonl", compacted, "pi"),
+    Story("pi-v1.jsonl", version_1, "pi"),
+    Story("pi-v2.jsonl", version_2, "pi", stays=True),
+    Story("pi-1x.jsonl", version_1x, "pi", stays=True),
+)

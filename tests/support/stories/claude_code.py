@@ -8,6 +8,7 @@ from typing import Any
 from tests.support import blocks, texts
 from tests.support.claude import ClaudeSession, Use, picture
 from tests.support.stories import tidewatch as tw
+from tests.support.story import Story
 
 _TURNS = (
     ("The night shift wants one page that shows which gauges are silent. Where would it go?", "Into `report.py`."),
@@ -160,3 +161,10 @@ def _spills(made: ClaudeSession, rng: random.Random, number: int) -> None:
     text = f"<persisted-output>\nOutput too large (61.2KB). Full output saved to: {path}\n\nPreview (first 2KB):\n"
     text += texts.log_lines(rng, 30) + "\n...\n</persisted-output>"
     made.step("Bash", {"command": "cat var/tidewatch.log"}, text, {"stdout": text, "persistedOutputPath": path})
+
+
+STORIES = (
+    Story("claude-code.jsonl", session, "claude-code"),
+    Story("claude-compacted.jsonl", compacted, "claude-code"),
+    Story("claude-agent.jsonl", subagent, "claude-code", stays=True),
+)

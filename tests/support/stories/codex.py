@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tests.support import blocks, texts
 from tests.support.rollout import Rollout, address
 from tests.support.stories import tidewatch as tw
+from tests.support.story import Story
 
 _COMMANDS: Sequence[tuple[str, Callable[[random.Random], str]]] = (
     ("sed -n '1,220p' src/tidewatch/report.py", lambda rng: texts.python_source(rng, 9)),
@@ -88,3 +89,9 @@ def _edit(made: Rollout, rng: random.Random, files: dict[str, str]) -> None:
     read = 'const r = await tools.exec_command({"cmd":"cat data/2026-02-27.csv"}); text(r.output);'
     said = [{"type": "input_text", "text": "Script completed\nWall time 3.3 seconds\nOutput:\n"}]
     made.custom("exec", read, [*said, {"type": "input_text", "text": texts.csv_rows(rng, 40)}])
+
+
+STORIES = (
+    Story("codex.jsonl", rollout, "codex"),
+    Story("codex-older.jsonl", older, "codex"),
+)

@@ -7,6 +7,7 @@ import random
 from tests.support import blocks, texts
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.stories import tidewatch as tw
+from tests.support.story import Story
 
 _TURNS = (
     ("Which gauges were silent last night?", "Two: North Mole and Old Lock, both from two in the morning on."),
@@ -93,3 +94,9 @@ def _writes(made: OpenCodeExport, rng: random.Random, number: int) -> None:
     old, new = texts.prose(rng, 4), texts.prose(rng, 5)
     edit = {"filePath": path, "oldString": old, "newString": new}
     made.tool("edit", edit, "Edit applied successfully.", {"diff": texts.unified_diff(old, new, path)})
+
+
+STORIES = (
+    Story("gemini.json", gemini, "gemini"),
+    Story("opencode.json", opencode, "opencode"),
+)

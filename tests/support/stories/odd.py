@@ -8,6 +8,7 @@ from typing import Any
 from tests.support import texts
 from tests.support.blocks import dice, stringify
 from tests.support.session import PiSession
+from tests.support.story import Story
 
 Twist = Callable[[bytes], bytes]
 
@@ -96,3 +97,10 @@ _TWISTS: Sequence[Twist] = (
     lambda line: b"[1,2,3]\n" + line + b'"only a text"\n{}\n',
 )
 """One way each in which a line can be odd. Each is applied to the line of a tool result."""
+
+
+STORIES = (
+    Story("look-alike-deepseek.jsonl", deepseek, None, is_odd=True),
+    Story("hostile.jsonl", hostile, "pi", is_odd=True),
+    Story("bom.jsonl", bom, "pi", is_odd=True, stays=True),
+)

@@ -9,6 +9,7 @@ from tests.support import blocks, texts
 from tests.support.session import PiSession
 from tests.support.stories import tidewatch as tw
 from tests.support.stories.chores import Routine
+from tests.support.story import Story
 from tests.support.variants import OmpGeminiSession, OmpSession, OpenClawSession, blob
 from tests.support.workspace import OmpWorkspace, Workspace
 
@@ -111,3 +112,14 @@ def _turns(routine: Routine, turns: Sequence[tuple[str, str]], steps: int) -> No
         routine.desk.session.user(asked)
         routine.steps(steps)
         routine.desk.session.assistant(answer)
+
+
+_GITCLAW = "state/sessions/2026-03-02T09-00-00-000Z_gitclaw.jsonl"
+
+STORIES = (
+    Story("omp.jsonl", oh_my_pi, "oh-my-pi"),
+    Story("omp-gemini.jsonl", oh_my_pi_gemini, "oh-my-pi", stays=True),
+    Story("openclaw.jsonl", openclaw, "openclaw"),
+    Story(f"gitclaw/GITCLAW-layout/{_GITCLAW}", gitclaw, "pi", stays=True),
+    Story("gitclaw/GITCLAW-layout/state/issues/7.json", lambda: gitclaw_issue(f".GITCLAW/{_GITCLAW}"), None),
+)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from io import BytesIO
 from typing import Any
 
 import pytest
 
-from sessioncompress.core.jsonl import document_of
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Format, Head
 from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
 from sessioncompress.formats.table import (
-    _TABLE,
     FIRST_BYTES,
     NAMELESS,
     NAMES,
     REVISED,
+    TABLE,
     detect,
     format_named,
     head_of,
@@ -37,7 +35,8 @@ from tests.support.build import (
 from tests.support.chats import GenCodeSession
 from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
-from tests.support.runs import FIXTURES, units
+from tests.support.runs import FIXTURES, head_of_file
+from tests.support.stories import STORIES
 
 CODEX = {"timestamp": "2026", "type": "session_meta", "payload": {"id": "x", "cwd": "/tmp"}}
 HEADER = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
@@ -50,24 +49,12 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "ls", "argument
 
 TREE = {"parentUuid": None, "isSidechain": False, "uuid": "x", "sessionId": "y"}
 
-FIXTURE_FORMATS = {
-    "omp": "oh-my-pi",
-    "openclaw": "openclaw",
-    "claude": "claude-code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "gencode": "gencode",
-    "chat": "openai-chat",
-    "gitclaw/GITCLAW-layout/state/issues": None,
-    "look-alike": None,
-}
-ALL = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json*"))
+ALL = sorted(STORIES)
 
 
 def every() -> list[Format]:
     """Return all formats in the order of the table."""
-    return [format_named(row.name) for row in _TABLE]
+    return [format_named(row.name) for row in TABLE]
 
 
 def lines(*entries: Any) -> list[bytes]:
@@ -208,12 +195,6 @@ def of_file(data: bytes) -> str | None:
     return form.name if form else None
 
 
-def head_of_file(data: bytes) -> Head:
-    """Return what of a file tells whose it is."""
-    document = document_of(lambda: BytesIO(data), len(data))
-    return head_of(units(data), None if document is None else document.outer)
-
-
 @pytest.mark.parametrize("data", [case[1] for case in LOOK_ALIKES], ids=[case[0] for case in LOOK_ALIKES])
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_look_alikes(data: bytes, end: bytes) -> None:
@@ -233,9 +214,8 @@ def test_documents() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_fixtures(name: str) -> None:
-    """Every one is whose it is."""
-    expected = next((value for prefix, value in FIXTURE_FORMATS.items() if name.startswith(prefix)), "pi")
-    assert of_file((FIXTURES / name).read_bytes()) == expected
+    """Every one is whose its story says."""
+    assert of_file((FIXTURES / name).read_bytes()) == STORIES[name].form
 
 
 def test_only_the_first_lines_are_looked_at() -> None:
@@ -287,19 +267,17 @@ def test_other_documents_are_not(first: bytes) -> None:
 
 
 def test_each_format_has_its_name_and_tools() -> None:
-    """In lower case, since tools are compared so."""
-    names = [
-        *("pi", "oh-my-pi", "claude-code", "openclaw", "codex"),
-        *("gemini", "opencode", "gencode", "openai-chat"),
-    ]
-    assert [form.name for form in every()] == names
+    """One of its own, in the reports of later versions too; and tools in lower case, since they are compared so."""
+    names = {"pi", "oh-my-pi", "openclaw", "claude-code", "codex", "gemini", "opencode", "gencode", "openai-chat"}
+    assert names <= {form.name for form in every()}
+    assert len({form.name for form in every()}) == len(TABLE)
     assert all(tool == tool.lower() for form in every() for tool in form.tools)
 
 
-@pytest.mark.parametrize("name", [row.name for row in _TABLE])
+@pytest.mark.parametrize("name", [row.name for row in TABLE])
 def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
     """Else it would not be asked."""
-    row, form = next(row for row in _TABLE if row.name == name), format_named(name)
+    row, form = next(row for row in TABLE if row.name == name), format_named(name)
     heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
     for header in (CODEX, HEADER, GEMINI, TREE, ASKED, SAID):
         for behind in ((), (PROMPT,), (ASKED, SAID), (TREE,), (HEADER,)):
@@ -313,8 +291,8 @@ def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
 
 def test_the_table_says_what_the_formats_say() -> None:
     """Names are asked for before any format is imported."""
-    assert [row.name for row in _TABLE] == [form.name for form in every()]
-    assert {"pi", *(row.name for row in _TABLE if row.is_relative)} == {
+    assert [row.name for row in TABLE] == [form.name for form in every()]
+    assert {"pi", *(row.name for row in TABLE if row.is_relative)} == {
         form.name for form in every() if isinstance(form, FamilyFormat)
     }
     assert frozenset(NAMES) >= NAMELESS | REVISED
