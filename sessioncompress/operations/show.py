@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64_hexdigest
 
 from sessioncompress import errors
+from sessioncompress.compressors import KINDS
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import PREFIX
-from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import table
@@ -75,16 +75,12 @@ def begin_alike(raw: bytes, original: bytes) -> bool:
     return start >= _LONG_ENOUGH and raw[:start] == original[:start]
 
 
-_TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}
-"""The type of a value that a marker stands for. Other kinds may be of any type."""
-
-
 def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
     # A value that is nested too deep to be written is a TypeError.
     with suppress(CannotSplice, TypeError):
         value = value_at(original or {}, block.path)
-        if isinstance(value, _TYPES.get(block.kind, object)):
+        if isinstance(value, KINDS[block.kind].original):
             content = content_of(value, block.kind)
             if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
                 return value

@@ -23,7 +23,7 @@ from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
-from tests.support.runs import HOMES, fixture, snapshot, split
+from tests.support.runs import HOMES, fixture, snapshot, split, survey_of
 from tests.support.session import PiSession
 
 FILE_FIELDS = {
@@ -1175,7 +1175,9 @@ def test_stats_as_json(session: Path) -> None:
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
     }
-    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in Kind} - {"attachment"}
+    kinds = {block.kind for line in survey_of(session.read_bytes()).lines for block in line.blocks}
+    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in kinds}
+    assert kinds >= {Kind.ARGUMENT, Kind.RESULT, Kind.THINKING, Kind.IMAGE, Kind.MIRROR}
     assert file["would"] == one("compress", "--dry-run", "session.jsonl")
 
 
