@@ -231,6 +231,7 @@ def test_an_error_at_any_call(tmp_path: Path, code: int, runs: int, ever_after: 
                 compress(path)
             except (FileFailed, Unsupported) as error:
                 told_unchanged = "not changed" in str(error)
+                assert error.remedy
             else:
                 told_unchanged = False
         new = check_old_or_new(path, old)
