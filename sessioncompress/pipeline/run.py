@@ -307,7 +307,9 @@ class Run:
         removable, protected = in_question(view, range(len(view.lines)))
         reason = reason or "nothing to remove that would pay"
         if gain:
-            reason = f"it would save {gain / text.KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
+            # Rounded down: it is less.
+            saved = gain * 10 // text.KB / 10
+            reason = f"it would save {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))

@@ -851,6 +851,22 @@ def test_show_where_a_session_was_named(compressed: Path) -> None:
     )
 
 
+def test_show_says_whose_originals_it_searched(compressed: Path) -> None:
+    """Of a folder: a few names, and how many more there are."""
+    said = run("show", "0123456789ab", compressed.parent).stderr
+    assert "0123456789ab is found. The stores in it are of session.jsonl. Name the session that" in said
+    for number in range(10):
+        store_in(compressed).journal.with_name(f"a{number}.refs.jsonl").touch()
+    said = run("show", "0123456789ab", compressed.parent).stderr
+    assert "The stores in it are of a0.jsonl, a1.jsonl, " in said
+    assert ", a9.jsonl, 1 more. Name the session that" in said
+    (compressed.parent / "none").mkdir()
+    assert (
+        "is found. No session's store lies in it. Name"
+        in run("show", "0123456789ab", compressed.parent / "none").stderr
+    )
+
+
 def test_a_second_ago(session: Path) -> None:
     """It is one second, not seconds."""
     now = time.time()
