@@ -41,47 +41,25 @@ class OfKind(NamedTuple):
 
 
 KINDS: Mapping[Kind, OfKind] = {
+    # A marked leaf is counted with the call it stands in.
     Kind.ARGUMENT: OfKind(
         arguments.render,
         "call",
         "calls",
         "tool_calls_compressed",
-        # A marked leaf is counted with the call it stands in.
-        counts=lambda block, policy: block.size > policy.call_limit and not block.marked,
+        counts=lambda it, by: it.size > by.call_limit and not it.marked,
     ),
     Kind.RESULT: OfKind(
-        results.render,
-        "result",
-        "results",
-        "tool_results_compressed",
-        counts=lambda block, policy: block.size > policy.result_limit,
+        results.render, "result", "results", "tool_results_compressed", counts=lambda it, by: it.size > by.result_limit
     ),
     Kind.THINKING: OfKind(
-        thinking.render,
-        "thinking",
-        "thinking",
-        "thinking_blocks_removed",
-        record=140,
-        original=object,
-        counts=lambda _, policy: policy.strip_thinking,
+        thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking
     ),
     Kind.IMAGE: OfKind(
-        attachments.render_image,
-        "image",
-        "images",
-        "images_replaced",
-        original=dict,
-        counts=lambda block, _: not block.marked,
+        attachments.render_image, "image", "images", "images_replaced", 280, dict, lambda it, _: not it.marked
     ),
     Kind.MIRROR: OfKind(
-        mirrors.render,
-        "mirror",
-        "mirrors",
-        "mirrors_replaced",
-        record=190,
-        original=object,
-        counts=lambda _, __: True,
-        read=False,
+        mirrors.render, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False
     ),
     Kind.ATTACHMENT: OfKind(attachments.render, "attachment", "attachments"),
 }
