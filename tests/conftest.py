@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 SLOW_FOLDERS = ("agents", "attacks", "faults")
 """All tests in them are of the slow tier; elsewhere the marker `slow` says it."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{4,}")
+"""What stands in the name of an object that has none of its own."""
 _LEFT_OUT = pytest.StashKey[int]()
 
 _MADE: list[tempfile.TemporaryDirectory[str]] = []
@@ -24,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the slow tier, and leave it out without `--all`."""
+    if at_an_address := [item.nodeid for item in items if _ADDRESS.search(item.nodeid)]:
+        raise pytest.UsageError(f"ids that each process of pytest-xdist makes differently: {at_an_address[:10]}")
     here = Path(__file__).parent
     for item in items:
         if item.path.relative_to(here).parts[0] in SLOW_FOLDERS:

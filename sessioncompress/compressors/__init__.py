@@ -1,13 +1,14 @@
-"""The table of compressors, in the order in which they may claim a block, and who renders what."""
+"""The tables of compressors, in the order in which they may claim a block, and of the kinds of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessioncompress.compressors import arguments, attachments, mirrors, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
-from sessioncompress.core.model import Change, Kind, Replacement
+from sessioncompress.core.model import Block, Change, Kind, Replacement
+from sessioncompress.policy.model import Policy
 
 COMPRESSORS: tuple[Compressor, ...] = (
     redundancy.prune,
@@ -19,13 +20,49 @@ COMPRESSORS: tuple[Compressor, ...] = (
     mirrors.propose,
 )
 
-RENDERERS: Mapping[Kind, Callable[[Change, Any, Context], Iterable[Replacement]]] = {
-    Kind.ARGUMENT: arguments.render,
-    Kind.RESULT: results.render,
-    Kind.THINKING: thinking.render,
-    Kind.IMAGE: attachments.render_image,
-    Kind.MIRROR: mirrors.render,
-    Kind.ATTACHMENT: attachments.render,
-}
 
-__all__ = ["COMPRESSORS", "RENDERERS", "Context", "View"]
+class OfKind(NamedTuple):
+    """What the stages know of a kind; the defaults are those of a text that a model reads.
+
+    `one` and `several` name its blocks in reports. `field` is the number of CompressionStats that counts them; kinds
+    without one are counted in `others_replaced`. `record` is the bytes that the journal takes for a replaced block,
+    `original` the type of a value that a marker stands for. `counts` tells whether a block that may go counts as
+    removable, `read` whether a model reads it.
+    """
+
+    render: Callable[[Change, Any, Context], Iterable[Replacement]]
+    one: str
+    several: str
+    field: str = ""
+    record: int = 280
+    original: type = str
+    counts: Callable[[Block, Policy], bool] = lambda _, __: False
+    read: bool = True
+
+
+KINDS: Mapping[Kind, OfKind] = {
+    # A marked leaf is counted with the call it stands in.
+    Kind.ARGUMENT: OfKind(
+        arguments.render,
+        "call",
+        "calls",
+        "tool_calls_compressed",
+        counts=lambda it, by: it.size > by.call_limit and not it.marked,
+    ),
+    Kind.RESULT: OfKind(
+        results.render, "result", "results", "tool_results_compressed", counts=lambda it, by: it.size > by.result_limit
+    ),
+    Kind.THINKING: OfKind(
+        thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking
+    ),
+    Kind.IMAGE: OfKind(
+        attachments.render_image, "image", "images", "images_replaced", 280, dict, lambda it, _: not it.marked
+    ),
+    Kind.MIRROR: OfKind(
+        mirrors.render, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False
+    ),
+    Kind.ATTACHMENT: OfKind(attachments.render, "attachment", "attachments"),
+}
+"""In the order in which reports name them."""
+
+__all__ = ["COMPRESSORS", "KINDS", "Context", "View"]

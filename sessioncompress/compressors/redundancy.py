@@ -23,6 +23,13 @@ _LEAST = 50 * CHARACTERS_PER_TOKEN
 
 _COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
+_SAME = "same text as a later {tool} {what}{of}"
+_FOLLOWS = "repeated in the text that follows"
+_READ_AGAIN = "older content of {file}, read again later"
+_WRITTEN = "older content of {file}, written later"
+NOTES = (_SAME, _FOLLOWS, _READ_AGAIN, _WRITTEN)
+"""All that markers say of what repeats a text."""
+
 Place = tuple[int, JsonPath]
 """The line of a block, and where it stands in it."""
 
@@ -170,18 +177,18 @@ class Repeats:
         call = self._view.asking(other)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
         what = "attachment" if copy.kind is Kind.ATTACHMENT else "result"
-        return f"same text as a later {marker.name(copy.tool) or 'tool'} {what}{of_file}"
+        return _SAME.format(tool=marker.name(copy.tool) or "tool", what=what, of=of_file)
 
     def _said_otherwise(self, position: int, number: int, digest: bytes) -> str:
         if self._quoted.get(digest, position) > position:
-            return "repeated in the text that follows"
+            return _FOLLOWS
         call = self._view.asking(number)
         if call is None or call.purpose is not Purpose.READ or not call.file:
             return ""
         if self._last_of.get((call.file, call.part), position) > position:
-            return f"older content of {marker.name(call.file)}, read again later"
+            return _READ_AGAIN.format(file=marker.name(call.file))
         if self._last_of.get((call.file, "written"), position) > position:
-            return f"older content of {marker.name(call.file)}, written later"
+            return _WRITTEN.format(file=marker.name(call.file))
         return ""
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from sessioncompress.compressors import KINDS
 from sessioncompress.core.text import KB, counted, file_line, files_line, not_there, printable, strangers
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
@@ -25,16 +27,11 @@ _MOST_NAMES = 10
 _CUT = "..."
 PASSED_OVER = "passed over (no sessions, or links)"
 
-_NOT_IN_JSON = frozenset({"backup_added", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
+_NOT_IN_JSON = frozenset(
+    {"backup_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
+)
 _TEXTS = ("path", "format", "status", "reason")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
-_PARTS = (
-    ("tool_calls_compressed", "call", "calls"),
-    ("tool_results_compressed", "result", "results"),
-    ("thinking_blocks_removed", "thinking", "thinking"),
-    ("images_replaced", "image", "images"),
-    ("mirrors_replaced", "mirror", "mirrors"),
-)
 _WOULD = "would become"
 
 
@@ -82,7 +79,9 @@ def _uncached(stats: CompressionStats) -> str:
 
 def change(stats: CompressionStats, arrow: str = "->") -> str:
     """Format what a run did, or would do: sizes before and after, and the blocks it replaced."""
-    counts = [counted(number, one, several) for name, one, several in _PARTS if (number := getattr(stats, name))]
+    others = stats.others_replaced
+    numbers = [(of, getattr(stats, of.field) if of.field else others.get(kind, 0)) for kind, of in KINDS.items()]
+    counts = [counted(number, of.one, of.several) for of, number in numbers if number]
     return (
         f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} "
         f"({smaller(stats.original_size, stats.compressed_size)}; {', '.join(counts) or 'no blocks'}; "
@@ -110,7 +109,8 @@ def warnings(stats: CompressionStats) -> list[str]:
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     """Sum the numbers of all files."""
     sums = {name: sum(getattr(stats, name) for stats in all_stats) for name in _NUMBERS}
-    return CompressionStats("total", status=Status.COMPRESSED, **sums)
+    others = sum((Counter(stats.others_replaced) for stats in all_stats), Counter[str]())
+    return CompressionStats("total", status=Status.COMPRESSED, others_replaced=others, **sums)
 
 
 def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> str:

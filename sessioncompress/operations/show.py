@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64_hexdigest
 
 from sessioncompress import errors
+from sessioncompress.compressors import KINDS
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import PREFIX
-from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import table
@@ -75,16 +75,12 @@ def begin_alike(raw: bytes, original: bytes) -> bool:
     return start >= _LONG_ENOUGH and raw[:start] == original[:start]
 
 
-_TYPES: dict[Kind, type] = {Kind.ARGUMENT: str, Kind.RESULT: str, Kind.IMAGE: dict, Kind.ATTACHMENT: str}
-"""The type of a value that a marker stands for. Other kinds may be of any type."""
-
-
 def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
     # A value that is nested too deep to be written is a TypeError.
     with suppress(CannotSplice, TypeError):
         value = value_at(original or {}, block.path)
-        if isinstance(value, _TYPES.get(block.kind, object)):
+        if isinstance(value, KINDS[block.kind].original):
             content = content_of(value, block.kind)
             if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
                 return value
@@ -99,6 +95,7 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
 _JOURNALS = "*.refs.jsonl"
 _DIGITS = frozenset("0123456789abcdef")
 _PIECE = 1 << 20
+_MOST_NAMES = 10
 
 
 class Shown(NamedTuple):
@@ -121,9 +118,11 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
         )
     unreadable: list[errors.SessionCompressError] = []
+    searched: list[str] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
+            searched.append(originals_of(journal).name.removesuffix(".zst"))
             try:
                 shown_there = _in_journal(ref, journal)
             except (errors.FileFailed, errors.Refused, errors.Unreadable) as error:
@@ -135,15 +134,19 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
-    remedy = "Name the session: show REF SESSION."
+    remedy, state = "Name the session: show REF SESSION.", ""
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
-        if not is_folder(path):
+        if is_folder(path):
+            more = len(searched) - _MOST_NAMES
+            names = searched[:_MOST_NAMES] + ([f"{more:,} more"] if more > 0 else [])
+            state = f"The stores in it are of {', '.join(names)}." if names else "No session's store lies in it."
+        else:
             store_of(path.absolute(), policy)
             if path.is_file():
                 with open_session(path, writing=False) as session:
                     reading.refuse_unless_session(session)
-    raise errors.UsageError(f"no original with the reference {ref} is found", where=path, remedy=remedy)
+    raise errors.UsageError(f"no original with the reference {ref} is found", where=path, state=state, remedy=remedy)
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from sessioncompress.compressors import COMPRESSORS, View
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing
+from sessioncompress.compressors import COMPRESSORS, KINDS, View
+from sessioncompress.core.model import Block, Change, JsonPath, Standing
 from sessioncompress.policy.model import Policy
 
 _LINE_RECORD = 250
 """Bytes that the journal takes for a rewritten line."""
-
-_BLOCK_RECORD = {**dict.fromkeys(Kind, 280), Kind.THINKING: 140, Kind.MIRROR: 190}
-"""Bytes that the journal takes for a replaced block."""
 
 _ORIGINAL_SHARE = 5
 """zstd makes the original of a line about so many times smaller."""
@@ -73,8 +70,9 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
             elif (value := (line, path)) not in taken:
                 taken.add(value)
                 if block is not None:
-                    unread = block.kind is Kind.MIRROR or view.standing[line] is Standing.DEAD
-                    saves = saves * (1 if unread else 2) - _BLOCK_RECORD[block.kind]
+                    kind = KINDS[block.kind]
+                    unread = not kind.read or view.standing[line] is Standing.DEAD
+                    saves = saves * (1 if unread else 2) - kind.record
                 claimed.append((change, saves))
     broken.discard(0)
     return [each for each in claimed if each[0].group not in broken] if broken else claimed
@@ -95,14 +93,5 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
 
 
 def counts(block: Block, policy: Policy) -> bool:
-    """Tell whether a block is over its kind's threshold; a marked leaf is counted with the call it stands in."""
-    match block.kind:
-        case Kind.ARGUMENT:
-            return block.size > policy.call_limit and not block.marked
-        case Kind.IMAGE:
-            return not block.marked
-        case Kind.RESULT:
-            return block.size > policy.result_limit
-        case Kind.THINKING:
-            return policy.strip_thinking
-    return block.kind is Kind.MIRROR
+    """Tell whether a block is over its kind's threshold."""
+    return KINDS[block.kind].counts(block, policy)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, TypeAlias
 
 from sessioncompress.core.jsonl import parse, pieces_of
@@ -268,29 +269,33 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     if not strangers:
         return
     relatives = [each for each in relatives_of(session, policy, form) if _may_know(each.journal, strangers)]
+    unknown = unknown_to_all(relatives, strangers)
+    known, nameless = len(strangers) - len(unknown), sum(not each.reference for each in unknown)
+    again, named = "'sessioncompress restore --from-markers", quote(str(session.path))
+    files = f"{store.journal} and {store.originals.name}"
+    why = "its originals were not committed or copied with it, it was renamed without them, or they were deleted"
     ways = []
-    if relatives:
-        known = len(strangers) - len(unknown_to_all(relatives, strangers))
-        lie = "the originals of all lie" if known == len(strangers) else f"the originals of {known:,} lie"
-        names = " and of ".join(str(each.session) for each in relatives)
-        come_back = "'restore --from-markers' puts them back."
-        ways.append(f"It goes on from another session: {lie} in the store of {names}; {come_back}")
-    if not all(os.path.lexists(each.session) for each in relatives) or not ways:
-        nameless = sum(not each.reference for each in strangers)
-        if nameless < len(strangers):
-            ways.append(
-                "If it was moved or renamed, name its old path, or if it is a copy the other session: "
-                f"'restore --from-markers --originals OTHER'. Or put its two files here as {store.journal} and "
-                f"{store.originals.name}, or name their folder with --backup-dir. Where 'clean' or 'forget' deleted "
-                "them, they are gone."
-            )
-        if nameless:
-            ways.append(
-                f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
-                "false): only a copy of the session can bring back what they stand for."
-            )
+    if known:
+        why = "it is a fork or copy of another session, goes on from one, or was renamed"
+        lie = f"The originals of {f'{known:,}' if unknown else 'all'} lie in the store of "
+        lie += " and of ".join(str(each.session) for each in relatives)
+        ways.append(f"{lie}: {again} {named}' puts them back.")
+        if not all(os.path.lexists(each.session) for each in relatives):
+            ways.append(f"If it was renamed, rename its two files too, to {files}: a restore is exact then.")
+    if nameless < len(unknown):
+        who = "another session has the others" if known else "the session that it was, or is a copy of, has them still"
+        ways.append(
+            f"If {who}, {again} --originals OTHER {named}' puts them back, with that one's path as OTHER. "
+            f"If you have its two files elsewhere, put them here as {files}, or name their folder: 'sessioncompress "
+            f"restore --backup-dir FOLDER {named}'. What 'clean' or 'forget' deleted is gone."
+        )
+    if nameless:
+        ways.append(
+            f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
+            "false): only a copy of the session can bring back what they stand for."
+        )
     raise Refused(
-        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but it has no journal under its name",
+        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but it has no journal: {why}",
         where=session.path,
         state=NOT_CHANGED,
         remedy=" ".join(ways),

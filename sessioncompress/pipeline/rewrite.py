@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.compressors import RENDERERS, Context, View
+from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
@@ -61,7 +61,7 @@ def rewrite(
             made.append(Replacement(change.path, REMOVED, change, change.saves, b""))
         else:
             # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
-            rendered = RENDERERS[change.block.kind](change, value, context)
+            rendered = KINDS[change.block.kind].render(change, value, context)
             made += [each for each in rendered if each.change.block is None or len(each.written) < each.was]
     if not made:
         return None
@@ -132,8 +132,8 @@ IN_USE = "it changed while it was being read"
 class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
-    `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `calls`,
-    `counts` of the other kinds and `redundancies` count what was replaced, `removed` its bytes.
+    `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `counts` and
+    `redundancies` count what was replaced, calls and not their arguments, `removed` its bytes.
     """
 
     def __init__(
@@ -167,7 +167,6 @@ class Applied:
         self.records = PendingRecords()
         self.left_alone: set[int] = set()
         self.again = False
-        self.calls = 0
         self.counts = dict.fromkeys(Kind, 0)
         self.redundancies = 0
         self.removed = 0
@@ -334,7 +333,7 @@ class Applied:
             self.redundancies += bool(each.change.note)
             if each.origin is None and each.content is not None and counts(block, self._view.policy):
                 self.removed += each.was - len(each.written)
-        self.calls += len(calls)
+        self.counts[Kind.ARGUMENT] += len(calls)
 
 
 def _writable(name: str) -> str:

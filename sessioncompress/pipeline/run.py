@@ -13,7 +13,7 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import NO_PREFIX, Kind
+from sessioncompress.core.model import NO_PREFIX
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Entry
@@ -279,11 +279,7 @@ class Run:
             backup_size=before.backup_size + attempt.added,
             originals_size=attempt.finished.originals_size,
             backup_added=attempt.added,
-            tool_calls_compressed=applied.calls,
-            tool_results_compressed=applied.counts[Kind.RESULT],
-            thinking_blocks_removed=applied.counts[Kind.THINKING],
-            images_replaced=applied.counts[Kind.IMAGE],
-            mirrors_replaced=applied.counts[Kind.MIRROR],
+            **summary.replaced(applied.counts),
             redundancies_eliminated=applied.redundancies,
             tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
             tokens_uncached=summary.uncached(view, attempt.plan, applied),
@@ -311,7 +307,9 @@ class Run:
         removable, protected = in_question(view, range(len(view.lines)))
         reason = reason or "nothing to remove that would pay"
         if gain:
-            reason = f"it would save {gain / text.KB:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
+            # Rounded down: it is less.
+            saved = gain * 10 // text.KB / 10
+            reason = f"it would save {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from sessioncompress.compressors import View
+from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey, messages_of, tokens_of
 from sessioncompress.core.model import Kind, Standing
@@ -68,9 +69,10 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
 
     `backup_size` is that of the store, `originals_size` that of the originals in it, `backup_added` what this run added
-    to it. `tokens_uncached` are those of `tokens_after` behind the first message that changed: the next request sends
-    them without the provider's prompt cache. `removable_bytes` are those of all blocks over their kind's threshold
-    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    to it. `others_replaced` counts the blocks of kinds that have no number of their own. `tokens_uncached` are those of
+    `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
+    cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
+    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
     """
 
     path: str
@@ -87,6 +89,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     thinking_blocks_removed: int = 0
     images_replaced: int = 0
     mirrors_replaced: int = 0
+    others_replaced: Mapping[str, int] = field(default_factory=dict)
     redundancies_eliminated: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
@@ -130,6 +133,13 @@ TURNS = "turns"
 _FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
 
 
+def replaced(counts: Mapping[Kind, int]) -> dict[str, Any]:
+    """Name the numbers of replaced blocks as a run's statistics do."""
+    others = {kind.value: number for kind, number in counts.items() if number and not KINDS[kind].field}
+    numbers = {KINDS[kind].field: number for kind, number in counts.items() if KINDS[kind].field}
+    return {**numbers, "others_replaced": others}
+
+
 def all_messages(read: Survey, run: RunRecord | None) -> int:
     """Count the messages of a session, though only those behind what `run`, its newest run, finished were read.
 
@@ -160,7 +170,7 @@ def uncached(view: View, planned: Plan, applied: Applied) -> int:
     changed = {
         number
         for number in applied.changed
-        if any(change.block is None or change.block.kind is not Kind.MIRROR for change in planned[number])
+        if any(change.block is None or KINDS[change.block.kind].read for change in planned[number])
     }
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
     first = next((at for at, number in enumerate(read) if number in changed), len(read))

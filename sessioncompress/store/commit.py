@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed
+from sessioncompress.errors import NOT_CHANGED, Damaged, failed
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
 from sessioncompress.store.late_links import current_state, late_links
@@ -215,16 +215,15 @@ class Rewrite:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Take everything back, unless the new file has reached the session's path: then its originals stay."""
-        failed = error if isinstance(error, OSError) else None
+        met = error if isinstance(error, OSError) else None
         close = (self._originals.close, self._journal.close, self._draft.discard, partial(tidy, self._work))
         for step in (self._take_back, *close):
             try:
                 step()
             except OSError as failure:
-                failed = failure if error is None and failed is None else failed
-        if failed is not None:
-            where = failed.filename if isinstance(failed.filename, str | os.PathLike) else self._session.path
-            raise FileFailed((failed.strerror or str(failed)).lower(), where=where, state=self._state) from failed
+                met = failure if error is None and met is None else met
+        if met is not None:
+            raise failed(met, self._session.path, self._state) from met
 
     def _take_back(self) -> None:
         if self._draft.is_in_place():

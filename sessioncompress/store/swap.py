@@ -56,7 +56,8 @@ class Draft:
         self._write_pending()
         found = disk.digest(self.fd, self._checked, self.size)
         if os.fstat(self.fd).st_size != self.size or found != self._hash.digest():
-            raise FileFailed("what was written there does not read back the same", where=self.path, state=NOT_CHANGED)
+            what = "what was written there does not read back the same"
+            raise FileFailed(what, where=self.path, state=NOT_CHANGED, remedy="Check the disk.")
         self._checked = self.size
         self._hash.reset()
 

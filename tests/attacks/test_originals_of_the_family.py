@@ -201,7 +201,8 @@ def test_the_originals_are_found(
     refused = run(tmp_path, "restore", child)
     assert refused.returncode == 4
     assert str(parent) in refused.stderr
-    assert "'restore --from-markers' puts them back" in refused.stderr
+    assert f"'sessioncompress restore --from-markers {child}' puts them back" in refused.stderr
+    assert "OTHER" not in refused.stderr
     assert child.read_bytes() == child_before
 
     marked = next(text for text in long_texts(child_before) if "sessioncompress show" in text)
@@ -377,7 +378,8 @@ def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> Non
     refused = run(tmp_path, "verify", child)
     assert refused.returncode == 4
     assert "3 markers stand in it" in refused.stderr
-    assert "the originals of 2 lie in the store of" in refused.stderr
+    assert "The originals of 2 lie in the store of" in refused.stderr
+    assert f"'sessioncompress restore --from-markers --originals OTHER {child}'" in refused.stderr
 
 
 REFERS = "1 session here refers to these originals: fork.jsonl"

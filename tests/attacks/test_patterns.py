@@ -170,7 +170,7 @@ def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
 
 
 def compiled() -> list[tuple[str, re.Pattern[Any]]]:
-    """Return all patterns of the package by the modules that make them."""
+    """Return all patterns of the package by the modules that make them; one that a module names twice, by its first."""
     found: list[tuple[str, re.Pattern[Any]]] = [
         ("compressors.preview.reports", form.pattern) for form in preview.reports()
     ]
@@ -178,7 +178,9 @@ def compiled() -> list[tuple[str, re.Pattern[Any]]]:
     found += [(f"formats.values.member.{key}", member(key)) for key in sorted(keys)]
     for name, path in modules():
         if "re.compile(" in path.read_text(encoding="utf-8"):
-            found += list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))
+            held = list(patterns(name, vars(importlib.import_module(f"sessioncompress.{name}"))))
+            first = {id(pattern): each for each, pattern in reversed(held)}
+            found += [(each, pattern) for each, pattern in held if first[id(pattern)] == each]
     return found
 
 

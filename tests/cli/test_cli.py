@@ -24,7 +24,7 @@ from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
-from tests.support.runs import HOMES, fixture, snapshot, split
+from tests.support.runs import HOMES, fixture, snapshot, split, survey_of
 from tests.support.session import PiSession
 
 FILE_FIELDS = {
@@ -851,6 +851,22 @@ def test_show_where_a_session_was_named(compressed: Path) -> None:
     )
 
 
+def test_show_says_whose_originals_it_searched(compressed: Path) -> None:
+    """Of a folder: a few names, and how many more there are."""
+    said = run("show", "0123456789ab", compressed.parent).stderr
+    assert "0123456789ab is found. The stores in it are of session.jsonl. Name the session that" in said
+    for number in range(10):
+        store_in(compressed).journal.with_name(f"a{number}.refs.jsonl").touch()
+    said = run("show", "0123456789ab", compressed.parent).stderr
+    assert "The stores in it are of a0.jsonl, a1.jsonl, " in said
+    assert ", a9.jsonl, 1 more. Name the session that" in said
+    (compressed.parent / "none").mkdir()
+    assert (
+        "is found. No session's store lies in it. Name"
+        in run("show", "0123456789ab", compressed.parent / "none").stderr
+    )
+
+
 def test_a_second_ago(session: Path) -> None:
     """It is one second, not seconds."""
     now = time.time()
@@ -1175,7 +1191,9 @@ def test_stats_as_json(session: Path) -> None:
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
     }
-    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in Kind} - {"attachment"}
+    kinds = {block.kind for line in survey_of(session.read_bytes()).lines for block in line.blocks}
+    assert {share["kind"] for share in file["shares"]} == {kind.value for kind in kinds}
+    assert kinds >= {Kind.ARGUMENT, Kind.RESULT, Kind.THINKING, Kind.IMAGE, Kind.MIRROR}
     assert file["would"] == one("compress", "--dry-run", "session.jsonl")
 
 

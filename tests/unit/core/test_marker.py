@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from importlib import import_module
+from inspect import getsource
+from pkgutil import iter_modules
+
 import pytest
 
+from sessioncompress import compressors
 from sessioncompress.core import marker
 
 REF = "7f3a91c2e05b"
@@ -53,20 +59,40 @@ FILE = marker.name(f"/{LONG}/{LONG}.py")
 TOOL = marker.name(LONG)
 MOST = (1 << 62) - 1
 """More lines or bytes no record of the journal counts."""
-NOTES = [
-    "",
-    *(f"same text as a later {tool} result{of}" for tool in ("bash", "tool", TOOL) for of in ("", f" of {FILE}")),
-    "same text as a later attachment attachment",
-    "repeated in the text that follows",
-    f"older content of {FILE}, read again later",
-    f"older content of {FILE}, written later",
-]
+NAMED_IN_NOTES = {
+    "{tool}": ("bash", "tool", TOOL),
+    "{what}": ("result", "attachment"),
+    "{of}": ("", f" of {FILE}"),
+    "{file}": (FILE,),
+}
+COMPRESSORS = [import_module(f"{compressors.__name__}.{each.name}") for each in iter_modules(compressors.__path__)]
+
+
+def worded(note: str) -> list[str]:
+    """Return a compressor's note with all names that may stand in it."""
+    found = [note]
+    for place, names in NAMED_IN_NOTES.items():
+        found = [each.replace(place, name) for each in found for name in names]
+    return list(dict.fromkeys(found))
+
+
+NOTES = ["", *(each for module in COMPRESSORS for note in getattr(module, "NOTES", ()) for each in worded(note))]
 COUNTS = [(1, 1, 1), (1, 3, 1023), (3, 3, 1024), (999, 1_000, 1024 * 1024 - 1), (123_456, 1_234_567, MOST), (MOST,) * 3]
 WHATS = [
     *(f"{marker.left_out(*counts)}, {note}".removesuffix(", ") for counts in COUNTS for note in NOTES),
     *(f"{marker.name(media)}, {marker.amount(size)}" for media in ("image/png", "image", LONG) for size in (0, MOST)),
 ]
 """All that compressors say of what they leave out: of texts, of texts that stand elsewhere, and of pictures."""
+
+
+def test_every_note_is_tested() -> None:
+    """A compressor that gives its changes notes lists them, without names that are not known here."""
+    for module in COMPRESSORS:
+        nodes = ast.walk(ast.parse(getsource(module)))
+        gives = any(isinstance(node, ast.Call) and "note" in {each.arg for each in node.keywords} for node in nodes)
+        assert gives == hasattr(module, "NOTES"), module.__name__
+    assert len(NOTES) > 4
+    assert not [each for each in NOTES if "{" in each]
 
 
 @pytest.mark.parametrize("in_arguments", [False, True])

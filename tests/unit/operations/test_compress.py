@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -304,8 +305,13 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
     assert stats.status is Status.UNCHANGED
-    assert "less than minSavedKB 1,000" in stats.reason
+    saves = re.search(r"it would save ([\d,.]+) KB, less than minSavedKB 1,000", stats.reason)
+    assert saves
     assert snapshot(path) == before
+    # Rounded it would not be less.
+    would = compress_session(path, replace(EAGER, min_saved_kb=0), dry_run=True)
+    gain = would.original_size - would.compressed_size - would.backup_added
+    assert float(saves[1]) == gain * 10 // 1024 / 10
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
 

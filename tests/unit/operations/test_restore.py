@@ -89,8 +89,10 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     for use in (verify_session, restore_session):
         with pytest.raises(Refused, match="markers stand in it, but it has no journal") as caught:
             use(moved, policy)
-    assert "'restore --from-markers --originals OTHER'" in str(caught.value)
-    assert "--backup-dir" in str(caught.value)
+    said = str(caught.value)
+    assert "no journal: its originals were not committed or copied with it, it was renamed without them, or " in said
+    assert f"'sessioncompress restore --from-markers --originals OTHER {moved}'" in said
+    assert f"'sessioncompress restore --backup-dir FOLDER {moved}'" in said
     assert snapshot(moved) == before
     assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
     assert moved.read_bytes() == session().bytes()

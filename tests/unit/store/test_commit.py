@@ -230,9 +230,10 @@ def test_an_error_at_any_call(tmp_path: Path, code: int, runs: int, ever_after: 
             try:
                 compress(path)
             except (FileFailed, Unsupported) as error:
-                told_unchanged = "not changed" in str(error)
+                told_unchanged, remedy = "not changed" in str(error), error.remedy
             else:
-                told_unchanged = False
+                told_unchanged, remedy = False, "none is needed"
+        assert remedy
         new = check_old_or_new(path, old)
         assert new != told_unchanged
         if not ever_after and not new:
