@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from sessioncompress.compressors.names import Index
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
 from sessioncompress.core.model import Block, Call, Change, Kind, Origin, OurKey, Role, Shape, Standing, Treatment
 from sessioncompress.core.text import estimate
@@ -139,6 +140,8 @@ class View(Struct, dict=True, eq=False):
         self.lines = self.survey.lines
         # Agents spell one and the same tool differently.
         self._protected_tools = self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
+        self.indexes: Mapping[tuple[int, JsonPath], Index] = {}
+        """What previews show of the results of a run beside their ends, by line and place; see compressors.names."""
         self.loosened: frozenset[int] | None = None
         """What compressors.thinking found, for others that ask for it again."""
 
@@ -260,7 +263,7 @@ class View(Struct, dict=True, eq=False):
 
     def treatment(self, number: int) -> Treatment:
         """Dead history is named only; what a model may still see is previewed, if the policy has previews."""
-        named = self.standing[number] is Standing.DEAD or not self.policy.preview_max_bytes
+        named = self.standing[number] is Standing.DEAD or not self.policy.has_previews
         return Treatment.REFERENCE if named else Treatment.PREVIEW
 
 

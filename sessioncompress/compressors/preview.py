@@ -19,6 +19,11 @@ _HEADING = re.compile(
     r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
 )
 _IN_HEADINGS = ("*** ", "+++ ")
+_TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11}\n){0,4})[^\n]*[A-Za-z][^\n]*\n?")
+"""A line of twelve letters or more, and up to four others above it."""
+_FIRST_WITHIN = 1_000
+LINE = 80
+"""Characters of a line at an end of a text of which the rest is named."""
 _LEAST_CUT = 12
 """Bytes. Less of a line says nothing."""
 _LEAST_GAP = 45
@@ -85,8 +90,25 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
     """
     part = part or Part((0, len(text)))
     first, last = part.span
-    head, tail = _ends(text[first:last], budget)
-    start, end = first + head, last - tail
+    return _shortened(text, _ends(text[first:last], budget), wording, part, keep)
+
+
+def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool) -> str:
+    """Shorten a part of a text to its first line that says something, to its last one, or to the marker alone."""
+    start, end = part.span
+    head = tail = 0
+    if first and (found := _TELLING.match(text, start, min(end, start + _FIRST_WITHIN))):
+        head = min(found.end() - found.start(), found.end("above") - found.start() + LINE)
+    if last:
+        bottom = len(text[start:end].rstrip()) + start
+        begins = max(text.rfind("\n", start, bottom) + 1, bottom - LINE, start + head)
+        tail = end - begins if begins < bottom else 0
+    return _shortened(text, (head, tail), wording, part, None)
+
+
+def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Part, keep: Special | None) -> str:
+    first, last = part.span
+    start, end = first + kept_ends[0], last - kept_ends[1]
     for opens, ends in part.notes:
         start = opens if opens < start < ends else start
         end = ends if opens < end < ends else end

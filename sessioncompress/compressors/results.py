@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import MARKER_BYTES, Wording, bare, lines_of, own_part, preview, reference
+from sessioncompress.compressors.names import NO_INDEX, is_prose
+from sessioncompress.compressors.preview import (
+    MARKER_BYTES,
+    Wording,
+    bare,
+    lines_of,
+    outline,
+    own_part,
+    preview,
+    reference,
+)
 from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
 
-_PREVIEW_SHARE = 20
+_SHORTEST = 160
 _MOST_LINKS = 8
 
 
@@ -28,9 +38,9 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def budget(size: int, view: View) -> int:
-    """Bytes of a preview: 5 % of the text, between the policy's bounds."""
+    """Bytes of a text's ends in a preview: two thirds of its share, between 160 and a third of the most."""
     policy = view.policy
-    return min(max(size // _PREVIEW_SHARE, policy.preview_min_bytes), policy.preview_max_bytes)
+    return min(max(int(size * policy.preview_share * 2 / 3), _SHORTEST), policy.preview_max_bytes // 3)
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
@@ -57,7 +67,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             for path, value in found.flags.items():
                 yield Replacement(path, Added(value), alone, 0, b"")
             return
-    limit = context.view.policy.result_limit
+    limit = max(context.view.policy.result_limit, context.view.policy.preview_max_bytes + MARKER_BYTES)
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
         new = _with_links(each, text, context)
         written = literal(new)
@@ -79,13 +89,17 @@ def _with_links(new: str, text: str, context: Context) -> str:
 
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
+    """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, and then its names."""
+    index = context.view.indexes.get((change.line, change.path), NO_INDEX)
+    names = f"\n{index.line}" if index.line else ""
     room = budget(len(text), context.view)
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
-    room = min(room, context.view.policy.result_limit - MARKER_BYTES - _PREVIEW_SHARE)
     part = own_part(text)
     if change.failures and (keep := lines_of(text, context.view.lines.facts[change.line].failed)):
-        yield preview(text, room, wording, keep=keep, part=part)
-        yield preview(text, room // 2, wording, keep=keep, part=part)
-    yield preview(text, room, wording, part=part)
-    yield preview(text, room // 3, wording, part=part)
+        yield preview(text, room, wording, keep=keep, part=part) + names
+        yield preview(text, room // 2, wording, keep=keep, part=part) + names
+    if not names or is_prose(text):
+        yield preview(text, room, wording, part=part) + names
+        yield preview(text, room // 3, wording, part=part)
+    yield outline(text, wording, part, first=index.first, last=change.failures) + names

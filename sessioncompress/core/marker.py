@@ -4,6 +4,10 @@
 
 It is ASCII and names the command that prints the original. Inside the arguments of a call it also says that the
 tool received all of it and that the line is not to be copied, since models copy what their own old calls hold.
+
+Behind it a preview may end with an index, a line of the names that the text holds and nothing else does:
+
+    in it: fn decode(signature_b64 | src/a.ts b.ts | fooBar bazQux
 """
 
 from __future__ import annotations
@@ -13,6 +17,9 @@ import re
 PREFIX = "[[sessioncompress: "
 PREFIX_BYTES = PREFIX.encode()
 ARGUMENT_END = "; the tool received all of it; do not copy this line"
+
+INDEX = "in it: "
+"""Begins the index."""
 
 _COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"
 _AMOUNT = r"(?:[0-9]{1,4} bytes|[0-9]{1,13}\.[0-9] [KM]B)"
@@ -87,8 +94,15 @@ def adds_up(text: str) -> bool:
     forms = _forms(text)
     left = sum(_count(form["left"]) for form in forms)
     of_lines = max((_count(form["of"]) for form in forms), default=0)
+    # The index is no line of the text.
+    text = text[: text.rfind("\n") + 1] if has_index(text) else text
     standing = text.count("\n") + (not text.endswith("\n")) - len(forms)
     return 0 <= left + standing - (of_lines or left) <= _CUT * len(forms)
+
+
+def has_index(text: str) -> bool:
+    """Tell whether the last line of a text is an index."""
+    return text.startswith(INDEX, text.rfind("\n") + 1)
 
 
 def references(text: str) -> list[str]:

@@ -7,9 +7,11 @@ need not read them. Whatever would make it judge otherwise of the rest sends it 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import BinaryIO, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128
@@ -90,6 +92,18 @@ class Part(NamedTuple):
             return
         with reader(self.prefix.size) as file:
             yield from pieces(file, size - self.prefix.size)
+
+    def lines(self, numbers: Iterable[int], most: int = LINE_CAP) -> Iterator[tuple[int, bytes]]:
+        """Yield some lines in any order, each with its number, or so many bytes of each."""
+        starts = [*accumulate((line.size for line in self.known.survey.lines), initial=self.prefix.size)]
+        if starts[-1] != self.session.size:
+            # In a document there is more than its messages.
+            messages = {number: raw for number, raw, _ in pieces_of(self.session.reader, self.session.size)}
+            yield from ((number, messages[number][:most]) for number in numbers)
+            return
+        for number in numbers:
+            start, end = starts[number : number + 2]
+            yield number, os.pread(self.session.fd, min(end - start, most), start)
 
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
         found = xxh3_128()

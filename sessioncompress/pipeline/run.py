@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
@@ -11,15 +11,17 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
+from sessioncompress.compressors.names import Index
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import NO_PREFIX
+from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, incremental, reading, summary, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part
 from sessioncompress.pipeline.plan import Plan, in_question, plan
+from sessioncompress.pipeline.previews import names_of_results
 from sessioncompress.pipeline.rewrite import Applied, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.file import differences
@@ -150,12 +152,16 @@ class Run:
         left_alone = {number for number, record in rewritten if record.place is None}
         begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
+        indexes: Mapping[tuple[int, JsonPath], Index] = {}
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
                 planned = plan(view, known.rewritten.rows, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
+                # What a second try leaves out leaves its names out.
+                indexes = indexes or names_of_results(part, view, planned)
+                view.indexes = indexes
                 sink: Rewrite | DryRun
                 if self._asked.dry_run:
                     sink = DryRun(self._journal.lengths, part.prefix.size)

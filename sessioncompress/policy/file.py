@@ -19,7 +19,7 @@ from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be, wr
 Held = TypeVar("Held", bound=model.Section)
 
 SECTION = "session"
-OF_PRESETS = ("previewMinBytes", "previewMaxBytes", "atRest")
+OF_PRESETS = ("atRest",)
 """Keys that only presets set, as the journal names them."""
 _GONE: Mapping[str, str] = {
     "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',

@@ -36,6 +36,9 @@ Seconds = Annotated[
     Annotated[int, Meta(ge=0, le=_MOST)] | Annotated[float, Meta(ge=0, le=_MOST)],
     Meta(description=f"a number of seconds from 0 to {_MOST:,}"),
 ]
+Share = Annotated[
+    Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)], Meta(description="a share from 0 to 1")
+]
 _Path = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")]
 Folder = Annotated[_Path | None, Meta(description="a folder's path or null")]
 File = Annotated[_Path | None, Meta(description="a file's path or null")]
@@ -170,9 +173,9 @@ class Budget(Section, frozen=True, gc=False):
 class Policy(Section, frozen=True, gc=False):
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
-    The names are those of `compression.json` in snake case; `preview_*` and `at_rest` are set by the presets alone.
-    Where `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a text's place. `at_rest`: nobody works
-    in the session, so that what only its agent's screen shows goes from protected lines too, and what told the model of
+    The names are those of `compression.json` in snake case; `at_rest` is set by the presets alone. Where
+    `preview_share` or `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a text's place. `at_rest`:
+    nobody works in the session, so that what only its agent's screen shows goes from protected lines too, and what told the model of
     skills from the others. Raises UsageError where a value is none that its field may have.
     """
 
@@ -199,9 +202,14 @@ class Policy(Section, frozen=True, gc=False):
     log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
-    preview_min_bytes: Count = 160
-    preview_max_bytes: Count = 640
+    preview_share: Share = 0.08
+    preview_max_bytes: Count = 2_000
     at_rest: Flag = False
+
+    @property
+    def has_previews(self) -> bool:
+        """Whether anything of a replaced text stays readable."""
+        return self.preview_share > 0 and self.preview_max_bytes > 0
 
     @property
     def call_limit(self) -> int:
@@ -230,8 +238,8 @@ PRESETS: dict[str, Policy] = {
         tool_call_max_bytes=300,
         tool_result_max_bytes=600,
         prune=Prune(prune_minimum=10_000, prune_protect=20_000),
-        preview_min_bytes=120,
-        preview_max_bytes=320,
+        preview_share=0.05,
+        preview_max_bytes=890,
     ),
     "high-quality": replace(
         BALANCED,
@@ -239,8 +247,8 @@ PRESETS: dict[str, Policy] = {
         tool_result_max_bytes=2_000,
         strip_thinking=False,
         prune=Prune(prune_minimum=30_000, prune_protect=60_000),
-        preview_min_bytes=320,
-        preview_max_bytes=1_280,
+        preview_share=0.10,
+        preview_max_bytes=4_000,
     ),
     "archive": replace(
         BALANCED,
@@ -249,7 +257,7 @@ PRESETS: dict[str, Policy] = {
         protect_tools=(),
         tool_call_max_bytes=SMALLEST_LIMIT,
         tool_result_max_bytes=SMALLEST_LIMIT,
-        preview_min_bytes=0,
+        preview_share=0,
         preview_max_bytes=0,
         at_rest=True,
     ),

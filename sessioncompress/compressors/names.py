@@ -1,0 +1,257 @@
+"""The names in long results: which of them stay readable, and the line of a preview that shows them.
+
+A model goes back to an old result for what it has not written yet: a function, a file, a number. So each such name
+stays once, in the newest result that holds it, with the words beside it, unless a text that stays holds it too. All
+results of a run share one budget: most hold little that is new, a few hold much.
+
+    in it: fn decode(signature_b64 | serde_json::from_str(&raw | src/a.ts b.ts | page_len < 100 | fooBar bazQux
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from sessioncompress.core.marker import INDEX
+
+_IN_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_PARTS = bytes(each if each in _IN_WORDS else 0x20 for each in range(256))
+"""Leaves nothing but words; what is no ASCII parts them."""
+_WORDS = bytes(each if each in b".\n" else _PARTS[each] for each in range(256))
+"""Leaves the dots in them too, and the ends of lines."""
+_CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
+
+_SYMBOLS = b"(){}[];=<>_/\\|"
+
+_SUFFIXES = (
+    "tsx? jsx? mjs cjs py go rs mdx? jsonl? ya?ml toml sh bash css scss html? sql rb java kt swift c h cc cpp hpp txt "
+    "lock env svg png xml proto mod sum cfg ini conf log csv tmpl vue svelte ex lua zig ps1 snap"
+)
+_FILE = re.compile(rf"(?<!\S)(?=\S{{4,64}}(?!\S))[\w.-]*[\w-]\.(?:{_SUFFIXES.replace(' ', '|')})(?!\S)".encode())
+_NAME = re.compile(
+    rb"(?<!\S)(?=\S{4,48}(?!\S))(?:"
+    # In camel case, with an underscore or a digit, or capitals before a word.
+    rb"[A-Za-z_](?=\S*?(?:[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]{2}))[\w-]*"
+    # A number, or a hash.
+    rb"|[0-9]+|(?=[0-9a-f]*[0-9])[0-9a-f]{7,40})(?!\S)"
+)
+"""More than a plain word: those recur in any session by chance."""
+_NUMBER = re.compile(rb"[0-9]+|[0-9a-f]{7,40}")
+_MADE_UP = re.compile(
+    rb"[-_.](?=[A-Za-z0-9]*[0-9A-Z])(?:[a-z0-9]*+[A-Z0-9]){2}[A-Za-z0-9]{4,}|[0-9a-f]{4}-[0-9a-f]{4}-"
+)
+"""What a program made up for a file's name, such as `index-DaueD7GO.js`."""
+_BEFORE = re.compile(rb"\w+[^\w\n;)}]{1,4}\Z")
+_BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w+")
+_FOLDER = re.compile(rb"[\w@.~-]+[/\\]\Z")
+_COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_GUTTER = re.compile(
+    rb"^(?:[ *+>]{0,12}\d{1,9}(?:\xe2\x86\x92|[|:\t-]) ?|([^\s:]{3,200}?)[:-]\d{1,9}[:-](?=\D))", re.MULTILINE
+)
+"""The number that a tool wrote before a line, alone or behind the file's name."""
+_NOT_OWN = (b".git/", b".venv/", b"node_modules/", b"__pycache__/", b"site-packages/")
+"""What a listing or a report says of these folders is nobody's own work."""
+
+LOOKED_AT: Final = 16_384
+"""Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
+_MOST_HELD = 64 << 20
+"""Bytes of results that are looked at in one run, so that memory stays bounded: those of the oldest go."""
+_MOST_LINES = 100_000
+"""Lines that are remembered, so that one read again costs nothing."""
+_PROSE = 50
+"""At least one of so many bytes of what is no prose is a symbol."""
+_BINARY = 10
+"""More than every tenth byte of what is no text is a control character."""
+
+_FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
+_SHORTEST = 4
+_LINE = 80
+"""Bytes of a first line, about."""
+_FOR_LINES = 0.1
+"""The share of the budget for first lines."""
+_BETWEEN = b" | "
+_NEIGHBORS = 16
+"""Bytes that the neighbors of a name and what separates them take, about."""
+_BEFORE_WITHIN, _BEHIND_WITHIN = 20, 40
+"""Bytes in which these are looked for."""
+_WITH_NEIGHBORS = 0.65
+"""The share of the budget for names with their neighbors; names alone take the rest."""
+
+
+class Index(NamedTuple):
+    """What a preview shows of a result: the line of its names, which may be empty, and whether its first line too."""
+
+    line: str
+    first: bool
+
+
+NO_INDEX = Index("", first=True)
+
+
+class _Result:
+    """What is looked at of a result, and what is chosen of it: places and texts, which take `size` bytes."""
+
+    __slots__ = ("alone", "data", "folders", "pieces", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.pieces: list[tuple[int, bytes]] = []
+        self.alone: list[tuple[int, bytes]] = []
+        self.folders: dict[bytes, list[bytes]] = {}
+        """The files of each folder, the first of them with it."""
+        self.size = 0
+
+    def index(self) -> str:
+        """Write the names in the order of the text, those with neighbors first; empty without any."""
+        inside = {files[0]: b" ".join(files) for files in self.folders.values()}
+        written = [inside.get(piece, piece) for _, piece in sorted(self.pieces)]
+        if self.alone:
+            written.append(b" ".join(name for _, name in sorted(self.alone)))
+        return INDEX + _BETWEEN.join(written).decode(errors="ignore") if written else ""
+
+
+class Names:
+    """The names of one run: keep() what stays, then add() the results, the newest first, then choose()."""
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+        self._lines: set[bytes] = set()
+        self._found: list[tuple[float, int, bytes]] = []
+        """What each name is worth a byte, in which result it stands, and the name."""
+        self._results: list[_Result] = []
+        self._size = self._held = 0
+
+    def keep(self, data: bytes) -> None:
+        """Take a text that a model can still read, or its JSON."""
+        words = data.replace(b"\\n", b" ").translate(_WORDS)
+        self._known.update(words.split(), words.translate(_PARTS).split())
+
+    def add(self, text: str) -> None:
+        """Take the next older result that is to be replaced, and find the names that nothing before it holds."""
+        self._size += len(text)
+        data = _looked_at(text) if self._held < _MOST_HELD else b""
+        self._held += len(data)
+        number, known = len(self._results), self._known
+        self._results.append(_Result(data))
+        if (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY > len(data):
+            return
+        if len(self._lines) > _MOST_LINES:
+            self._lines.clear()
+        lines = set(data.translate(_WORDS).split(b"\n")) - self._lines
+        self._lines |= lines
+        words = set(b" ".join(lines).split()) - known
+        line = b" ".join(words)
+        files = _FILE.findall(line)
+        if b"." in line:
+            # Parted at its dots is what is no file; the parts of a file's name are known with it.
+            known.update(b" ".join(files).translate(_PARTS).split())
+            plain = {word for word in words if b"." not in word}
+            parts = set(b" ".join(words.difference(files, plain)).translate(_PARTS).split()) - known
+            known |= parts
+            line = b" ".join(plain | parts)
+        known |= words
+        for name in files:
+            worth = _NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH
+            self._found.append((worth / (len(name) + _NEIGHBORS), number, name))
+        # The numbers and ids in an API's answer say nothing.
+        is_json = data.lstrip()[:1] in (b"{", b"[")
+        for name in _NAME.findall(line):
+            is_number = _NUMBER.fullmatch(name) is not None
+            if not (is_number and is_json):
+                worth = _NUMBER_WORTH if is_number else _NAME_WORTH
+                self._found.append((worth / (len(name) + _NEIGHBORS), number, name))
+
+    def choose(self, share: float, most: int) -> list[Index]:
+        """Choose what is worth most for its length; give the index of each result in the order in which they came.
+
+        All of them take at most `share` of the bytes of the results, and one at most `most` bytes, and half of its
+        result. The newest show their first lines, as long as a tenth of that lasts; and each without a name does.
+        """
+        budget = share * self._size
+        lines = int(budget * _FOR_LINES) // _LINE
+        budget -= min(lines, len(self._results)) * _LINE
+        self._found.sort(reverse=True)
+        shown: set[bytes] = set()
+        budget -= self._take(budget * _WITH_NEIGHBORS, most, shown, alone=False)
+        self._take(budget, most, shown, alone=True)
+        indexes = (each.index() for each in self._results)
+        return [Index(line, number < lines or not line) for number, line in enumerate(indexes)]
+
+    def _take(self, budget: float, most: int, shown: set[bytes], *, alone: bool) -> int:
+        """Take names while they fit; count the bytes that they take."""
+        taken = 0
+        for _, number, name in self._found:
+            if budget - taken < _SHORTEST:
+                break
+            result = self._results[number]
+            label = 0 if result.size else len(INDEX)
+            room = min(budget - taken, most - result.size, len(result.data) // 2 - result.size) - label
+            if len(name) >= room or name in shown or (alone and _NUMBER.fullmatch(name)):
+                continue
+            data = result.data
+            place = _place(data, name)
+            folder = _FOLDER.search(data, max(place - 64, 0), place) if b"." in name else None
+            others = result.folders.get(folder.group()) if folder else None
+            if others is not None or alone:
+                piece = name
+            else:
+                piece = folder.group() + name if folder else _with_neighbors(data, place, place + len(name))
+            size = len(piece) + (1 if piece is name else len(_BETWEEN))
+            if size > room:
+                continue
+            shown.add(name)
+            if others is not None:
+                others.append(piece)
+            elif alone:
+                result.alone.append((place, piece))
+            else:
+                result.pieces.append((place, piece))
+                shown.update(piece.translate(_PARTS).split())
+                if folder:
+                    result.folders[folder.group()] = [piece]
+            result.size += size + label
+            taken += size + label
+        return taken
+
+
+def is_prose(text: str) -> bool:
+    """Tell whether a text has too few symbols for code, a listing or a log: its sentences say it, not its names."""
+    data = text[:LOOKED_AT].encode(errors="replace")
+    return (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
+
+
+def _looked_at(text: str) -> bytes:
+    """Take a text's ends, without colors and line numbers; where most line ends are escaped, as in JSON, as real ones.
+
+    Lines about folders that hold nobody's own work are left out.
+    """
+    if len(text) > LOOKED_AT:
+        text = f"{text[: LOOKED_AT // 4 * 3]}\n{text[-LOOKED_AT // 4 :]}"
+    data = text.encode(errors="replace")
+    if b"\x1b" in data:
+        data = _COLOR.sub(b"", data)
+    if b"\\n" in data and data.count(b"\\n") > data.count(b"\n"):
+        data = data.replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
+    if _GUTTER.match(data):
+        data = _GUTTER.sub(rb"\1 ", data)
+    if any(folder in data for folder in _NOT_OWN):
+        data = b"\n".join(line for line in data.split(b"\n") if not any(folder in line for folder in _NOT_OWN))
+    return data
+
+
+def _place(data: bytes, name: bytes) -> int:
+    """Find where a name stands as a word of its own, or else within another."""
+    place = first = data.find(name)
+    for _ in range(4):
+        around = data[max(place - 1, 0) : place] + data[place + len(name) : place + len(name) + 1]
+        if place < 0 or not around.translate(_PARTS).strip():
+            break
+        place = data.find(name, place + 1)
+    return place if place >= 0 else max(first, 0)
+
+
+def _with_neighbors(data: bytes, start: int, end: int) -> bytes:
+    """Take a name with the word before it and the word behind it, as far as they stand close in its line."""
+    before = _BEFORE.search(data, max(0, start - _BEFORE_WITHIN), start)
+    behind = _BEHIND.match(data, end, end + _BEHIND_WITHIN)
+    return b" ".join(data[before.start() if before else start : behind.end() if behind else end].split())

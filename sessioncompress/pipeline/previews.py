@@ -1,0 +1,54 @@
+"""Between plan and rewrite: read what stays and what goes, and choose the names that each preview keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from sessioncompress.compressors import View
+from sessioncompress.compressors.names import Index, Names
+from sessioncompress.core.jsonl import parse_any
+from sessioncompress.core.model import Change, JsonPath, Kind, Treatment
+from sessioncompress.core.splice import CannotSplice
+from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.plan import Plan
+from sessioncompress.pipeline.rewrite import value_at
+
+_KEPT = 2_048
+"""Bytes of a line that stays in which names are looked for: what a model reads of it stands at its beginning."""
+_ENVELOPE = 800
+"""Bytes of ids and times before that."""
+
+
+def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
+    """Choose an index for each result that is to be previewed, by its line and place.
+
+    What a model can still read is looked at first, then these results, the newest first.
+    """
+    places = {
+        number: found
+        for number in sorted(plan, reverse=True)
+        if (found := [change.path for change in plan[number] if _is_previewed(change)])
+    }
+    if not places:
+        return {}
+    names, lines, dead = Names(), view.lines, view.survey.shape.dead
+    stay = (number for number, line in enumerate(lines) if line.reads and number not in plan and number not in dead)
+    for number, raw in part.lines(stay, _KEPT):
+        names.keep(raw[: lines[number].reads * 6 // 5 + _ENVELOPE])
+    results: list[tuple[int, JsonPath]] = []
+    for number, raw in part.lines(places):
+        entry = parse_any(raw)
+        for path in places[number]:
+            # What is not there any more is found when the line is rewritten.
+            with suppress(CannotSplice):
+                if isinstance(text := value_at(entry, path), str):
+                    names.add(text)
+                    results.append((number, path))
+    return dict(zip(results, names.choose(view.policy.preview_share, view.policy.preview_max_bytes), strict=True))
+
+
+def _is_previewed(change: Change) -> bool:
+    block = change.block
+    is_result = block is not None and block.kind is Kind.RESULT and not block.marked
+    return is_result and change.treatment is Treatment.PREVIEW
