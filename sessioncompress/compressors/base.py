@@ -10,7 +10,20 @@ from msgspec import Struct
 
 from sessioncompress.compressors.names import Index
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
-from sessioncompress.core.model import Block, Call, Change, Kind, Origin, OurKey, Role, Shape, Standing, Treatment
+from sessioncompress.core.model import (
+    Block,
+    Call,
+    Change,
+    JsonPath,
+    Kind,
+    Origin,
+    OurKey,
+    Purpose,
+    Role,
+    Shape,
+    Standing,
+    Treatment,
+)
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import Policy
@@ -255,7 +268,18 @@ class View(Struct, dict=True, eq=False):
         if block.kind not in _READ or not line.answers or self.policy.at_rest:
             return False
         made = self.asking(number)
-        return made is not None and made.reads_skill
+        return made is not None and (made.reads_skill or number in self._instructions)
+
+    @cached_property
+    def _instructions(self) -> frozenset[int]:
+        """The results that hold the newest copy of a file of instructions, or of a part of one."""
+        names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], int]()
+        for number in self.survey.shape.live if names else ():
+            made = self.asking(number)
+            if made is not None and made.purpose is Purpose.READ:
+                if made.file.replace("\\", "/").rpartition("/")[2] in names:
+                    newest[made.file, made.part] = number
+        return frozenset(newest.values())
 
     def holds_ours(self, block: Block) -> bool:
         """Whether a block holds our own replacement."""

@@ -38,7 +38,7 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
         names.keep(raw[: lines[number].reads * 6 // 5 + _ENVELOPE])
     results: list[tuple[int, JsonPath]] = []
     for number, raw in part.lines(places):
-        entry = parse_any(raw)
+        entry = parse_any(raw) or {}
         for path in places[number]:
             # What is not there any more is found when the line is rewritten.
             with suppress(CannotSplice):

@@ -50,6 +50,14 @@ Tools = Annotated[
     ),
 ]
 
+Files = Annotated[
+    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME)], ...],
+    Meta(
+        max_length=_MOST_ENTRIES,
+        description=f"a list of file names, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} characters",
+    ),
+]
+
 
 class Rule(StrEnum):
     """Decides whether a session is due. Each rule is named after the design that it comes from."""
@@ -173,10 +181,10 @@ class Budget(Section, frozen=True, gc=False):
 class Policy(Section, frozen=True, gc=False):
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
-    The names are those of `compression.json` in snake case; `at_rest` is set by the presets alone. Where
-    `preview_share` or `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a text's place. `at_rest`:
-    nobody works in the session, so that what only its agent's screen shows goes from protected lines too, and what told the model of
-    skills from the others. Raises UsageError where a value is none that its field may have.
+    The names are those of `compression.json` in snake case; `at_rest` is set by the presets alone: nobody works in the
+    session, so that what only its agent's screen shows goes from protected lines too, and what told the model of skills
+    from the others. Where `preview_share` or `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a
+    text's place. Raises UsageError where a value is none that its field may have.
     """
 
     enabled: Flag = True
@@ -185,6 +193,14 @@ class Policy(Section, frozen=True, gc=False):
     turn_threshold_before_compress: Count = 4
     protect_tokens: Count | None = 20_000
     protect_tools: Tools = ("skill",)
+    protect_files: Files = (
+        "AGENTS.md",
+        "CLAUDE.md",
+        "GEMINI.md",
+        ".cursorrules",
+        "copilot-instructions.md",
+        "CONTRIBUTING.md",
+    )
     tool_call_max_bytes: Count = 500
     tool_result_max_bytes: Count = 1_000
     min_saved_kb: Count = field(default=16, name="minSavedKB")
@@ -255,6 +271,7 @@ PRESETS: dict[str, Policy] = {
         turn_threshold_before_compress=1,
         protect_tokens=4_000,
         protect_tools=(),
+        protect_files=(),
         tool_call_max_bytes=SMALLEST_LIMIT,
         tool_result_max_bytes=SMALLEST_LIMIT,
         preview_share=0,
