@@ -65,36 +65,40 @@ _BINARY = 10
 
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
 _SHORTEST = 4
+_LEAST_ENDS = 160
 _LINE = 80
 """Bytes of a first line, about."""
-_FOR_LINES = 0.1
+_FOR_LINES = 0.05
 """The share of the budget for first lines."""
 _BETWEEN = b" | "
 _NEIGHBORS = 16
 """Bytes that the neighbors of a name and what separates them take, about."""
 _BEFORE_WITHIN, _BEHIND_WITHIN = 20, 40
 """Bytes in which these are looked for."""
-_WITH_NEIGHBORS = 0.65
+_WITH_NEIGHBORS = 0.7
 """The share of the budget for names with their neighbors; names alone take the rest."""
 
 
 class Index(NamedTuple):
-    """What a preview shows of a result: the line of its names, which may be empty, and whether its first line too."""
+    """What a preview shows of a result: the line of its names, which may be empty, and of its text.
+
+    That is `ends` bytes of head and tail; where this is 0, its `first` line or none.
+    """
 
     line: str
+    ends: int
     first: bool
-
-
-NO_INDEX = Index("", first=True)
 
 
 class _Result:
     """What is looked at of a result, and what is chosen of it: places and texts, which take `size` bytes."""
 
-    __slots__ = ("alone", "data", "folders", "pieces", "size")
+    __slots__ = ("alone", "data", "ends", "folders", "is_text", "pieces", "size")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ends: int, *, is_text: bool) -> None:
         self.data = data
+        self.ends = ends
+        self.is_text = is_text
         self.pieces: list[tuple[int, bytes]] = []
         self.alone: list[tuple[int, bytes]] = []
         self.folders: dict[bytes, list[bytes]] = {}
@@ -111,15 +115,19 @@ class _Result:
 
 
 class Names:
-    """The names of one run: keep() what stays, then add() the results, the newest first, then choose()."""
+    """The names of one run: keep() what stays, then add() the results, the newest first, then choose().
 
-    def __init__(self) -> None:
+    All previews take at most `share` of the bytes of their results, and one at most `most` bytes and half of its own.
+    """
+
+    def __init__(self, share: float, most: int) -> None:
+        self._share, self._most = share, most
         self._known: set[bytes] = set()
         self._lines: set[bytes] = set()
         self._found: list[tuple[float, int, bytes]] = []
         """What each name is worth a byte, in which result it stands, and the name."""
         self._results: list[_Result] = []
-        self._size = self._held = 0
+        self._size = self._held = self._ends = 0
 
     def keep(self, data: bytes) -> None:
         """Take a text that a model can still read, or its JSON."""
@@ -131,9 +139,12 @@ class Names:
         self._size += len(text)
         data = _looked_at(text) if self._held < _MOST_HELD else b""
         self._held += len(data)
+        is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
+        ends = ends_of(len(text), self._share, self._most) if is_text and _is_prose(data) else 0
+        self._ends += ends
         number, known = len(self._results), self._known
-        self._results.append(_Result(data))
-        if (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY > len(data):
+        self._results.append(_Result(data, ends, is_text=is_text))
+        if not is_text:
             return
         if len(self._lines) > _MOST_LINES:
             self._lines.clear()
@@ -161,31 +172,32 @@ class Names:
                 worth = _NUMBER_WORTH if is_number else _NAME_WORTH
                 self._found.append((worth / (len(name) + _NEIGHBORS), number, name))
 
-    def choose(self, share: float, most: int) -> list[Index]:
+    def choose(self) -> list[Index]:
         """Choose what is worth most for its length; give the index of each result in the order in which they came.
 
-        All of them take at most `share` of the bytes of the results, and one at most `most` bytes, and half of its
-        result. The newest show their first lines, as long as a tenth of that lasts; and each without a name does.
+        The newest show their first lines, as long as a tenth of the budget lasts; and each without a name does.
         """
-        budget = share * self._size
+        budget = max(self._share * self._size - self._ends, 0)
         lines = int(budget * _FOR_LINES) // _LINE
         budget -= min(lines, len(self._results)) * _LINE
         self._found.sort(reverse=True)
         shown: set[bytes] = set()
-        budget -= self._take(budget * _WITH_NEIGHBORS, most, shown, alone=False)
-        self._take(budget, most, shown, alone=True)
-        indexes = (each.index() for each in self._results)
-        return [Index(line, number < lines or not line) for number, line in enumerate(indexes)]
+        budget -= self._take(budget * _WITH_NEIGHBORS, shown, alone=False)
+        self._take(budget, shown, alone=True)
+        return [
+            Index(line := each.index(), each.ends, each.is_text and (number < lines or not line))
+            for number, each in enumerate(self._results)
+        ]
 
-    def _take(self, budget: float, most: int, shown: set[bytes], *, alone: bool) -> int:
+    def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> int:
         """Take names while they fit; count the bytes that they take."""
-        taken = 0
+        taken, most = 0, self._most
         for _, number, name in self._found:
             if budget - taken < _SHORTEST:
                 break
             result = self._results[number]
             label = 0 if result.size else len(INDEX)
-            room = min(budget - taken, most - result.size, len(result.data) // 2 - result.size) - label
+            room = min(budget - taken, min(most - result.ends, len(result.data) // 2) - result.size) - label
             if len(name) >= room or name in shown or (alone and _NUMBER.fullmatch(name)):
                 continue
             data = result.data
@@ -196,7 +208,7 @@ class Names:
                 piece = name
             else:
                 piece = folder.group() + name if folder else _with_neighbors(data, place, place + len(name))
-            size = len(piece) + (1 if piece is name else len(_BETWEEN))
+            size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece is name else len(_BETWEEN))
             if size > room:
                 continue
             shown.add(name)
@@ -214,9 +226,13 @@ class Names:
         return taken
 
 
-def is_prose(text: str) -> bool:
+def ends_of(size: int, share: float, most: int) -> int:
+    """Measure head and tail of a text of so many bytes: two thirds of its share, 160 bytes to a third of the most."""
+    return min(max(int(size * share * 2 / 3), _LEAST_ENDS), most // 3)
+
+
+def _is_prose(data: bytes) -> bool:
     """Tell whether a text has too few symbols for code, a listing or a log: its sentences say it, not its names."""
-    data = text[:LOOKED_AT].encode(errors="replace")
     return (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
 
 

@@ -93,8 +93,11 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
     return _shortened(text, _ends(text[first:last], budget), wording, part, keep)
 
 
-def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool) -> str:
-    """Shorten a part of a text to its first line that says something, to its last one, or to the marker alone."""
+def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool, keep: Special | None = None) -> str:
+    """Shorten a part of a text to its first line that says something, its last one, both, or the marker alone.
+
+    With `keep`, some lines between them stay too, in their place.
+    """
     start, end = part.span
     head = tail = 0
     if first and (found := _TELLING.match(text, start, min(end, start + _FIRST_WITHIN))):
@@ -103,7 +106,7 @@ def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool)
         bottom = len(text[start:end].rstrip()) + start
         begins = max(text.rfind("\n", start, bottom) + 1, bottom - LINE, start + head)
         tail = end - begins if begins < bottom else 0
-    return _shortened(text, (head, tail), wording, part, None)
+    return _shortened(text, (head, tail), wording, part, keep)
 
 
 def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Part, keep: Special | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.names import NO_INDEX, is_prose
+from sessioncompress.compressors.names import Index, ends_of
 from sessioncompress.compressors.preview import (
     MARKER_BYTES,
     Wording,
@@ -19,7 +19,6 @@ from sessioncompress.compressors.preview import (
 from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
 
-_SHORTEST = 160
 _MOST_LINKS = 8
 
 
@@ -29,7 +28,7 @@ def propose(view: View) -> Iterator[Change]:
         treatment = view.treatment(number)
         if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
             continue
-        keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else budget(block.size, view) + MARKER_BYTES
+        keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else _ends(block.size, view) + MARKER_BYTES
         if block.size > keeps:
             made = view.asking(number)
             is_command = made is not None and made.purpose is Purpose.COMMAND
@@ -37,10 +36,8 @@ def propose(view: View) -> Iterator[Change]:
             yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
 
 
-def budget(size: int, view: View) -> int:
-    """Bytes of a text's ends in a preview: two thirds of its share, between 160 and a third of the most."""
-    policy = view.policy
-    return min(max(int(size * policy.preview_share * 2 / 3), _SHORTEST), policy.preview_max_bytes // 3)
+def _ends(size: int, view: View) -> int:
+    return ends_of(size, view.policy.preview_share, view.policy.preview_max_bytes)
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
@@ -67,7 +64,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             for path, value in found.flags.items():
                 yield Replacement(path, Added(value), alone, 0, b"")
             return
-    limit = max(context.view.policy.result_limit, context.view.policy.preview_max_bytes + MARKER_BYTES)
+    limit = min(context.view.policy.preview_max_bytes + context.view.policy.result_limit, block.size * 3 // 4)
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
         new = _with_links(each, text, context)
         written = literal(new)
@@ -90,16 +87,20 @@ def _with_links(new: str, text: str, context: Context) -> str:
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
     """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, and then its names."""
-    index = context.view.indexes.get((change.line, change.path), NO_INDEX)
+    index = context.view.indexes.get((change.line, change.path))
+    if index is None:
+        # The line was read otherwise when the names were chosen.
+        index = Index("", _ends(len(text), context.view), first=True)
     names = f"\n{index.line}" if index.line else ""
-    room = budget(len(text), context.view)
+    part, room = own_part(text), index.ends
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
-    part = own_part(text)
-    if change.failures and (keep := lines_of(text, context.view.lines.facts[change.line].failed)):
+    keep = lines_of(text, context.view.lines.facts[change.line].failed) if change.failures else None
+    if index.ends:
         yield preview(text, room, wording, keep=keep, part=part) + names
         yield preview(text, room // 2, wording, keep=keep, part=part) + names
-    if not names or is_prose(text):
-        yield preview(text, room, wording, part=part) + names
-        yield preview(text, room // 3, wording, part=part)
-    yield outline(text, wording, part, first=index.first, last=change.failures) + names
+    # Of what is no text nothing is shown.
+    last = change.failures and (index.first or bool(names))
+    yield outline(text, wording, part, first=index.first, last=last, keep=keep) + names
+    yield outline(text, wording, part, first=index.first, last=last) + names
+    yield outline(text, wording, part, first=not names, last=False) + names

@@ -32,7 +32,8 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     }
     if not places:
         return {}
-    names, lines, dead = Names(), view.lines, view.survey.shape.dead
+    names = Names(view.policy.preview_share, view.policy.preview_max_bytes)
+    lines, dead = view.lines, view.survey.shape.dead
     stay = (number for number, line in enumerate(lines) if line.reads and number not in plan and number not in dead)
     for number, raw in part.lines(stay, _KEPT):
         names.keep(raw[: lines[number].reads * 6 // 5 + _ENVELOPE])
@@ -45,7 +46,7 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
                 if isinstance(text := value_at(entry, path), str):
                     names.add(text)
                     results.append((number, path))
-    return dict(zip(results, names.choose(view.policy.preview_share, view.policy.preview_max_bytes), strict=True))
+    return dict(zip(results, names.choose(), strict=True))
 
 
 def _is_previewed(change: Change) -> bool:

@@ -14,7 +14,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.compressors.names import Index
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind
+from sessioncompress.core.model import NO_PREFIX, JsonPath
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Entry
