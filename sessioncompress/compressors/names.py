@@ -10,6 +10,7 @@ results of a run share one budget: most hold little that is new, a few hold much
 from __future__ import annotations
 
 import re
+from heapq import nlargest
 from typing import Final, NamedTuple
 
 from sessioncompress.core.marker import INDEX
@@ -17,8 +18,12 @@ from sessioncompress.core.marker import INDEX
 _IN_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _PARTS = bytes(each if each in _IN_WORDS else 0x20 for each in range(256))
 """Leaves nothing but words; what is no ASCII parts them."""
-_WORDS = bytes(each if each in b".\n" else _PARTS[each] for each in range(256))
-"""Leaves the dots in them too, and the ends of lines."""
+_WORDS = bytes(each if each == 0x2E else _PARTS[each] for each in range(256))
+"""Leaves the dots in them too."""
+_IN_FOLDER = bytes(each if each in _IN_WORDS + b".@~" else 0x20 for each in range(256))
+"""Leaves what stands in a folder's name."""
+_JOINS = bytes(each in _IN_WORDS.replace(b"-", b"") for each in range(256))
+"""Tells which bytes make a word go on."""
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
 
 _SYMBOLS = b"(){}[];=<>_/\\|"
@@ -41,23 +46,20 @@ _MADE_UP = re.compile(
     rb"[-_.](?=[A-Za-z0-9]*[0-9A-Z])(?:[a-z0-9]*+[A-Z0-9]){2}[A-Za-z0-9]{4,}|[0-9a-f]{4}-[0-9a-f]{4}-"
 )
 """What a program made up for a file's name, such as `index-DaueD7GO.js`."""
-_BEFORE = re.compile(rb"\w+[^\w\n;)}]{1,4}\Z")
+_BEFORE = re.compile(rb"[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
 _BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w+")
-_FOLDER = re.compile(rb"[\w@.~-]+[/\\]\Z")
 _COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-_GUTTER = re.compile(
-    rb"^(?:[ *+>]{0,12}\d{1,9}(?:\xe2\x86\x92|[|:\t-]) ?|([^\s:]{3,200}?)[:-]\d{1,9}[:-](?=\D))", re.MULTILINE
-)
-"""The number that a tool wrote before a line, alone or behind the file's name."""
+_OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
+_AFTER_IT = b":-|\t\xe2"
+"""What stands around the number that a tool wrote before a line, alone or behind the file's name."""
 _NOT_OWN = (b".git/", b".venv/", b"node_modules/", b"__pycache__/", b"site-packages/")
 """What a listing or a report says of these folders is nobody's own work."""
 
+
 LOOKED_AT: Final = 16_384
 """Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
-_MOST_HELD = 64 << 20
+_MOST_HELD = 32 << 20
 """Bytes of results that are looked at in one run, so that memory stays bounded: those of the oldest go."""
-_MOST_LINES = 100_000
-"""Lines that are remembered, so that one read again costs nothing."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
 _BINARY = 10
@@ -65,6 +67,7 @@ _BINARY = 10
 
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
 _SHORTEST = 4
+_LONGEST_FOLDER = 64
 _LEAST_ENDS = 160
 _LINE = 80
 """Bytes of a first line, about."""
@@ -123,16 +126,15 @@ class Names:
     def __init__(self, share: float, most: int) -> None:
         self._share, self._most = share, most
         self._known: set[bytes] = set()
-        self._lines: set[bytes] = set()
         self._found: list[tuple[float, int, bytes]] = []
         """What each name is worth a byte, in which result it stands, and the name."""
         self._results: list[_Result] = []
         self._size = self._held = self._ends = 0
 
     def keep(self, data: bytes) -> None:
-        """Take a text that a model can still read, or its JSON."""
-        words = data.replace(b"\\n", b" ").translate(_WORDS)
-        self._known.update(words.split(), words.translate(_PARTS).split())
+        """Take texts that a model can still read, or their JSON."""
+        words = set(data.replace(b"\\n", b" ").translate(_WORDS).split()) - self._known
+        self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
     def add(self, text: str) -> None:
         """Take the next older result that is to be replaced, and find the names that nothing before it holds."""
@@ -142,35 +144,25 @@ class Names:
         is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
         ends = ends_of(len(text), self._share, self._most) if is_text and _is_prose(data) else 0
         self._ends += ends
-        number, known = len(self._results), self._known
+        number = len(self._results)
         self._results.append(_Result(data, ends, is_text=is_text))
         if not is_text:
             return
-        if len(self._lines) > _MOST_LINES:
-            self._lines.clear()
-        lines = set(data.translate(_WORDS).split(b"\n")) - self._lines
-        self._lines |= lines
-        words = set(b" ".join(lines).split()) - known
-        line = b" ".join(words)
-        files = _FILE.findall(line)
-        if b"." in line:
-            # Parted at its dots is what is no file; the parts of a file's name are known with it.
-            known.update(b" ".join(files).translate(_PARTS).split())
-            plain = {word for word in words if b"." not in word}
-            parts = set(b" ".join(words.difference(files, plain)).translate(_PARTS).split()) - known
-            known |= parts
-            line = b" ".join(plain | parts)
-        known |= words
-        for name in files:
-            worth = _NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH
-            self._found.append((worth / (len(name) + _NEIGHBORS), number, name))
+        words = set(data.translate(_WORDS).split()) - self._known
+        self._known |= words
+        # Parted at its dots is what is no file's name; the parts of one are known with it.
+        dotted = [word for word in words if b"." in word]
+        files = _FILE.findall(b" ".join(dotted))
+        parts = set(b" ".join({*dotted}.difference(files)).translate(_PARTS).split()) - self._known
+        self._known.update(parts, b" ".join(files).translate(_PARTS).split())
+        words.difference_update(dotted)
+        found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
-        is_json = data.lstrip()[:1] in (b"{", b"[")
-        for name in _NAME.findall(line):
-            is_number = _NUMBER.fullmatch(name) is not None
-            if not (is_number and is_json):
-                worth = _NUMBER_WORTH if is_number else _NAME_WORTH
-                self._found.append((worth / (len(name) + _NEIGHBORS), number, name))
+        of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
+        telling = b" ".join(word for word in words | parts if not _is_plain(word))
+        found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
+        worths = [(worth / (len(name) + _NEIGHBORS), number, name) for worth, name in found if worth]
+        self._found += worths if len(worths) <= self._most else nlargest(self._most, worths)
 
     def choose(self) -> list[Index]:
         """Choose what is worth most for its length; give the index of each result in the order in which they came.
@@ -202,12 +194,14 @@ class Names:
                 continue
             data = result.data
             place = _place(data, name)
-            folder = _FOLDER.search(data, max(place - 64, 0), place) if b"." in name else None
-            others = result.folders.get(folder.group()) if folder else None
+            if name.isdigit() and data[place + len(name)] in _AFTER_IT and _OF_LINE.search(data, place - 13, place):
+                continue
+            folder = _folder(data, place) if b"." in name else b""
+            others = result.folders.get(folder) if folder else None
             if others is not None or alone:
                 piece = name
             else:
-                piece = folder.group() + name if folder else _with_neighbors(data, place, place + len(name))
+                piece = folder + name if folder else _with_neighbors(data, place, place + len(name))
             size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece is name else len(_BETWEEN))
             if size > room:
                 continue
@@ -220,10 +214,15 @@ class Names:
                 result.pieces.append((place, piece))
                 shown.update(piece.translate(_PARTS).split())
                 if folder:
-                    result.folders[folder.group()] = [piece]
+                    result.folders[folder] = [piece]
             result.size += size + label
             taken += size + label
         return taken
+
+
+def _is_plain(word: bytes) -> bool:
+    """Tell of most words quickly that they are no names."""
+    return word.isalpha() and (word.islower() or word.istitle())
 
 
 def ends_of(size: int, share: float, most: int) -> int:
@@ -237,7 +236,7 @@ def _is_prose(data: bytes) -> bool:
 
 
 def _looked_at(text: str) -> bytes:
-    """Take a text's ends, without colors and line numbers; where most line ends are escaped, as in JSON, as real ones.
+    """Take a text's ends, without colors; where most line ends are escaped, as in JSON, as real ones.
 
     Lines about folders that hold nobody's own work are left out.
     """
@@ -248,22 +247,27 @@ def _looked_at(text: str) -> bytes:
         data = _COLOR.sub(b"", data)
     if b"\\n" in data and data.count(b"\\n") > data.count(b"\n"):
         data = data.replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
-    if _GUTTER.match(data):
-        data = _GUTTER.sub(rb"\1 ", data)
     if any(folder in data for folder in _NOT_OWN):
         data = b"\n".join(line for line in data.split(b"\n") if not any(folder in line for folder in _NOT_OWN))
-    return data
+    return b"\n%b\n" % data
 
 
 def _place(data: bytes, name: bytes) -> int:
-    """Find where a name stands as a word of its own, or else within another."""
+    """Find where a name stands as a word of its own, or else within another. The text begins and ends with LF."""
     place = first = data.find(name)
     for _ in range(4):
-        around = data[max(place - 1, 0) : place] + data[place + len(name) : place + len(name) + 1]
-        if place < 0 or not around.translate(_PARTS).strip():
+        if place < 0 or not (_JOINS[data[place - 1]] or _JOINS[data[place + len(name)]]):
             break
         place = data.find(name, place + 1)
-    return place if place >= 0 else max(first, 0)
+    return place if place >= 0 else first
+
+
+def _folder(data: bytes, place: int) -> bytes:
+    """Take the name of the folder right before a file's name; empty without one."""
+    if data[place - 1 : place] not in (b"/", b"\\"):
+        return b""
+    before = data[max(place - _LONGEST_FOLDER, 0) : place - 1]
+    return before.translate(_IN_FOLDER).rpartition(b" ")[2] + data[place - 1 : place]
 
 
 def _with_neighbors(data: bytes, start: int, end: int) -> bytes:

@@ -16,8 +16,12 @@ from sessioncompress.pipeline.rewrite import value_at
 
 _KEPT = 2_048
 """Bytes of a line that stays in which names are looked for: what a model reads of it stands at its beginning."""
-_ENVELOPE = 800
-"""Bytes of ids and times before that."""
+_CONTENT = b'"content":'
+"""Ids and times stand before it, if the agent has such a key."""
+_BESIDE = 200
+"""Bytes of types and ids among what a model reads."""
+_AT_ONCE = 64
+"""Lines. Many words at once cost half of what they cost line by line."""
 
 
 def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
@@ -35,8 +39,14 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     names = Names(view.policy.preview_share, view.policy.preview_max_bytes)
     lines, dead = view.lines, view.survey.shape.dead
     stay = (number for number, line in enumerate(lines) if line.reads and number not in plan and number not in dead)
+    kept: list[bytes] = []
     for number, raw in part.lines(stay, _KEPT):
-        names.keep(raw[: lines[number].reads * 6 // 5 + _ENVELOPE])
+        start = max(raw.find(_CONTENT), 0)
+        kept.append(raw[start : start + lines[number].reads * 6 // 5 + _BESIDE])
+        if len(kept) == _AT_ONCE:
+            names.keep(b"\n".join(kept))
+            kept.clear()
+    names.keep(b"\n".join(kept))
     results: list[tuple[int, JsonPath]] = []
     for number, raw in part.lines(places):
         entry = parse_any(raw) or {}
