@@ -41,17 +41,14 @@ class OfKind(NamedTuple):
 
 
 KINDS: Mapping[Kind, OfKind] = {
-    # A marked leaf is counted with the call it stands in.
     Kind.ARGUMENT: OfKind(
         arguments.render,
         "call",
         "calls",
         "tool_calls_compressed",
-        counts=lambda it, by: it.size > by.call_limit and not it.marked,
+        counts=arguments.counts,
     ),
-    Kind.RESULT: OfKind(
-        results.render, "result", "results", "tool_results_compressed", counts=lambda it, by: it.size > by.result_limit
-    ),
+    Kind.RESULT: OfKind(results.render, "result", "results", "tool_results_compressed", counts=results.counts),
     Kind.THINKING: OfKind(
         thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking
     ),

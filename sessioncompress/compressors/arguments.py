@@ -11,12 +11,13 @@ from typing import Any
 
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import Part, Wording, differing, headings, preview, reference
+from sessioncompress.compressors.preview import LEAST_GAIN, Part, Wording, differing, headings, preview, reference
 from sessioncompress.core import marker
-from sessioncompress.core.model import Change, JsonPath, Kind, Replacement, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Replacement, Treatment
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats import values
+from sessioncompress.policy.model import Policy
 
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
@@ -42,10 +43,15 @@ def propose(view: View) -> Iterator[Change]:
         if number != line:
             line, ours = number, _bytes_of_ours(view, number)
         saves = block.bulk - ours[block.path] - view.policy.leaf_limit
-        if saves <= 0 or (bound and number not in loosened):
+        if saves < LEAST_GAIN or (bound and number not in loosened):
             continue
         group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, view.treatment(number), saves, block, group=group)
+
+
+def counts(block: Block, policy: Policy) -> bool:
+    """Tell whether enough of the arguments could go; a leaf of ours is counted with the call it stands in."""
+    return block.size > policy.call_limit and block.bulk - policy.leaf_limit >= LEAST_GAIN and not block.marked
 
 
 def _bytes_of_ours(view: View, number: int) -> Counter[JsonPath]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import MARKER_BYTES, Wording, reference
+from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES, Wording, reference
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
 from sessioncompress.core.splice import literal
@@ -23,7 +23,7 @@ def propose(view: View) -> Iterator[Change]:
     for number, block in view.blocks(Kind.IMAGE):
         if block.size > _IMAGE_KEEPS and not block.marked:
             yield Change(number, block.path, Treatment.REFERENCE, block.size - _IMAGE_KEEPS, block)
-    for number, block in view.blocks(Kind.ATTACHMENT, MARKER_BYTES):
+    for number, block in view.blocks(Kind.ATTACHMENT, MARKER_BYTES + LEAST_GAIN):
         listed = view.policy.at_rest and block.tool in view.form.listings
         if (listed or view.standing[number] is Standing.DEAD) and not view.holds_ours(block):
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -134,6 +135,10 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
 
 
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
+
+REPORT = 4_096
+"""Bytes of a subagent's report that stay."""
+_MOST_REPORTS = 20
 """What a read returns to the model; a mirror of it is for the screen alone."""
 
 
@@ -268,7 +273,9 @@ class View(Struct, dict=True, eq=False):
         if block.kind not in _READ or not line.answers or self.policy.at_rest:
             return False
         made = self.asking(number)
-        return made is not None and (made.reads_skill or number in self._instructions)
+        if made is None:
+            return False
+        return made.reads_skill or number in self._instructions or (self.is_report(number) and block.size <= REPORT)
 
     @cached_property
     def _instructions(self) -> frozenset[int]:
@@ -276,10 +283,21 @@ class View(Struct, dict=True, eq=False):
         names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], int]()
         for number in self.survey.shape.live if names else ():
             made = self.asking(number)
-            if made is not None and made.purpose is Purpose.READ:
-                if made.file.replace("\\", "/").rpartition("/")[2] in names:
-                    newest[made.file, made.part] = number
+            if made is None or made.purpose is not Purpose.READ:
+                continue
+            if made.file.replace("\\", "/").rpartition("/")[2] in names:
+                newest[made.file, made.part] = number
         return frozenset(newest.values())
+
+    def is_report(self, number: int) -> bool:
+        """Whether a line holds one of the newest reports of subagents: conclusions, and no output."""
+        return number in self._reports
+
+    @cached_property
+    def _reports(self) -> frozenset[int]:
+        calls = ((number, self.asking(number)) for number in reversed(self.survey.shape.live))
+        reports = (number for number, made in calls if made is not None and made.purpose is Purpose.AGENT)
+        return frozenset(islice(reports, _MOST_REPORTS))
 
     def holds_ours(self, block: Block) -> bool:
         """Whether a block holds our own replacement."""

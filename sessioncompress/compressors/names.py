@@ -14,11 +14,12 @@ from heapq import nlargest
 from typing import Final, NamedTuple
 
 from sessioncompress.core.marker import INDEX
+from sessioncompress.policy.model import Policy
 
 _IN_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _PARTS = bytes(each if each in _IN_WORDS else 0x20 for each in range(256))
 """Leaves nothing but words; what is no ASCII parts them."""
-_WORDS = bytes(each if each == 0x2E else _PARTS[each] for each in range(256))
+_WORDS = bytes(each if each in b"." else _PARTS[each] for each in range(256))
 """Leaves the dots in them too."""
 _IN_FOLDER = bytes(each if each in _IN_WORDS + b".@~" else 0x20 for each in range(256))
 """Leaves what stands in a folder's name."""
@@ -120,11 +121,13 @@ class _Result:
 class Names:
     """The names of one run: keep() what stays, then add() the results, the newest first, then choose().
 
-    All previews take at most `share` of the bytes of their results, and one at most `most` bytes and half of its own.
+    All previews take at most `preview_share` of the bytes of their results, and one at most `preview_max_bytes` and
+    half of its own.
     """
 
-    def __init__(self, share: float, most: int) -> None:
-        self._share, self._most = share, most
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._most = policy.preview_max_bytes
         self._known: set[bytes] = set()
         self._found: list[tuple[float, int, bytes]] = []
         """What each name is worth a byte, in which result it stands, and the name."""
@@ -142,7 +145,7 @@ class Names:
         data = _looked_at(text) if self._held < _MOST_HELD else b""
         self._held += len(data)
         is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
-        ends = ends_of(len(text), self._share, self._most) if is_text and _is_prose(data) else 0
+        ends = ends_of(len(text), self._policy) if is_text and _is_prose(data) else 0
         self._ends += ends
         number = len(self._results)
         self._results.append(_Result(data, ends, is_text=is_text))
@@ -169,7 +172,7 @@ class Names:
 
         The newest show their first lines, as long as a tenth of the budget lasts; and each without a name does.
         """
-        budget = max(self._share * self._size - self._ends, 0)
+        budget = max(self._policy.preview_share * self._size - self._ends, 0)
         lines = int(budget * _FOR_LINES) // _LINE
         budget -= min(lines, len(self._results)) * _LINE
         self._found.sort(reverse=True)
@@ -225,9 +228,9 @@ def _is_plain(word: bytes) -> bool:
     return word.isalpha() and (word.islower() or word.istitle())
 
 
-def ends_of(size: int, share: float, most: int) -> int:
+def ends_of(size: int, policy: Policy) -> int:
     """Measure head and tail of a text of so many bytes: two thirds of its share, 160 bytes to a third of the most."""
-    return min(max(int(size * share * 2 / 3), _LEAST_ENDS), most // 3)
+    return min(max(int(size * policy.preview_share * 2 / 3), _LEAST_ENDS), policy.preview_max_bytes // 3)
 
 
 def _is_prose(data: bytes) -> bool:

@@ -12,6 +12,9 @@ from sessioncompress.core import marker
 MARKER_BYTES = 110
 """Bytes that a marker with its reference takes, for estimates."""
 
+LEAST_GAIN = 512
+"""Bytes. Where less could go a model reads on undisturbed."""
+
 _HEAD_SHARE = 0.6
 _FIRST_SHARE = 0.75
 """So much of the budget the first line may take alone."""
@@ -24,6 +27,11 @@ _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11
 _FIRST_WITHIN = 1_000
 LINE = 80
 """Characters of a line at an end of a text of which the rest is named."""
+_PARTING = " \t\n,;|"
+"""A cut behind one of these is inside no word, path or URL."""
+_NEAR = 40
+_QUOTED_WITHIN = 500
+"""Characters before a cut in which quotes are counted."""
 _LEAST_CUT = 12
 """Bytes. Less of a line says nothing."""
 _LEAST_GAP = 45
@@ -101,7 +109,10 @@ def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool,
     start, end = part.span
     head = tail = 0
     if first and (found := _TELLING.match(text, start, min(end, start + _FIRST_WITHIN))):
-        head = min(found.end() - found.start(), found.end("above") - found.start() + LINE)
+        head = found.end()
+        if head - found.end("above") > LINE:
+            head = _between_words(text, found.end("above") + LINE, -1)
+        head -= start
     if last:
         bottom = len(text[start:end].rstrip()) + start
         begins = max(text.rfind("\n", start, bottom) + 1, bottom - LINE, start + head)
@@ -195,7 +206,16 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
     if budget < _LEAST_CUT:
         return 0
     data = (text[-budget:] if from_end else text[:budget]).encode()
-    return len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
+    count = len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
+    return len(text) - _between_words(text, len(text) - count, 1) if from_end else _between_words(text, count, -1)
+
+
+def _between_words(text: str, at: int, step: int) -> int:
+    """Move a cut out of a word, a path, a URL and, if that goes too, a quoted string; it stays if no place is near."""
+    begins = max(text.rfind("\n", 0, at) + 1, at - _QUOTED_WITHIN)
+    near = range(at, min(max(at + _NEAR * step, 0), len(text)), step)
+    places = [place for place in near if 0 < place < len(text) and text[place - 1] in _PARTING]
+    return next((place for place in places if text.count('"', begins, place) % 2 == 0), places[0] if places else at)
 
 
 def differing(text: str, other: str) -> tuple[Span, Span]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from sessioncompress.compressors.base import View
-from sessioncompress.compressors.preview import MARKER_BYTES
+from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core import marker
 from sessioncompress.core.lines import SPOKEN, Lines
 from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Purpose, Role, Standing, Treatment
@@ -19,7 +19,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Placeholder
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
-"""Characters. What gains fewer tokens is not worth a hole in the session."""
+"""Characters. What gains fewer tokens is not worth a hole in the session, even in the place of a preview of ours."""
 
 _COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
@@ -45,7 +45,8 @@ def propose(view: View) -> Iterator[Change]:
         if ours if block.kind is Kind.ATTACHMENT else not ours and block.size <= limit:
             continue
         note = repeats.note(number, block)
-        if note and block.size > MARKER_BYTES + len(note) + MARKER_BYTES // 2:
+        least = MARKER_BYTES // 2 if ours else LEAST_GAIN
+        if note and block.size - MARKER_BYTES - len(note) >= least:
             # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
 
@@ -71,7 +72,7 @@ def prune(view: View) -> Iterator[Change]:
 
 def _gains(block: Block, note: str = "") -> bool:
     """Tell whether enough is gained if a marker with this note takes a block's place."""
-    return block.size - MARKER_BYTES - len(note) >= _LEAST
+    return block.size - MARKER_BYTES - len(note) >= (_LEAST if block.marked else LEAST_GAIN)
 
 
 def _aged(view: View) -> frozenset[Place]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from sessioncompress.compressors.base import Context, View
+from sessioncompress.compressors.base import REPORT, Context, View
 from sessioncompress.compressors.names import Index, ends_of
 from sessioncompress.compressors.preview import (
+    LEAST_GAIN,
     MARKER_BYTES,
+    Form,
+    Special,
     Wording,
     bare,
     lines_of,
@@ -16,10 +20,22 @@ from sessioncompress.compressors.preview import (
     preview,
     reference,
 )
-from sessioncompress.core.model import Change, Kind, Purpose, Replacement, Treatment
+from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
+from sessioncompress.policy.model import Policy
 
 _MOST_LINKS = 8
+
+_CONCLUSIONS = Special(
+    (
+        Form(re.compile(r"^#{1,6} \S", re.MULTILINE)),
+        Form(re.compile(r"^[ \t]{0,8}(?:[-*+\u2022]|\d{1,3}[.)]) \S", re.MULTILINE)),
+        Form(re.compile(r"(?<=\n\n)\S")),
+    ),
+    REPORT,
+    MARKER_BYTES // 2,
+)
+"""The headings, the bullets and the first lines of paragraphs of a subagent's report."""
 
 
 def propose(view: View) -> Iterator[Change]:
@@ -28,16 +44,18 @@ def propose(view: View) -> Iterator[Change]:
         treatment = view.treatment(number)
         if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
             continue
-        keeps = MARKER_BYTES if treatment is Treatment.REFERENCE else _ends(block.size, view) + MARKER_BYTES
-        if block.size > keeps:
+        keeps = REPORT if view.is_report(number) else ends_of(block.size, view.policy)
+        saves = block.size - MARKER_BYTES - (0 if treatment is Treatment.REFERENCE else keeps)
+        if saves >= (1 if view.holds_ours(block) else LEAST_GAIN):
             made = view.asking(number)
             is_command = made is not None and made.purpose is Purpose.COMMAND
             failures = view.lines.facts[number].failed or is_command
-            yield Change(number, block.path, treatment, block.size - keeps, block, failures=failures)
+            yield Change(number, block.path, treatment, saves, block, failures=failures)
 
 
-def _ends(size: int, view: View) -> int:
-    return ends_of(size, view.policy.preview_share, view.policy.preview_max_bytes)
+def counts(block: Block, policy: Policy) -> bool:
+    """Tell whether enough of a result could go."""
+    return block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
@@ -64,7 +82,8 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             for path, value in found.flags.items():
                 yield Replacement(path, Added(value), alone, 0, b"")
             return
-    limit = min(context.view.policy.preview_max_bytes + context.view.policy.result_limit, block.size * 3 // 4)
+    most = REPORT if context.view.is_report(change.line) else context.view.policy.preview_max_bytes
+    limit = min(most + context.view.policy.result_limit, block.size * 3 // 4)
     for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
         new = _with_links(each, text, context)
         written = literal(new)
@@ -89,12 +108,14 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
     """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, and then its names."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:
-        # The line was read otherwise when the names were chosen.
-        index = Index("", _ends(len(text), context.view), first=True)
+        # A report; or the line was read otherwise when the names were chosen.
+        index = Index("", ends_of(len(text), context.view.policy), first=True)
     names = f"\n{index.line}" if index.line else ""
     part, room = own_part(text), index.ends
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
+    if context.view.is_report(change.line):
+        yield preview(text, room, wording, keep=_CONCLUSIONS, part=part)
     keep = lines_of(text, context.view.lines.facts[change.line].failed) if change.failures else None
     if index.ends:
         yield preview(text, room, wording, keep=keep, part=part) + names

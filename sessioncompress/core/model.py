@@ -128,6 +128,7 @@ class Purpose(StrEnum):
     READ = "read"
     WRITE = "write"
     COMMAND = "command"
+    AGENT = "agent"
     OTHER = "other"
 
 

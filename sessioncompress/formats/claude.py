@@ -34,6 +34,7 @@ class ClaudeReader(base.Reader):
         "read": Purpose.READ,
         "write": Purpose.WRITE,
         **dict.fromkeys(("bash", "powershell", "bashoutput", "taskoutput"), Purpose.COMMAND),
+        **dict.fromkeys(("task", "agent"), Purpose.AGENT),
     }
     reads_as = "numbered"
     linking = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "message.role")

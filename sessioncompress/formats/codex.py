@@ -32,9 +32,8 @@ _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
     "mcp_tool_call"
 )
-_COMMANDS = frozenset(
-    {"exec_command", "exec", "shell", "shell_command", "container.exec", "local_shell", "write_stdin", "unified_exec"}
-)
+_COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
+_PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
 
 _REASONING = "reasoning"
 _PASSED_OVER = "other"
@@ -137,7 +136,7 @@ class RolloutReader(base.Reader):
         written = _arguments_of(item, place)
         # A command that prints a skill is a read of it.
         skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
-        purpose = Purpose.READ if skill else Purpose.COMMAND if tool in _COMMANDS else Purpose.OTHER
+        purpose = Purpose.READ if skill else _PURPOSES.get(tool, Purpose.OTHER)
         made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
         arguments = values.given(written) if isinstance(written, str) else written

@@ -24,7 +24,7 @@ _OWN_ENTRIES = (
 class OhMyPiReader(pi.PiReader):
     """Reads oh-my-pi's entries."""
 
-    purposes: Mapping[str, Purpose] = {**pi.PiReader.purposes, "eval": Purpose.COMMAND}
+    purposes: Mapping[str, Purpose] = {**pi.PiReader.purposes, "eval": Purpose.COMMAND, "task": Purpose.AGENT}
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
         """Find the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""

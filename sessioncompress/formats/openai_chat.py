@@ -27,6 +27,7 @@ class ChatReader(base.Reader):
         **dict.fromkeys(("read", "read_file", "view"), Purpose.READ),
         **dict.fromkeys(("write", "write_file", "create_file"), Purpose.WRITE),
         **dict.fromkeys(("bash", "shell", "terminal", "run_command", "execute_command"), Purpose.COMMAND),
+        **dict.fromkeys(("task", "agent", "subagent"), Purpose.AGENT),
     }
     # Whether what is read comes with line numbers is not known.
     reads_as = "as read"

@@ -30,7 +30,12 @@ _Part = tuple[int, Mapping[str, Any]]
 class OpenCodeReader(base.Reader):
     """Reads the messages of one session."""
 
-    purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
+    purposes: Mapping[str, Purpose] = {
+        "read": Purpose.READ,
+        "write": Purpose.WRITE,
+        "bash": Purpose.COMMAND,
+        "task": Purpose.AGENT,
+    }
     file_keys = _FILE_KEYS
     part_keys = ("offset", "limit")
     linking = ("info.id", "info.parentID")

@@ -105,6 +105,11 @@ class Part(NamedTuple):
             start, end = starts[number : number + 2]
             yield number, os.pread(self.session.fd, min(end - start, most), start)
 
+    def before(self, most: int) -> bytes:
+        """Read the end of the prefix, so many bytes at most."""
+        start = max(self.prefix.size - most, 0)
+        return os.pread(self.session.fd, self.prefix.size - start, start)
+
     def _checked(self, file: BinaryIO) -> Iterator[Piece]:
         found = xxh3_128()
         left = self.prefix.size

@@ -20,6 +20,8 @@ _CONTENT = b'"content":'
 """Ids and times stand before it, if the agent has such a key."""
 _BESIDE = 200
 """Bytes of types and ids among what a model reads."""
+_BEFORE = 1 << 20
+"""Bytes before the lines that are read: after each turn all before them is finished."""
 _AT_ONCE = 64
 """Lines. Many words at once cost half of what they cost line by line."""
 
@@ -32,12 +34,13 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     places = {
         number: found
         for number in sorted(plan, reverse=True)
-        if (found := [change.path for change in plan[number] if _is_previewed(change)])
+        if (found := [change.path for change in plan[number] if _is_previewed(change)]) and not view.is_report(number)
     }
     if not places:
         return {}
-    names = Names(view.policy.preview_share, view.policy.preview_max_bytes)
+    names = Names(view.policy)
     lines, dead = view.lines, view.survey.shape.dead
+    names.keep(part.before(_BEFORE))
     stay = (number for number, line in enumerate(lines) if line.reads and number not in plan and number not in dead)
     kept: list[bytes] = []
     for number, raw in part.lines(stay, _KEPT):
