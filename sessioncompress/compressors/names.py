@@ -47,8 +47,8 @@ _MADE_UP = re.compile(
     rb"[-_.](?=[A-Za-z0-9]*[0-9A-Z])(?:[a-z0-9]*+[A-Z0-9]){2}[A-Za-z0-9]{4,}|[0-9a-f]{4}-[0-9a-f]{4}-"
 )
 """What a program made up for a file's name, such as `index-DaueD7GO.js`."""
-_BEFORE = re.compile(rb"[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
-_BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w+")
+_BEFORE = re.compile(rb"(?<!\w)[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
+_BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w{1,32}(?!\w)")
 _COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
 _AFTER_IT = b":-|\t\xe2"

@@ -115,7 +115,9 @@ def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool,
         head -= start
     if last:
         bottom = len(text[start:end].rstrip()) + start
-        begins = max(text.rfind("\n", start, bottom) + 1, bottom - LINE, start + head)
+        begins = max(text.rfind("\n", start, bottom) + 1, start + head)
+        if bottom - begins > LINE:
+            begins = _between_words(text, bottom - LINE, 1)
         tail = end - begins if begins < bottom else 0
     return _shortened(text, (head, tail), wording, part, keep)
 
