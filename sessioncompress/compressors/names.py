@@ -68,6 +68,8 @@ _BINARY = 10
 
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
 _SHORTEST = 4
+_AT_LEAST = 8
+"""Bytes that a name takes at least in an index: no more of one result are remembered than fit."""
 _LONGEST_FOLDER = 64
 _LEAST_ENDS = 160
 _LINE = 80
@@ -165,7 +167,7 @@ class Names:
         telling = b" ".join(word for word in words | parts if not _is_plain(word))
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
         worths = [(worth / (len(name) + _NEIGHBORS), number, name) for worth, name in found if worth]
-        self._found += worths if len(worths) <= self._most else nlargest(self._most, worths)
+        self._found += nlargest(self._most // _AT_LEAST, worths)
 
     def choose(self) -> list[Index]:
         """Choose what is worth most for its length; give the index of each result in the order in which they came.

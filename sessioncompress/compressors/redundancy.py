@@ -19,7 +19,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Placeholder
 
 _LEAST = 50 * CHARACTERS_PER_TOKEN
-"""Characters. What gains fewer tokens is not worth a hole in the session, even in the place of a preview of ours."""
+"""Characters. What gains fewer tokens is not worth a hole in the session."""
 
 _COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
@@ -72,7 +72,7 @@ def prune(view: View) -> Iterator[Change]:
 
 def _gains(block: Block, note: str = "") -> bool:
     """Tell whether enough is gained if a marker with this note takes a block's place."""
-    return block.size - MARKER_BYTES - len(note) >= (_LEAST if block.marked else LEAST_GAIN)
+    return block.size - MARKER_BYTES - len(note) >= _LEAST
 
 
 def _aged(view: View) -> frozenset[Place]:

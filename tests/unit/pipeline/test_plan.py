@@ -151,8 +151,9 @@ def test_what_is_in_question_is_counted() -> None:
 
 BLOCKS = [
     (Block(Kind.ARGUMENT, (), 500, 500), False),
-    (Block(Kind.ARGUMENT, (), 501, 501), True),
-    (Block(Kind.ARGUMENT, (), 501, 0, marked=True), False),
+    (Block(Kind.ARGUMENT, (), 501, 501), False),
+    (Block(Kind.ARGUMENT, (), 2001, 2001, marked=True), False),
+    (Block(Kind.ARGUMENT, (), 2001, 2001), True),
     (Block(Kind.RESULT, (), 1000, 1000), False),
     (Block(Kind.RESULT, (), 1001, 1001), True),
     (Block(Kind.IMAGE, (), 300, 300), True),

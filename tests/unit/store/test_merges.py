@@ -35,7 +35,9 @@ def grown(side: str, steps: int, shared: int = 0) -> PiSession:
             made.step("bash", {"command": f"cat {part}{step}"}, texts.log_lines(random.Random(f"{part}{step}"), 90))
         turn(made, 2)
         for step in range(shared if part == "base" else 0):
-            made.step("bash", {"command": f"cat shared{step}"}, texts.log_lines(random.Random(f"shared{step}"), 90))
+            # Of prose each run makes the same preview, whatever else it reads.
+            text = "\n".join(texts.prose(random.Random(f"shared{step}{line}")) for line in range(60))
+            made.step("bash", {"command": f"cat shared{step}"}, text)
     return made
 
 
