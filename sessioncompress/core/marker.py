@@ -20,6 +20,8 @@ ARGUMENT_END = "; the tool received all of it; do not copy this line"
 
 INDEX = "in it: "
 """Begins the index."""
+INDEX_BYTES = INDEX.encode()
+_COPIED = re.compile(rf"^{INDEX}[^\n]+ \| ", re.MULTILINE)
 
 _COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"
 _AMOUNT = r"(?:[0-9]{1,4} bytes|[0-9]{1,13}\.[0-9] [KM]B)"
@@ -55,6 +57,11 @@ def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
 def occurs_in(text: str) -> bool:
     """Tell whether the text holds anything in the marker's form, ours or not."""
     return PREFIX in text and _FORM.search(text) is not None
+
+
+def copies_index(text: str) -> bool:
+    """Tell whether a line of the text looks like an index: where none of ours stands, a model has copied it."""
+    return INDEX in text and _COPIED.search(text) is not None
 
 
 def is_one(text: str) -> bool:

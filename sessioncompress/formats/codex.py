@@ -145,7 +145,7 @@ class RolloutReader(base.Reader):
         path = (_PAYLOAD, *place)
         if size >= values.SMALLEST_BLOCK:
             blocks.append(Block(Kind.ARGUMENT, path, size, values.bulk_of(arguments), made.tool, call))
-        if marker.PREFIX_BYTES in raw and size:
+        if size and values.may_copy(raw):
             blocks += values.marked_leaves(Kind.ARGUMENT, path, arguments, made.tool, call)
         return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=size + values.CALL)
 

@@ -72,7 +72,7 @@ class ChatReader(base.Reader):
             whole = len(values.literal(written)) if parsed else 0
             if whole >= values.SMALLEST_BLOCK:
                 blocks.append(Block(Kind.ARGUMENT, path, whole, values.bulk_of(given), made.tool, made.name))
-            if marker.PREFIX_BYTES in parsed:
+            if values.may_copy(parsed):
                 blocks += values.marked_leaves(Kind.ARGUMENT, path, given, made.tool, made.name)
         thoughts = {key: text for key in _REASONING if (text := values.text(entry.get(key)))}
         for key, text in thoughts.items() if _may_go(entry) else ():

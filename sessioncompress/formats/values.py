@@ -131,15 +131,20 @@ def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, si
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
         bulk = 0 if signed else bulk_of(given)
         blocks.append(make_block((Kind.ARGUMENT, path, len(written), bulk, made.tool, made.name, b"", False, False)))
-    if marker.PREFIX_BYTES in written:
+    if may_copy(written):
         blocks += marked_leaves(Kind.ARGUMENT, path, given, made.tool, made.name)
     return len(written)
 
 
+def may_copy(written: bytes) -> bool:
+    """Tell of most arguments quickly that they hold neither a marker nor an index."""
+    return marker.PREFIX_BYTES in written or marker.INDEX_BYTES in written
+
+
 def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
-    """Make the blocks of the strings that hold something in the marker's form, at any depth."""
+    """Make the blocks of the strings, at any depth, that hold something in the marker's form; in arguments an index."""
     if isinstance(value, str):
-        if not marker.occurs_in(value):
+        if not marker.occurs_in(value) and not (kind is Kind.ARGUMENT and marker.copies_index(value)):
             return []
         written = literal(value)
         return [Block(kind, path, len(written), 0, tool, call, digest_of(written), marked=True)]

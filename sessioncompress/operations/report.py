@@ -101,7 +101,7 @@ def warnings(stats: CompressionStats) -> list[str]:
         looks = counted(number, "text in a call looks like a marker", "texts in calls look like markers")
         found.append(
             f"{name}: {looks} of ours but {'is' if number == 1 else 'are'} none: a model may have copied one into a "
-            "file; look for '[[sessioncompress:' in the files it wrote"
+            "file; look for '[[sessioncompress:' and 'in it: ' in the files it wrote"
         )
     return found
 

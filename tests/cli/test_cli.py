@@ -374,7 +374,18 @@ def test_imitated_markers_are_warned_of(here: Path) -> None:
     result = run("compress", "session.jsonl", "--json")
     assert json.loads(result.stdout)["files"][0]["imitatedMarkers"] >= 1
     assert "session.jsonl: " in result.stderr
-    assert "look for '[[sessioncompress:' in the files it wrote" in result.stderr
+    assert "look for '[[sessioncompress:' and 'in it: ' in the files it wrote" in result.stderr
+
+
+def test_a_copied_index_is_warned_of(here: Path) -> None:
+    """Alone in a call it is no preview of ours."""
+    lines = split(fixture("pi-anthropic.jsonl"))
+    number = next(at for at, line in enumerate(lines) if b'"name":"write"' in line)
+    lines[number] = lines[number].replace(b'"content":"', b'"content":"in it: def decode(raw | src/a.py\\n', 1)
+    (here / "session.jsonl").write_bytes(b"".join(lines))
+    result = run("compress", "session.jsonl", "--json")
+    assert json.loads(result.stdout)["files"][0]["imitatedMarkers"] == 1
+    assert "session.jsonl: 1 text in a call looks like a marker of ours" in result.stderr
 
 
 def test_markers_without_a_journal_are_told(compressed: Path) -> None:

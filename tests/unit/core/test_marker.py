@@ -32,6 +32,15 @@ NO_MARKERS = [
     ("longer than any of ours", f"[[sessioncompress: {'x' * 513}]]"),
 ]
 
+COPIES = [
+    ("nothing", "", False),
+    ("one word", "in it: decode", False),
+    ("inside a line", "what is in it: a | b | c", False),
+    ("over two lines", "in it: a\n | b", False),
+    ("an index", "in it: def decode(raw | src/a.py", True),
+    ("behind other lines", "x = 1\nin it: a | b | c\ny = 2", True),
+]
+
 NAMES = [
     ("a path stays", "src/a b.py", "src/a b.py"),
     ("brackets", "a[0]]].py", "a?0???.py"),
@@ -237,3 +246,9 @@ def test_a_marker_is_ascii_and_one_line() -> None:
 def test_a_path_stays_one_that_can_be_read(path: str, shown: str) -> None:
     """With slashes, and without the beginning where it is too long."""
     assert marker.name(path) == shown
+
+
+@pytest.mark.parametrize(("text", "expected"), [each[1:] for each in COPIES], ids=[each[0] for each in COPIES])
+def test_what_looks_like_a_copied_index(text: str, expected: bool) -> None:
+    """A line of its own with two pieces at least."""
+    assert marker.copies_index(text) is expected
