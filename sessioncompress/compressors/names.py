@@ -136,7 +136,7 @@ class Names:
 
     def keep(self, data: bytes) -> None:
         """Take texts that a model can still read, or their JSON."""
-        words = set(data.replace(b"\\n", b" ").translate(_WORDS).split()) - self._known
+        words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
         self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
     def add(self, text: str) -> None:
