@@ -285,6 +285,9 @@ class View(Struct, dict=True, eq=False):
             made = self.asking(number)
             if made is None or made.purpose is not Purpose.READ:
                 continue
+            # What failed, or only says that the file is as it was, holds no copy.
+            if self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed:
+                continue
             if made.file.replace("\\", "/").rpartition("/")[2] in names:
                 newest[made.file, made.part] = number
         return frozenset(newest.values())
