@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from sessioncompress.compressors.names import Index
+from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
 from sessioncompress.core.model import (
     Block,
@@ -275,7 +276,9 @@ class View(Struct, dict=True, eq=False):
         made = self.asking(number)
         if made is None:
             return False
-        return made.reads_skill or number in self._instructions or (self.is_report(number) and block.size <= REPORT)
+        if made.reads_skill or number in self._instructions:
+            return True
+        return self.is_report(number) and block.size - REPORT - MARKER_BYTES < LEAST_GAIN
 
     @cached_property
     def _instructions(self) -> frozenset[int]:
