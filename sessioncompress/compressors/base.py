@@ -135,11 +135,12 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
 
 
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
+"""What a read returns to the model; a mirror of it is for the screen alone."""
 
 REPORT = 4_096
 """Bytes of a subagent's report that stay."""
 _MOST_REPORTS = 20
-"""What a read returns to the model; a mirror of it is for the screen alone."""
+"""So many of the newest reports stay, or their conclusions; older ones are results like all others."""
 
 
 class View(Struct, dict=True, eq=False):
