@@ -38,8 +38,13 @@ MEANINGS: Mapping[str, str] = {
     "protectTokens": "The cap on protected tool I/O: the newest whole steps of those turns, up to this many tokens, "
     "and always the newest step. `null`: no cap. More turns or more tokens never protect less.",
     "protectTools": "Calls and results of these tools are protected.",
+    "protectFiles": "Keep the newest result that reads a file of one of these names, or the same part of one. "
+    "The name is the path's last part; case matters.",
     "toolCallMaxBytes": "Keep the arguments of a call up to this size. Values under 256 count as 256.",
     "toolResultMaxBytes": "Keep tool results up to this size. Values under 256 count as 256.",
+    "previewShare": "The share of the bytes of a run's long results that their previews may take together, without "
+    "the markers. `0`: no previews.",
+    "previewMaxBytes": "The most bytes of one preview's head, tail and names. `0`: no previews.",
     "minSavedKB": "Write nothing if the run would save less in total, with the store counted.",
     "stripThinking": "Remove thinking.",
     "eliminateRedundancy": "Replace what the session repeats later by a reference without a preview.",
@@ -149,19 +154,14 @@ def keys_part() -> str:
 
 def presets_part() -> str:
     """Return the table of the keys in which presets differ."""
-    values = {name: _with_previews(preset) for name, preset in PRESETS.items()}
+    values = {name: flat(to_mapping(preset)) for name, preset in PRESETS.items()}
     names = list(values)
     lines = ["", f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---" * (len(names) + 1) + "|"]
     for key in values["balanced"]:
         row = [values[name][key] for name in names]
         if len(set(map(str, row))) > 1:
-            lines.append(f"| {key} | {' | '.join(f'`{json.dumps(each)}`' for each in row)} |")
+            lines.append(f"| `{key}` | {' | '.join(f'`{json.dumps(each)}`' for each in row)} |")
     return "\n".join([*lines, "", ""])
-
-
-def _with_previews(preset: Any) -> dict[str, Any]:
-    keys = {f"`{key}`": value for key, value in flat(to_mapping(preset)).items()}
-    return {**keys, "shortest preview, bytes": preset.preview_min_bytes, "longest preview": preset.preview_max_bytes}
 
 
 def formats_part() -> str:

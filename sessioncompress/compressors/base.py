@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from sessioncompress.compressors.names import Index
+from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
 from sessioncompress.core.model import (
     Block,
@@ -135,11 +136,12 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
 
 
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
+"""What a read returns to the model; a mirror of it is for the screen alone."""
 
 REPORT = 4_096
 """Bytes of a subagent's report that stay."""
 _MOST_REPORTS = 20
-"""What a read returns to the model; a mirror of it is for the screen alone."""
+"""So many of the newest reports stay, or their conclusions; older ones are results like all others."""
 
 
 class View(Struct, dict=True, eq=False):
@@ -275,7 +277,9 @@ class View(Struct, dict=True, eq=False):
         made = self.asking(number)
         if made is None:
             return False
-        return made.reads_skill or number in self._instructions or (self.is_report(number) and block.size <= REPORT)
+        if made.reads_skill or number in self._instructions:
+            return True
+        return self.is_report(number) and block.size - REPORT - MARKER_BYTES < LEAST_GAIN
 
     @cached_property
     def _instructions(self) -> frozenset[int]:
@@ -284,6 +288,9 @@ class View(Struct, dict=True, eq=False):
         for number in self.survey.shape.live if names else ():
             made = self.asking(number)
             if made is None or made.purpose is not Purpose.READ:
+                continue
+            # What failed, or only says that the file is as it was, holds no copy.
+            if self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed:
                 continue
             if made.file.replace("\\", "/").rpartition("/")[2] in names:
                 newest[made.file, made.part] = number

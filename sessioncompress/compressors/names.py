@@ -37,7 +37,7 @@ _FILE = re.compile(rf"(?<!\S)(?=\S{{4,64}}(?!\S))[\w.-]*[\w-]\.(?:{_SUFFIXES.rep
 _NAME = re.compile(
     rb"(?<!\S)(?=\S{4,48}(?!\S))(?:"
     # In camel case, with an underscore or a digit, or capitals before a word.
-    rb"[A-Za-z_](?=\S*?(?:[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]{2}))[\w-]*"
+    rb"(?=[A-Za-z_])(?=\S*?(?:[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]{2}))[\w-]+"
     # A number, or a hash.
     rb"|[0-9]+|(?=[0-9a-f]*[0-9])[0-9a-f]{7,40})(?!\S)"
 )
@@ -138,7 +138,7 @@ class Names:
 
     def keep(self, data: bytes) -> None:
         """Take texts that a model can still read, or their JSON."""
-        words = set(data.replace(b"\\n", b" ").translate(_WORDS).split()) - self._known
+        words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
         self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
     def add(self, text: str) -> None:

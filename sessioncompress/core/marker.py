@@ -101,10 +101,9 @@ def adds_up(text: str) -> bool:
     forms = _forms(text)
     left = sum(_count(form["left"]) for form in forms)
     of_lines = max((_count(form["of"]) for form in forms), default=0)
-    # The index is no line of the text.
-    text = text[: text.rfind("\n") + 1] if has_index(text) else text
     standing = text.count("\n") + (not text.endswith("\n")) - len(forms)
-    return 0 <= left + standing - (of_lines or left) <= _CUT * len(forms)
+    # The index is no line of the text; but the text's own last line may look like one.
+    return 0 <= left + standing - (of_lines or left) <= _CUT * len(forms) + has_index(text)
 
 
 def has_index(text: str) -> bool:

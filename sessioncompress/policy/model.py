@@ -203,6 +203,8 @@ class Policy(Section, frozen=True, gc=False):
     )
     tool_call_max_bytes: Count = 500
     tool_result_max_bytes: Count = 1_000
+    preview_share: Share = 0.08
+    preview_max_bytes: Count = 2_000
     min_saved_kb: Count = field(default=16, name="minSavedKB")
     strip_thinking: Flag = True
     eliminate_redundancy: Flag = True
@@ -218,8 +220,6 @@ class Policy(Section, frozen=True, gc=False):
     log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
-    preview_share: Share = 0.08
-    preview_max_bytes: Count = 2_000
     at_rest: Flag = False
 
     @property

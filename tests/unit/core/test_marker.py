@@ -123,6 +123,50 @@ def test_any_count_is_read(lines: int) -> None:
     assert not marker.adds_up(marker.marker(marker.left_out(lines, lines + 9, 9), REF))
 
 
+INDEX = "in it: def rise(quay | src/a.py b.py"
+ADDS: list[tuple[str, int, str, bool]] = [
+    ("a line is missing", 5, "", False),
+    ("all lines", 6, "", True),
+    ("two lines cut", 8, "", True),
+    ("a line too many", 9, "", False),
+    ("all lines and an index", 6, INDEX, True),
+    ("two lines cut and an index", 8, INDEX, True),
+    ("a line too many and an index", 9, INDEX, False),
+    ("the last line of the text looks like an index", 5, INDEX, True),
+    ("a line is missing beside such a one", 4, INDEX, False),
+    ("an index that ends with LF is a line", 8, INDEX + "\n", False),
+    ("an index that is not the last line is one", 8, INDEX + "\n-", False),
+]
+
+
+@pytest.mark.parametrize(("lines", "index", "fits"), [case[1:] for case in ADDS], ids=[case[0] for case in ADDS])
+def test_an_index_is_no_line(lines: int, index: str, fits: bool) -> None:
+    """Of the six that stand around a marker which says that three of nine are gone."""
+    made = marker.marker("3 of 9 lines, 99 bytes", REF)
+    assert marker.adds_up("\n".join(["line"] * (lines - 1) + [made, "line", *([index] if index else [])])) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        (INDEX, True),
+        (f"a\n{INDEX}", True),
+        (f"a\n {INDEX}", False),
+        (f"{INDEX}\n", False),
+        (f"{INDEX}\na", False),
+        ("a\nin it:", False),
+        ("a\nIn it: b", False),
+        (f"a\u2028{INDEX}", False),
+        (f"a\r{INDEX}", False),
+    ],
+    ids=repr,
+)
+def test_an_index_is_the_last_line(text: str, expected: bool) -> None:
+    """And begins as we write it."""
+    assert marker.has_index(text) is expected
+
+
 @pytest.mark.parametrize("written", [",", ", of ,", "9" * 400, "1,2", "1,0000", "-1", "1" + ",000" * 7])
 def test_what_is_no_count_is_not_read(written: str) -> None:
     """It is text like any other, whoever wrote it into what looks like a marker: no lines are missing there."""

@@ -28,8 +28,14 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("protectTokens", None, None),
     ("protectTools", [], ()),
     ("protectTools", ["skill", "ask"], ("skill", "ask")),
+    ("protectFiles", [], ()),
+    ("protectFiles", ["RULES.md"], ("RULES.md",)),
     ("toolCallMaxBytes", 0, 0),
     ("toolResultMaxBytes", 99, 99),
+    ("previewShare", 0, 0),
+    ("previewShare", 1, 1),
+    ("previewShare", 0.05, 0.05),
+    ("previewMaxBytes", 0, 0),
     ("minSavedKB", 0, 0),
     ("stripThinking", False, False),
     ("eliminateRedundancy", False, False),
@@ -86,6 +92,18 @@ BAD: list[tuple[str, Any, str]] = [
     ("turnThresholdBeforeCompress", None, "whole number"),
     ("protectTools", "skill", "list of tool names"),
     ("protectTools", ["skill", 1], "list of tool names"),
+    ("protectFiles", "AGENTS.md", "list of file names"),
+    ("protectFiles", ["AGENTS.md", None], "list of file names"),
+    ("protectFiles", ["x" * 201], "at most 200 of at most 200 characters"),
+    ("protectFiles", ["x"] * 201, "at most 200 of at most 200 characters"),
+    ("previewShare", -0.01, "a share from 0 to 1"),
+    ("previewShare", 1.01, "a share from 0 to 1"),
+    ("previewShare", 8, "a share from 0 to 1"),
+    ("previewShare", "8 %", "a share from 0 to 1"),
+    ("previewShare", True, "a share from 0 to 1"),
+    ("previewShare", None, "a share from 0 to 1"),
+    ("previewMaxBytes", -1, "from 0 to 9,0"),
+    ("previewMaxBytes", 0.5, "whole number"),
     ("backupDir", "", "folder's path or null"),
     ("backupDir", 1, "folder's path or null"),
     ("backupDir", "a\0b", "folder's path or null"),
@@ -288,8 +306,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_every_field_but_those_of_the_presets_has_a_key() -> None:
     """What a user may choose, the file may say."""
-    of_presets = {"preview_min_bytes", "preview_max_bytes", "at_rest"}
-    assert {key.field for key in KEYS.values()} == set(Policy.__struct_fields__) - of_presets
+    assert {key.field for key in KEYS.values()} == set(Policy.__struct_fields__) - {"at_rest"}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -307,10 +324,10 @@ def test_differences_are_what_is_not_the_default() -> None:
     assert file.differences(PRESETS["high-quality"]) == {
         "protectTokens": None,
         "toolResultMaxBytes": 2000,
+        "previewShare": 0.1,
+        "previewMaxBytes": 4000,
         "stripThinking": False,
         "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
-        "previewMinBytes": 320,
-        "previewMaxBytes": 1280,
     }
 
 

@@ -52,6 +52,27 @@ def test_no_number_of_seconds() -> None:
         with_options(BALANCED, {"quiet_seconds": float("nan")})
 
 
+def test_no_share() -> None:
+    """Nor is such a number part of anything."""
+    with pytest.raises(UsageError, match="preview_share is nan, but must be a share from 0 to 1"):
+        replace(BALANCED, preview_share=float("nan"))
+
+
+PREVIEWS: list[tuple[float, int, bool]] = [
+    (0, 0, False),
+    (0, 2_000, False),
+    (0.08, 0, False),
+    (0.001, 1, True),
+    (0.08, 2_000, True),
+]
+"""Share, most bytes, and whether anything of a text stays readable."""
+
+
+@pytest.mark.parametrize(("share", "most", "expected"), PREVIEWS)
+def test_either_number_at_0_means_no_previews(share: float, most: int, expected: bool) -> None:
+    assert replace(BALANCED, preview_share=share, preview_max_bytes=most).has_previews is expected
+
+
 def test_a_folder_as_programs_write_it() -> None:
     """As a path; and what is long is shortened in an error."""
     assert Policy(backup_dir=Path("a", "b")).backup_dir == str(Path("a", "b"))  # type: ignore[arg-type]
