@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -285,10 +284,7 @@ class View(Struct, dict=True, eq=False):
     def _instructions(self) -> frozenset[int]:
         """The results that hold the newest copy of a file of instructions, or of a part of one."""
         names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], int]()
-        for number in self.survey.shape.live if names else ():
-            made = self.asking(number)
-            if made is None or made.purpose is not Purpose.READ:
-                continue
+        for number, made in self._asked_for(Purpose.READ) if names else ():
             # What failed, or only says that the file is as it was, holds no copy.
             if self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed:
                 continue
@@ -302,9 +298,14 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def _reports(self) -> frozenset[int]:
-        calls = ((number, self.asking(number)) for number in reversed(self.survey.shape.live))
-        reports = (number for number, made in calls if made is not None and made.purpose is Purpose.AGENT)
-        return frozenset(islice(reports, _MOST_REPORTS))
+        return frozenset([number for number, _ in self._asked_for(Purpose.AGENT)][-_MOST_REPORTS:])
+
+    def _asked_for(self, purpose: Purpose) -> Iterator[tuple[int, Call]]:
+        """Yield the lines of the live path that answer calls of tools of a kind, each with its call."""
+        found = self.asked
+        for number in self.survey.shape.live:
+            if (asking := found[number]) is not None and asking[1].purpose is purpose:
+                yield number, asking[1]
 
     def holds_ours(self, block: Block) -> bool:
         """Whether a block holds our own replacement."""

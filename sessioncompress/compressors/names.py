@@ -97,11 +97,11 @@ class Index(NamedTuple):
 
 
 class _Result:
-    """What is looked at of a result, and what is chosen of it: places and texts, which take `size` bytes."""
+    """What is looked at of a result, and what is chosen of it: places and texts; `room` is the bytes left for more."""
 
-    __slots__ = ("alone", "data", "ends", "folders", "is_text", "pieces", "size")
+    __slots__ = ("alone", "data", "ends", "folders", "is_text", "pieces", "room")
 
-    def __init__(self, data: bytes, ends: int, *, is_text: bool) -> None:
+    def __init__(self, data: bytes, ends: int, room: int, *, is_text: bool) -> None:
         self.data = data
         self.ends = ends
         self.is_text = is_text
@@ -109,7 +109,7 @@ class _Result:
         self.alone: list[tuple[int, bytes]] = []
         self.folders: dict[bytes, list[bytes]] = {}
         """The files of each folder, the first of them with it."""
-        self.size = 0
+        self.room = room
 
     def index(self) -> str:
         """Write the names in the order of the text, those with neighbors first; empty without any."""
@@ -150,7 +150,8 @@ class Names:
         ends = ends_of(len(text), self._policy) if is_text and _is_prose(data) else 0
         self._ends += ends
         number = len(self._results)
-        self._results.append(_Result(data, ends, is_text=is_text))
+        room = min(self._most - ends, len(data) // 2) - len(INDEX)
+        self._results.append(_Result(data, ends, room, is_text=is_text))
         if not is_text:
             return
         words = set(data.translate(_WORDS).split()) - self._known
@@ -164,7 +165,9 @@ class Names:
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
         of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
-        telling = b" ".join(word for word in words | parts if not _is_plain(word))
+        # Most are plain words, which this tells faster.
+        words = {word for word in words | parts if not word.isalpha() or not (word.islower() or word.istitle())}
+        telling = b" ".join(words)
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
         worths = [(worth / (len(name) + _NEIGHBORS), number, name) for worth, name in found if worth]
         self._found += nlargest(self._most // _AT_LEAST, worths)
@@ -172,30 +175,28 @@ class Names:
     def choose(self) -> list[Index]:
         """Choose what is worth most for its length; give the index of each result in the order in which they came.
 
-        The newest show their first lines, as long as a tenth of the budget lasts; and each without a name does.
+        The newest show their first lines, as long as a twentieth of the budget lasts; and each without a name does.
         """
         budget = max(self._policy.preview_share * self._size - self._ends, 0)
         lines = int(budget * _FOR_LINES) // _LINE
         budget -= min(lines, len(self._results)) * _LINE
         self._found.sort(reverse=True)
         shown: set[bytes] = set()
-        budget -= self._take(budget * _WITH_NEIGHBORS, shown, alone=False)
-        self._take(budget, shown, alone=True)
+        for_names = budget * (1 - _WITH_NEIGHBORS)
+        self._take(for_names + self._take(budget - for_names, shown, alone=False), shown, alone=True)
         return [
             Index(line := each.index(), each.ends, each.is_text and (number < lines or not line))
             for number, each in enumerate(self._results)
         ]
 
-    def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> int:
-        """Take names while they fit; count the bytes that they take."""
-        taken, most = 0, self._most
+    def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> float:
+        """Take names while they fit, and return what is left of the budget."""
         for _, number, name in self._found:
-            if budget - taken < _SHORTEST:
+            if budget < _SHORTEST:
                 break
             result = self._results[number]
-            label = 0 if result.size else len(INDEX)
-            room = min(budget - taken, min(most - result.ends, len(result.data) // 2) - result.size) - label
-            if len(name) >= room or name in shown or (alone and _NUMBER.fullmatch(name)):
+            room = min(budget, result.room)
+            if name in shown or len(name) >= room or (alone and _NUMBER.fullmatch(name)):
                 continue
             data = result.data
             place = _place(data, name)
@@ -211,6 +212,8 @@ class Names:
             if size > room:
                 continue
             shown.add(name)
+            if not (result.pieces or result.alone):
+                budget -= len(INDEX)
             if others is not None:
                 others.append(piece)
             elif alone:
@@ -220,14 +223,9 @@ class Names:
                 shown.update(piece.translate(_PARTS).split())
                 if folder:
                     result.folders[folder] = [piece]
-            result.size += size + label
-            taken += size + label
-        return taken
-
-
-def _is_plain(word: bytes) -> bool:
-    """Tell of most words quickly that they are no names."""
-    return word.isalpha() and (word.islower() or word.istitle())
+            result.room -= size
+            budget -= size
+        return budget
 
 
 def ends_of(size: int, policy: Policy) -> int:
