@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
+from sessioncompress import Policy
 from sessioncompress.cli.main import main
+from sessioncompress.core.marker import INDEX, PREFIX
 from tests.docs.pages import BENCHMARKS, PROMISES, README, ROOT, Place, blocks, code, page, quoted, rows, section
 from tests.support.runs import fixture
 
@@ -166,11 +168,14 @@ def test_every_promise_is_there_with_its_tests() -> None:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Return the texts of the fixture that the README quotes, and of what a run makes of it."""
-    path = tmp_path_factory.mktemp("example") / "session.jsonl"
-    path.write_bytes(fixture("pi-anthropic.jsonl"))
-    sessioncompress.compress_session(path)
-    return texts(fixture("pi-anthropic.jsonl")), texts(path.read_bytes())
+    """Return the texts of the fixtures that the README quotes, and of what a run makes of them."""
+    before = made = ""
+    for name in re.findall(r"`fixtures/([\w.-]+)`", section(README, "Before and after")):
+        path = tmp_path_factory.mktemp("example") / "session.jsonl"
+        path.write_bytes(fixture(name))
+        sessioncompress.compress_session(path, Policy(size_threshold_kb=0, min_saved_kb=0))
+        before, made = f"{before}\n\n{texts(fixture(name))}", f"{made}\n\n{texts(path.read_bytes())}"
+    return before, made
 
 
 def texts(session: bytes) -> str:
@@ -190,15 +195,15 @@ def texts(session: bytes) -> str:
 
 
 def test_what_it_quotes_is_what_a_run_makes(example: tuple[str, str]) -> None:
-    """Each block of the excerpt, to the letter; the lines around a marker are the original's."""
+    """Each block of the excerpt, to the letter; what is no marker and no index is the original's."""
     quotes = blocks(section(README, "Before and after"), "")
-    assert len(quotes) == 3
+    assert len(quotes) == 4
     for quote in quotes:
         pieces = quote.strip("\n").split("\n") if quote.startswith("[[") else [quote.strip("\n")]
         for piece in pieces:
             assert piece in example[1], piece
             for line in piece.splitlines():
-                assert line in example[0] or line.startswith("[[sessioncompress: "), line
+                assert line in example[0] or line.startswith((PREFIX, INDEX)), line
 
 
 def test_the_marker_of_the_reference_is_one_of_a_run(example: tuple[str, str]) -> None:
