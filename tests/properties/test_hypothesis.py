@@ -241,8 +241,8 @@ POLICIES = st.builds(
     tool_result_max_bytes=st.sampled_from([0, 256, 300, 1000, 3000]),
     strip_thinking=st.booleans(),
     eliminate_redundancy=st.booleans(),
-    preview_min_bytes=st.sampled_from([0, 160, 320]),
-    preview_max_bytes=st.sampled_from([320, 1280]),
+    preview_share=st.sampled_from([0, 0.05, 0.08, 1]),
+    preview_max_bytes=st.sampled_from([0, 320, 2_000]),
 )
 
 
