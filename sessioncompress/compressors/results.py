@@ -84,8 +84,8 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             return
     most = REPORT if context.view.is_report(change.line) else context.view.policy.preview_max_bytes
     limit = min(most + context.view.policy.result_limit, block.size * 3 // 4)
-    for each in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
-        new = _with_links(each, text, context)
+    for each, names in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
+        new = _with_links(each, text, context, names)
         written = literal(new)
         if len(written) <= limit:
             break
@@ -95,33 +95,33 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     yield Replacement(change.path, new, change, block.size, written, content)
 
 
-def _with_links(new: str, text: str, context: Context) -> str:
-    """Add the names of the agent's files that the text holds and the preview has lost, a few at most."""
-    links = context.view.form.links
-    if links is None:
-        return new
-    lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new]
-    return "\n".join([new, *lost[:_MOST_LINKS]])
+def _with_links(new: str, text: str, context: Context, names: str = "") -> str:
+    """Add the names of the agent's files that the text holds and the preview has lost, a few at most, and an index."""
+    if (links := context.view.form.links) is not None:
+        lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new + names]
+        new = "\n".join([new, *lost[:_MOST_LINKS]])
+    # The index is the last line, by which it is known.
+    return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
-def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
-    """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, and then its names."""
+def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[tuple[str, str]]:
+    """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, each with its index."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:
         # A report; or the line was read otherwise when the names were chosen.
         index = Index("", ends_of(len(text), context.view.policy), first=True)
-    names = f"\n{index.line}" if index.line else ""
+    names = index.line
     part, room = own_part(text), index.ends
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
     if context.view.is_report(change.line):
-        yield preview(text, room, wording, keep=_CONCLUSIONS, part=part)
+        yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), ""
     keep = lines_of(text, context.view.lines.facts[change.line].failed) if change.failures else None
     if index.ends:
-        yield preview(text, room, wording, keep=keep, part=part) + names
-        yield preview(text, room // 2, wording, keep=keep, part=part) + names
+        yield preview(text, room, wording, keep=keep, part=part), names
+        yield preview(text, room // 2, wording, keep=keep, part=part), names
     # Of what is no text nothing is shown.
     last = change.failures and (index.first or bool(names))
-    yield outline(text, wording, part, first=index.first, last=last, keep=keep) + names
-    yield outline(text, wording, part, first=index.first, last=last) + names
-    yield outline(text, wording, part, first=not names, last=False) + names
+    yield outline(text, wording, part, first=index.first, last=last, keep=keep), names
+    yield outline(text, wording, part, first=index.first, last=last), names
+    yield outline(text, wording, part, first=not names, last=False), names

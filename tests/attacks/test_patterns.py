@@ -34,6 +34,41 @@ _WORST: dict[str, tuple[str, ...]] = {
         *("a a: ", "a\tb\t2026-01-01T00:00:00Z ", "not ok 1 # TOD ", "✕ 1 m", "test a ... FAILE ", "a" * 299 + "\n"),
         *("a.py::" * 50 + "\n", "x > " + "y " * 100 + "\n", "not ok 1 " + "# TOD " * 50 + "\n", "(fail) ", "FAIL "),
     ),
+    "compressors.preview._TELLING": ("a", "-", "a-", "-\n", "a" * 11 + "\n", "\n", "-" * 900 + "\n"),
+    "compressors.results._CONCLUSIONS": (
+        "#",
+        "# ",
+        "###### ",
+        "\n\n",
+        "\t",
+        "- ",
+        "123",
+        "1. ",
+        "\n# a\n\n",
+        "        ",
+    ),
+    "compressors.names._FILE": ("a", ".", "a.", ".py", "a.py", "a.py ", "-", " .", "x" * 63 + ".", "x.tsx" * 12 + " "),
+    "compressors.names._NAME": (
+        "a",
+        "A",
+        "_",
+        "a_",
+        "aB",
+        "0",
+        "0a",
+        "f",
+        " a",
+        "ab ",
+        "a" * 47 + "- ",
+        "AB",
+        "x" * 48 + " ",
+    ),
+    "compressors.names._NUMBER": ("0", "f", "0 ", "abcdef0"),
+    "compressors.names._MADE_UP": ("-", "A", "-A", "a", "-a0", "-" + "a" * 60, "-aA", "-0a", "0123-", "abcd-012"),
+    "compressors.names._BEFORE": ("a", "a ", "a;", ".", "a.", "a...."),
+    "compressors.names._BEHIND": (".", ". ", ".a", "...a"),
+    "compressors.names._COLOR": ("\x1b", "\x1b[", "\x1b[0", "\x1b[0;", "\x1b[0m"),
+    "compressors.names._OF_LINE": ("\n", "\n ", " ", "\n>", ":", ">"),
     "compressors.preview._HEADING": ("--- a", "--- a\n+++ ", "*** Add File: ", "--- \n"),
     "core.jsonl._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
     "core.jsonl._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
@@ -109,6 +144,9 @@ _WORST: dict[str, tuple[str, ...]] = {
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
 _USED: dict[str, str] = {
+    "compressors.names._NUMBER": "fullmatch",
+    "compressors.names._BEHIND": "match",
+    "compressors.preview._TELLING": "match",
     "formats.openai_chat.CLEARED": "fullmatch",
     "formats.codex.PREAMBLE": "match",
     "formats.codex.FRAME": "fullmatch",
@@ -157,14 +195,22 @@ def in_functions(tree: ast.AST, name: str, *, inside: bool = False) -> Iterator[
         yield from in_functions(child, named, inside=inside or of_function)
 
 
+def held_in(value: Any) -> Iterator[re.Pattern[Any]]:
+    """Yield the patterns in a mapping or a tuple, and in the tuples inside it."""
+    for each in value.values() if isinstance(value, dict) else value:
+        if isinstance(each, re.Pattern):
+            yield each
+        elif isinstance(each, tuple):
+            yield from held_in(each)
+
+
 def patterns(name: str, holder: Any) -> Iterator[tuple[str, re.Pattern[Any]]]:
     """Yield the patterns that a module holds, or a class or a mapping in it."""
     for key, value in dict(holder).items():
         if isinstance(value, re.Pattern):
             yield f"{name}.{key}", value
         elif isinstance(value, dict | tuple) and not key.startswith("__"):
-            held = value.values() if isinstance(value, dict) else value
-            yield from ((f"{name}.{key}", each) for each in held if isinstance(each, re.Pattern))
+            yield from ((f"{name}.{key}", each) for each in held_in(value))
         elif isinstance(value, type) and value.__module__ == f"sessioncompress.{name}":
             yield from patterns(f"{name}.{key}", vars(value))
 

@@ -40,6 +40,12 @@ _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any
 _DEEP = ("tests/attacks/test_deep_values.py",)
 _MARKER = ("tests/unit/core/test_marker.py",)
 _QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
+_INDEX = ("tests/unit/compressors/test_names.py",)
+_OF_RUN = ("tests/unit/pipeline/test_previews.py",)
+_SMALL = ("tests/unit/compressors/test_least_gain.py",)
+_INSTRUCTIONS = ("tests/unit/compressors/test_instructions.py",)
+_SUBAGENTS = ("tests/unit/compressors/test_subagents.py",)
+_LONG_PREVIEWS = ("tests/unit/operations/test_previews.py",)
 
 MUTANTS = (
     # The check of a rewritten session.
@@ -562,6 +568,101 @@ MUTANTS = (
         "path if path.parent in near else",
         "path if near else",
         ("tests/attacks/test_originals_of_the_family.py",),
+    ),
+    # What a preview keeps.
+    Mutant(
+        "names have twice the budget",
+        "compressors/names.py",
+        "budget = max(self._policy.preview_share * self._size",
+        "budget = max(2 * self._policy.preview_share * self._size",
+        _INDEX,
+    ),
+    Mutant(
+        "names alone have the budget once more",
+        "compressors/names.py",
+        "budget -= self._take(budget * _WITH_NEIGHBORS, shown, alone=False)",
+        "self._take(budget * _WITH_NEIGHBORS, shown, alone=False)",
+        _INDEX,
+    ),
+    Mutant(
+        "one result may show as much as it likes",
+        "compressors/names.py",
+        "min(most - result.ends, len(result.data) // 2)",
+        "(len(result.data) // 2)",
+        _INDEX,
+    ),
+    Mutant(
+        "a short result may show more than half of itself",
+        "compressors/names.py",
+        "min(most - result.ends, len(result.data) // 2)",
+        "(most - result.ends)",
+        _INDEX,
+    ),
+    Mutant(
+        "a name is shown in every result",
+        "compressors/names.py",
+        "self._known |= words",
+        "pass",
+        _INDEX,
+    ),
+    Mutant(
+        "a name that a piece shows is shown again",
+        "compressors/names.py",
+        "shown.update(piece.translate(_PARTS).split())",
+        "pass",
+        _INDEX,
+    ),
+    Mutant(
+        "what stays is not known",
+        "compressors/names.py",
+        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        "pass",
+        _INDEX,
+    ),
+    Mutant(
+        "lines that stay are not read for their names",
+        "pipeline/previews.py",
+        'names.keep(b"\\n".join(kept))\n    results',
+        "results",
+        _OF_RUN,
+    ),
+    Mutant(
+        "what is finished is not known", "pipeline/previews.py", "names.keep(part.before(_BEFORE))", "pass", _OF_RUN
+    ),
+    Mutant(
+        "results come the oldest first", "pipeline/previews.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
+    ),
+    Mutant("dead history counts as known", "pipeline/previews.py", " and number not in dead)", ")", _OF_RUN),
+    Mutant(
+        "the oldest copy of instructions stays",
+        "compressors/base.py",
+        "newest[made.file, made.part] = number",
+        "newest.setdefault((made.file, made.part), number)",
+        _INSTRUCTIONS,
+    ),
+    Mutant(
+        "a read that failed is the newest copy",
+        "compressors/base.py",
+        "self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed",
+        "self.lines.roles[number] is not Role.RESULT",
+        _INSTRUCTIONS,
+    ),
+    Mutant("all reports stay", "compressors/base.py", "islice(reports, _MOST_REPORTS)", "reports", _SUBAGENTS),
+    Mutant("a block goes for one byte", "compressors/preview.py", "LEAST_GAIN = 512", "LEAST_GAIN = 1", _SMALL),
+    Mutant(
+        "what stays counts as removable",
+        "compressors/results.py",
+        "block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN",
+        "block.size > policy.result_limit",
+        _SMALL,
+    ),
+    Mutant("an index counts as a line", "core/marker.py", " + has_index(text)", "", _MARKER),
+    Mutant(
+        "a preview over the limit is offered again",
+        "compressors/results.py",
+        "if view.holds_ours(block) else block.size <= view.policy.result_limit:",
+        "if False else block.size <= view.policy.result_limit:",
+        _LONG_PREVIEWS,
     ),
     # What a stranger's text says.
     Mutant(

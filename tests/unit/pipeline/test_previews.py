@@ -1,0 +1,298 @@
+"""What names are looked for in: what stays is known, results give their names the newest first, dead ones give none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.compressors.names import Names
+from sessioncompress.core import marker
+from sessioncompress.core.marker import INDEX
+from sessioncompress.pipeline import previews
+from sessioncompress.policy.model import PRESETS
+from tests.support.build import ClaudeSession, OmpSession, PiSession, Use, text
+from tests.support.claude import answer, use
+from tests.support.runs import (
+    append,
+    compress,
+    compress_again,
+    entries,
+    old,
+    result_texts,
+    turn,
+    write,
+)
+
+ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
+
+
+def output(word: str, lines: int = 60) -> str:
+    """Return an output with so many names of its own."""
+    return "".join(f"value = call({word}_{number});\n" for number in range(100, 100 + lines))
+
+
+FILLER = "x = [()];\n" * 120
+"""What has no name, and is no prose."""
+
+
+class Spy(Names):
+    """Notes what it is given."""
+
+    kept = b""
+    added: tuple[str, ...] = ()
+
+    def keep(self, data: bytes) -> None:
+        """Note what stays."""
+        Spy.kept += data
+        super().keep(data)
+
+    def add(self, text: str) -> None:
+        """Note a result."""
+        Spy.added += (text,)
+        super().add(text)
+
+
+@contextmanager
+def spying() -> Iterator[type[Spy]]:
+    """Note what the names of a run are looked for in."""
+    Spy.kept, Spy.added = b"", ()
+    with mock.patch.object(previews, "Names", Spy):
+        yield Spy
+
+
+def shown(path: Path) -> list[str]:
+    """Return the indexes of a session's results, those without one left out."""
+    texts = result_texts(entries(path.read_bytes()))
+    return [each[each.rfind("\n") + 1 :] for each in texts if marker.has_index(each)]
+
+
+def session() -> PiSession:
+    """Return a session with something of each kind of line."""
+    made = PiSession(header={"title": "in_header"})
+    made.user("Do it by_user.")
+    made.step("bash", {"command": "in_argument"}, output("oldest"), text="said by_answer")
+    made.step("bash", {"command": "short"}, "in_short_result")
+    made.step("write", {"path": "a", "content": output("in_long_argument")}, "ok")
+    made.step("bash", {"command": "b"}, output("newest"))
+    made.user("And now by_later_user?")
+    made.step("bash", {"command": "c"}, "in_protected " + output("protected"))
+    return made
+
+
+KNOWN: list[tuple[str, bool]] = [
+    ("by_user", True),
+    ("by_answer", True),
+    ("in_argument", True),
+    ("in_short_result", True),
+    ("by_later_user", True),
+    ("in_protected", True),
+    ("in_header", False),
+    ("in_long_argument_150", False),
+    ("oldest_", False),
+    ("newest_", False),
+]
+
+
+@pytest.mark.parametrize(("name", "known"), KNOWN, ids=[name for name, _ in KNOWN])
+def test_what_stays_is_known(tmp_path: Path, name: str, known: bool) -> None:
+    """What a model reads of lines that do not change; what changes may lose it."""
+    with spying() as spy:
+        compress(write(tmp_path, session()))
+    assert (name.encode() in spy.kept) is known
+
+
+def test_only_the_beginning_of_a_line_is_looked_at(tmp_path: Path) -> None:
+    """So that what is known costs little."""
+    made = PiSession()
+    made.user(f"at_begin {'word ' * 2_000} at_end")
+    made.step("bash", {"command": "a"}, output("tide", 300))
+    with spying() as spy:
+        compress(write(tmp_path, old(made)))
+    assert (b"at_begin" in spy.kept, b"at_end" in spy.kept) == (True, False)
+
+
+def test_results_come_the_newest_first(tmp_path: Path) -> None:
+    """Whole, and each once; parts of one result in their order."""
+    made = PiSession()
+    made.user("Go.")
+    words = ("first", "second", "third")
+    for word in words:
+        made.step("bash", {"command": word}, output(word))
+    with spying() as spy:
+        compress(write(tmp_path, old(made)))
+    assert list(spy.added) == [output(word) for word in reversed(words)]
+
+
+def test_the_newest_result_shows_a_name(tmp_path: Path) -> None:
+    """The older ones with the same show none."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        made.step("bash", {"command": f"make {number}"}, f"{output('tide')}(run {number})\n")
+    path = write(tmp_path, old(made))
+    compress(path)
+    texts = result_texts(entries(path.read_bytes()))
+    assert [marker.has_index(each) for each in texts] == [False, False, True]
+    assert texts[0].startswith("value = call(tide_100);\n[[")
+
+
+def forked() -> bytes:
+    """Return a session whose first result stands before a checkpoint."""
+    made = PiSession()
+    made.user("Go by_dead_user.")
+    made.step("bash", {"command": "a"}, output("dead"))
+    keep = made.user("Go on.")
+    made.compaction("All is well.", keep)
+    made.step("bash", {"command": "b"}, output("alive"))
+    return old(made)
+
+
+def test_dead_history_is_left_out(tmp_path: Path) -> None:
+    """It gives no names and holds none: no model reads it."""
+    with spying() as spy:
+        compress(path := write(tmp_path, forked()))
+    assert spy.added == (output("alive"),)
+    assert b"by_dead_user" not in spy.kept
+    assert result_texts(entries(path.read_bytes()))[0].startswith(marker.PREFIX)
+
+
+def repeating() -> bytes:
+    """Return a session in which one result repeats another, and a report stands."""
+    made = OmpSession()
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, output("again"))
+    made.step("bash", {"command": "a"}, output("again"))
+    made.step("task", {"prompt": "b"}, "# It says\n\n" + output("report", 400))
+    return old(made)
+
+
+def test_what_is_named_only_gives_no_names(tmp_path: Path) -> None:
+    """What stands elsewhere whole, and reports, which have their own form."""
+    with spying() as spy:
+        compress(path := write(tmp_path, repeating()))
+    assert spy.added == (output("again"),)
+    assert len(shown(path)) == 1
+
+
+def test_without_previews_nothing_is_read(tmp_path: Path) -> None:
+    """Archive needs no names."""
+    with spying() as spy:
+        compress(write(tmp_path, session()), ARCHIVE)
+    assert (spy.kept, spy.added) == (b"", ())
+
+
+def many_turns(made: PiSession) -> PiSession:
+    """Add so many turns that what comes later does not make the session twice as large."""
+    for number in range(12):
+        made.user(f"Please do part {number}.")
+        made.step("bash", {"command": f"make {number}"}, output(f"part_{number}_it", 3) + FILLER * 2)
+        made.assistant("Done.")
+    return made
+
+
+def test_after_a_turn_the_end_of_the_finished_part_is_known(tmp_path: Path) -> None:
+    """Its previews, with their indexes, and all that was said in it: nothing of it is shown again."""
+    made = PiSession()
+    made.user("It is said_once here.")
+    path = write(tmp_path, many_turns(made))
+    compress(path)
+    before = "\n".join(shown(path))
+    assert "part_10_it_100" in before
+    made.user("And now?")
+    made.step("bash", {"command": "more"}, f"(said_once);\n{output('part_10_it', 3)}{output('new', 3)}" + FILLER)
+    append(path, turn(made))
+    with spying() as spy:
+        compress(path)
+    assert all(each in spy.kept for each in (b"said_once", b"part_10_it_100"))
+    assert len(spy.added) == 2
+    index = shown(path)[-1]
+    assert "new_100" in index
+    assert "part_10_it_100" not in index
+    assert "said_once" not in index
+    compress_again(path)
+
+
+def test_after_a_turn_so_many_bytes_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is finished only the end, however much there is."""
+    monkeypatch.setattr(previews, "_BEFORE", 900)
+    made = PiSession()
+    made.user("It is said_once here.")
+    path = write(tmp_path, many_turns(made))
+    compress(path)
+    made.user("And now?")
+    made.step("bash", {"command": "more"}, f"(said_once);\n{output('new', 3)}{FILLER}")
+    append(path, turn(made))
+    with spying() as spy:
+        compress(path)
+    assert b"said_once" not in spy.kept
+    assert "said_once" in shown(path)[-1]
+
+
+WORDS = ("one", "two", "six")
+
+
+def named(word: str) -> str:
+    """Return an output with four names."""
+    return output(word, 4) + FILLER
+
+
+def parallel() -> bytes:
+    """Return a session with several calls in one message."""
+    made = PiSession()
+    made.user("Go.")
+    made.parallel([Use("bash", {"command": word}, named(word)) for word in WORDS])
+    return old(made)
+
+
+def texts_of_one() -> bytes:
+    """Return a session with several texts in one result."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, [text(named(word)) for word in WORDS])
+    return old(made)
+
+
+def in_one_line() -> bytes:
+    """Return a session with several results in one line."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond(*(use(word, "Bash", {"command": word}) for word in WORDS))
+    made.user([answer(word, named(word)) for word in WORDS])
+    return made.turn().bytes()
+
+
+PARTS: list[tuple[str, Callable[[], bytes]]] = [
+    ("parallel calls", parallel),
+    ("several texts in one result", texts_of_one),
+    ("several results in one line", in_one_line),
+]
+
+
+@pytest.mark.parametrize("build", [case[1] for case in PARTS], ids=[case[0] for case in PARTS])
+def test_each_text_has_its_own_index(tmp_path: Path, build: Callable[[], bytes]) -> None:
+    """By its line and its place in it."""
+    path = write(tmp_path, build())
+    compress(path)
+    indexes = [each.partition('"')[0] for each in path.read_text().split(f"\\n{INDEX}")[1:]]
+    assert [[word in index for word in WORDS] for index in indexes] == [
+        [word == other for word in WORDS] for other in WORDS
+    ]
+    compress_again(path)
+
+
+def test_the_index_stands_behind_the_names_of_files(tmp_path: Path) -> None:
+    """It is the last line, by which it is known."""
+    made = OmpSession()
+    made.user("Go.")
+    made.step("bash", {"command": "a"}, f"{output('tide')}\n[raw output: artifact://7]\n{output('wave')}")
+    path = write(tmp_path, old(made))
+    compress(path)
+    new = result_texts(entries(path.read_bytes()))[0]
+    assert new.split("\n")[-2] == "artifact://7"
+    assert marker.has_index(new)
+    assert marker.adds_up(new)
