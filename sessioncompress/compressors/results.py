@@ -20,6 +20,7 @@ from sessioncompress.compressors.preview import (
     preview,
     reference,
 )
+from sessioncompress.core.marker import has_index
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.splice import Added, literal
 from sessioncompress.policy.model import Policy
@@ -96,12 +97,18 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
 
 
 def _with_links(new: str, text: str, context: Context) -> str:
-    """Add the names of the agent's files that the text holds and the preview has lost, a few at most."""
+    """Add the names of the agent's files that the text holds and the preview has lost, a few at most.
+
+    They stand above the index: it is known as the last line.
+    """
     links = context.view.form.links
     if links is None:
         return new
-    lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new]
-    return "\n".join([new, *lost[:_MOST_LINKS]])
+    lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new][:_MOST_LINKS]
+    if lost and has_index(new):
+        above, _, index = new.rpartition("\n")
+        return "\n".join([above, *lost, index])
+    return "\n".join([new, *lost])
 
 
 def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[str]:
