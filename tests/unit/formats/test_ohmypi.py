@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.core.marker import INDEX
 from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.pipeline.reading import read_line
 from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
-from tests.support.runs import EAGER, after, compress, entries, old, split, survey_of, turn, write
+from tests.support.runs import EAGER, after, compress, entries, old, result_texts, split, survey_of, turn, write
 
 LONG = "a line of output\n" * 90
 START: dict[str, Any] = {
@@ -147,6 +148,19 @@ def test_blobs_and_artifacts_stay_named(tmp_path: Path) -> None:
     now = path.read_bytes()
     assert now.count(b"blob:sha256:") == 2
     assert b"artifact://7" in now
+
+
+def test_artifacts_are_named_above_the_index(tmp_path: Path) -> None:
+    """The index is the last line of a preview; elsewhere it would count as a line of the text."""
+    made = OmpAnthropicSession().opening()
+    made.user("Go.")
+    rows = [f"{{make_part_{each}}} -> (artifact://{each}, built)" for each in range(60)]
+    made.step("read", {"path": "notes"}, "\n".join(rows), thinking="Hm.")
+    path = write(tmp_path, turn(made))
+    compress(path, EAGER)
+    (new,) = result_texts(entries(path.read_bytes()))
+    assert "\nartifact://" in new
+    assert [line.startswith(INDEX) for line in new.split("\n")] == [False] * new.count("\n") + [True]
 
 
 NAMING: list[tuple[str, type[OmpSession | OmpAnthropicSession], int, list[str | int]]] = [
