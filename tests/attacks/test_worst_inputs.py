@@ -189,6 +189,33 @@ def many_markers_in_one_result(size: int) -> bytes:
 
 
 @shape
+def many_results_of_distinct_names(size: int) -> bytes:
+    session = PiSession().opening()
+    session.user("go")
+    for each in range(size // 16_000):
+        session.step("bash", {}, "".join(f"value = call(name_{each}_{line});\n" for line in range(500)))
+    return closed(session)
+
+
+@shape
+def many_results_of_one_name(size: int) -> bytes:
+    session = PiSession().opening()
+    session.user("go")
+    for each in range(size // 2_000):
+        session.step("bash", {}, f"({each});\n" + "call(read_gauge);\n" * 100)
+    return closed(session)
+
+
+@shape
+def many_results_of_lines_like_an_index(size: int) -> bytes:
+    session = PiSession().opening()
+    session.user("go")
+    for each in range(size // 2_000):
+        session.step("bash", {}, "\n".join(f"in it: a_{each} | b_{line} c.py" for line in range(80)))
+    return closed(session)
+
+
+@shape
 def calls_answered_in_the_wrong_order(size: int) -> bytes:
     names = [f"c{each}" for each in range(size // 400)]
     session = pi(*(blocks.call(name, "bash", {}) for name in names))
