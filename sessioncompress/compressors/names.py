@@ -59,8 +59,8 @@ _NOT_OWN = (b".git/", b".venv/", b"node_modules/", b"__pycache__/", b"site-packa
 
 LOOKED_AT: Final = 16_384
 """Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
-_MOST_HELD = 32 << 20
-"""Bytes of results that are looked at in one run, so that memory stays bounded: those of the oldest go."""
+MOST_HELD: Final = 8 << 20
+"""Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
 _BINARY = 10
@@ -141,10 +141,15 @@ class Names:
         words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
         self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more results are to be taken."""
+        return self._held >= MOST_HELD
+
     def add(self, text: str) -> None:
         """Take the next older result that is to be replaced, and find the names that nothing before it holds."""
         self._size += len(text)
-        data = _looked_at(text) if self._held < _MOST_HELD else b""
+        data = _looked_at(text)
         self._held += len(data)
         is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
         ends = ends_of(len(text), self._policy) if is_text and _is_prose(data) else 0

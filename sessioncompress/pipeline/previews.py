@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.names import Index, Names
+from sessioncompress.compressors.names import MOST_HELD, Index, Names
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.model import Change, JsonPath, Kind, Treatment
 from sessioncompress.core.splice import CannotSplice
@@ -41,17 +41,24 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     names = Names(view.policy)
     lines, dead = view.lines, view.survey.shape.dead
     names.keep(part.before(_BEFORE))
-    stay = (number for number, line in enumerate(lines) if line.reads and number not in plan and number not in dead)
-    kept: list[bytes] = []
+    newest = reversed(range(len(lines)))
+    stay = (number for number in newest if lines[number].reads and number not in plan and number not in dead)
+    kept, size = list[bytes](), 0
     for number, raw in part.lines(stay, _KEPT):
         start = max(raw.find(_CONTENT), 0)
         kept.append(raw[start : start + lines[number].reads * 6 // 5 + _BESIDE])
-        if len(kept) == _AT_ONCE:
+        size += len(kept[-1])
+        if len(kept) == _AT_ONCE or size >= MOST_HELD:
             names.keep(b"\n".join(kept))
             kept.clear()
+        if size >= MOST_HELD:
+            break
     names.keep(b"\n".join(kept))
     results: list[tuple[int, JsonPath]] = []
     for number, raw in part.lines(places):
+        if names.is_full:
+            # Older results show what they would without names.
+            break
         entry = parse_any(raw) or {}
         for path in places[number]:
             # What is not there any more is found when the line is rewritten.

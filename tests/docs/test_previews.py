@@ -57,7 +57,7 @@ NUMBERS = (
     (previews._KEPT, "the first 2 KB are read", 2 << 10),
     (previews._BEFORE, "the last 1 MB counts", 1 << 20),
     (names.LOOKED_AT, "a result over 16 KB", 16 << 10),
-    (names._MOST_HELD, "together 32 MB", 32 << 20),
+    (names.MOST_HELD, "together 8 MB", 8 << 20),
     (names._SHORTEST, "hash; 4 to 48 bytes", 4),
     (names._FOR_LINES, "5 % for first lines", 0.05),
     (names._WITH_NEIGHBORS, "70 % of what is left", 0.7),
