@@ -174,7 +174,7 @@ class Names:
         words = {word for word in words | parts if not word.isalpha() or not (word.islower() or word.istitle())}
         telling = b" ".join(words)
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
-        worths = [(worth / (len(name) + _NEIGHBORS), number, name) for worth, name in found if worth]
+        worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
         self._found += nlargest(self._most // _AT_LEAST, worths)
 
     def choose(self) -> list[Index]:
@@ -196,10 +196,10 @@ class Names:
 
     def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> float:
         """Take names while they fit, and return what is left of the budget."""
-        for _, number, name in self._found:
+        for _, order, name in self._found:
             if budget < _SHORTEST:
                 break
-            result = self._results[number]
+            result = self._results[-order]
             room = min(budget, result.room)
             if name in shown or len(name) >= room or (alone and _NUMBER.fullmatch(name)):
                 continue
