@@ -10,6 +10,7 @@ results of a run share one budget: most hold little that is new, a few hold much
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -61,6 +62,8 @@ LOOKED_AT: Final = 16_384
 """Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
 MOST_HELD: Final = 8 << 20
 """Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
+_MOST_KNOWN = 100_000
+"""Words that are remembered, about, for the same reason: what the oldest results hold may be said twice."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
 _BINARY = 10
@@ -139,7 +142,11 @@ class Names:
     def keep(self, data: bytes) -> None:
         """Take texts that a model can still read, or their JSON."""
         words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
-        self._known.update(words, b" ".join(words).translate(_PARTS).split())
+        self._know(words, b" ".join(words).translate(_PARTS).split())
+
+    def _know(self, *words: Iterable[bytes]) -> None:
+        if len(self._known) < _MOST_KNOWN:
+            self._known.update(*words)
 
     @property
     def is_full(self) -> bool:
@@ -160,12 +167,12 @@ class Names:
         if not is_text:
             return
         words = set(data.translate(_WORDS).split()) - self._known
-        self._known |= words
+        self._know(words)
         # Parted at its dots is what is no file's name; the parts of one are known with it.
         dotted = [word for word in words if b"." in word]
         files = _FILE.findall(b" ".join(dotted))
         parts = set(b" ".join({*dotted}.difference(files)).translate(_PARTS).split()) - self._known
-        self._known.update(parts, b" ".join(files).translate(_PARTS).split())
+        self._know(parts, b" ".join(files).translate(_PARTS).split())
         words.difference_update(dotted)
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.

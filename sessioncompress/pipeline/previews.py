@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from xxhash import xxh3_64_hexdigest
+
 from sessioncompress.compressors import View
 from sessioncompress.compressors.names import MOST_HELD, Index, Names
 from sessioncompress.core.jsonl import parse_any
@@ -29,7 +31,8 @@ _AT_ONCE = 64
 def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
     """Choose an index for each result that is to be previewed, by its line and place.
 
-    What a model can still read is looked at first, then these results, the newest first.
+    What a model can still read is looked at first, then these results, the newest first. Of equal texts one has an
+    index, also where an earlier run replaced it.
     """
     places = {
         number: found
@@ -55,6 +58,9 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
             break
     names.keep(b"\n".join(kept))
     results: list[tuple[int, JsonPath]] = []
+    repeats: dict[tuple[int, JsonPath], Index] = {}
+    marked = ((block.digest, block.kind, block.call) for _, block in view.blocks(Kind.RESULT) if block.marked)
+    replaced = {origin.xxh3 for key in marked if (origin := view.ours.origin(key)) is not None}
     for number, raw in part.lines(places):
         if names.is_full:
             # Older results show what they would without names.
@@ -63,10 +69,16 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
         for path in places[number]:
             # What is not there any more is found when the line is rewritten.
             with suppress(CannotSplice):
-                if isinstance(text := value_at(entry, path), str):
-                    names.add(text)
-                    results.append((number, path))
-    return dict(zip(results, names.choose(), strict=True))
+                if not isinstance(text := value_at(entry, path), str):
+                    continue
+                if (name := xxh3_64_hexdigest(text.encode())) in replaced:
+                    # A run to come would give it other names, and what did not bear a change now would bear it then.
+                    repeats[number, path] = Index("", 0, first=True)
+                    continue
+                replaced.add(name)
+                names.add(text)
+                results.append((number, path))
+    return {**repeats, **dict(zip(results, names.choose(), strict=True))}
 
 
 def _is_previewed(change: Change) -> bool:
