@@ -580,29 +580,29 @@ MUTANTS = (
     Mutant(
         "names alone have the budget once more",
         "compressors/names.py",
-        "budget -= self._take(budget * _WITH_NEIGHBORS, shown, alone=False)",
-        "self._take(budget * _WITH_NEIGHBORS, shown, alone=False)",
+        "for_names = budget * (1 - _WITH_NEIGHBORS)",
+        "for_names = budget",
         _INDEX,
     ),
     Mutant(
         "one result may show as much as it likes",
         "compressors/names.py",
-        "min(most - result.ends, len(result.data) // 2)",
-        "(len(result.data) // 2)",
+        "min(self._most - ends, len(data) // 2)",
+        "(len(data) // 2)",
         _INDEX,
     ),
     Mutant(
         "a short result may show more than half of itself",
         "compressors/names.py",
-        "min(most - result.ends, len(result.data) // 2)",
-        "(most - result.ends)",
+        "min(self._most - ends, len(data) // 2)",
+        "(self._most - ends)",
         _INDEX,
     ),
     Mutant(
         "a name is shown in every result",
         "compressors/names.py",
-        "self._known |= words",
-        "pass",
+        "self._know(words)\n",
+        "pass\n",
         _INDEX,
     ),
     Mutant(
@@ -615,7 +615,7 @@ MUTANTS = (
     Mutant(
         "what stays is not known",
         "compressors/names.py",
-        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        'self._know(words, b" ".join(words).translate(_PARTS).split())',
         "pass",
         _INDEX,
     ),
@@ -632,6 +632,13 @@ MUTANTS = (
     Mutant(
         "results come the oldest first", "pipeline/previews.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
     ),
+    Mutant(
+        "equal texts get other names in each run",
+        "pipeline/previews.py",
+        "in replaced:",
+        "in ():",
+        ("tests/unit/operations/test_compress.py",),
+    ),
     Mutant("dead history counts as known", "pipeline/previews.py", " and number not in dead)", ")", _OF_RUN),
     Mutant(
         "the oldest copy of instructions stays",
@@ -647,7 +654,9 @@ MUTANTS = (
         "self.lines.roles[number] is not Role.RESULT",
         _INSTRUCTIONS,
     ),
-    Mutant("all reports stay", "compressors/base.py", "islice(reports, _MOST_REPORTS)", "reports", _SUBAGENTS),
+    Mutant(
+        "all reports stay", "compressors/base.py", "Purpose.AGENT)][-_MOST_REPORTS:]", "Purpose.AGENT)]", _SUBAGENTS
+    ),
     Mutant("a block goes for one byte", "compressors/preview.py", "LEAST_GAIN = 512", "LEAST_GAIN = 1", _SMALL),
     Mutant(
         "what stays counts as removable",
