@@ -10,7 +10,6 @@ results of a run share one budget: most hold little that is new, a few hold much
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -63,7 +62,7 @@ LOOKED_AT: Final = 16_384
 MOST_HELD: Final = 8 << 20
 """Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
 _MOST_KNOWN = 100_000
-"""Words that are remembered, about, for the same reason: what the oldest results hold may be said twice."""
+"""Words of what stays that are remembered, about, for the same reason."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
 _BINARY = 10
@@ -142,11 +141,8 @@ class Names:
     def keep(self, data: bytes) -> None:
         """Take texts that a model can still read, or their JSON."""
         words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
-        self._know(words, b" ".join(words).translate(_PARTS).split())
-
-    def _know(self, *words: Iterable[bytes]) -> None:
         if len(self._known) < _MOST_KNOWN:
-            self._known.update(*words)
+            self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
     @property
     def is_full(self) -> bool:
@@ -154,7 +150,7 @@ class Names:
         return self._held >= MOST_HELD
 
     def add(self, text: str) -> None:
-        """Take the next older result that is to be replaced, and find the names that nothing before it holds."""
+        """Take the next older result that is to be replaced, and find the names in it that nothing that stays holds."""
         self._size += len(text)
         data = _looked_at(text)
         self._held += len(data)
@@ -167,12 +163,10 @@ class Names:
         if not is_text:
             return
         words = set(data.translate(_WORDS).split()) - self._known
-        self._know(words)
-        # Parted at its dots is what is no file's name; the parts of one are known with it.
+        # Parted at its dots is what is no file's name.
         dotted = [word for word in words if b"." in word]
         files = _FILE.findall(b" ".join(dotted))
         parts = set(b" ".join({*dotted}.difference(files)).translate(_PARTS).split()) - self._known
-        self._know(parts, b" ".join(files).translate(_PARTS).split())
         words.difference_update(dotted)
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
