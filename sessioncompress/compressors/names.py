@@ -29,11 +29,12 @@ _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
 
 _SYMBOLS = b"(){}[];=<>_/\\|"
 
-_SUFFIXES = (
-    "tsx? jsx? mjs cjs py go rs mdx? jsonl? ya?ml toml sh bash css scss html? sql rb java kt swift c h cc cpp hpp txt "
-    "lock env svg png xml proto mod sum cfg ini conf log csv tmpl vue svelte ex lua zig ps1 snap"
+_SUFFIXES = frozenset(
+    b"ts tsx js jsx mjs cjs py go rs md mdx json jsonl yml yaml toml sh bash css scss htm html sql rb java kt swift "
+    b"c h cc cpp hpp txt lock env svg png xml proto mod sum cfg ini conf log csv tmpl vue svelte ex lua zig ps1 "
+    b"snap".split()
 )
-_FILE = re.compile(rf"(?<!\S)(?=\S{{4,64}}(?!\S))[\w.-]*[\w-]\.(?:{_SUFFIXES.replace(' ', '|')})(?!\S)".encode())
+"""Of the files that a project has."""
 _NAME = re.compile(
     rb"(?<!\S)(?=\S{4,48}(?!\S))(?:"
     # In camel case, with an underscore or a digit, or capitals before a word.
@@ -69,7 +70,8 @@ _BINARY = 10
 """More than every tenth byte of what is no text is a control character."""
 
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
-_SHORTEST = 4
+_SHORTEST, _LONGEST = 4, 64
+"""Bytes of a name."""
 _AT_LEAST = 8
 """Bytes that a name takes at least in an index: no more of one result are remembered than fit."""
 _LONGEST_FOLDER = 64
@@ -164,15 +166,18 @@ class Names:
             return
         words = set(data.translate(_WORDS).split()) - self._known
         # Parted at its dots is what is no file's name.
-        dotted = [word for word in words if b"." in word]
-        files = _FILE.findall(b" ".join(dotted))
-        parts = set(b" ".join({*dotted}.difference(files)).translate(_PARTS).split()) - self._known
-        words.difference_update(dotted)
+        dotted = {word for word in words if b"." in word}
+        files = {word for word in dotted if _is_file(word)}
+        parts = set(b" ".join(dotted - files).translate(_PARTS).split()) - self._known
+        # A name that newer results hold is theirs.
+        if len(self._known) < _MOST_KNOWN:
+            self._known.update(words, parts)
+        words = (words | parts) - dotted
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
         of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
         # Most are plain words, which this tells faster.
-        words = {word for word in words | parts if not word.isalpha() or not (word.islower() or word.istitle())}
+        words = {word for word in words if not word.isalpha() or not (word.islower() or word.istitle())}
         telling = b" ".join(words)
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
         worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
@@ -200,9 +205,11 @@ class Names:
         for _, order, name in self._found:
             if budget < _SHORTEST:
                 break
+            if name in shown:
+                continue
             result = self._results[-order]
             room = min(budget, result.room)
-            if name in shown or len(name) >= room or (alone and _NUMBER.fullmatch(name)):
+            if len(name) >= room or (alone and _NUMBER.fullmatch(name)):
                 continue
             data = result.data
             place = _place(data, name)
@@ -242,6 +249,12 @@ def ends_of(size: int, policy: Policy) -> int:
 def _is_prose(data: bytes) -> bool:
     """Tell whether a text has too few symbols for code, a listing or a log: its sentences say it, not its names."""
     return (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
+
+
+def _is_file(word: bytes) -> bool:
+    """Tell whether a word with a dot is the name of a file that a project has."""
+    stem, _, suffix = word.rpartition(b".")
+    return suffix in _SUFFIXES and _SHORTEST <= len(word) <= _LONGEST and stem[-1:] not in (b"", b".")
 
 
 def _looked_at(text: str) -> bytes:

@@ -47,7 +47,6 @@ _WORST: dict[str, tuple[str, ...]] = {
         "\n# a\n\n",
         "        ",
     ),
-    "compressors.names._FILE": ("a", ".", "a.", ".py", "a.py", "a.py ", "-", " .", "x" * 63 + ".", "x.tsx" * 12 + " "),
     "compressors.names._NAME": (
         "a",
         "A",

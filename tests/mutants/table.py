@@ -601,8 +601,8 @@ MUTANTS = (
     Mutant(
         "a name is shown in every result",
         "compressors/names.py",
-        "name in shown or ",
-        "",
+        "if name in shown:",
+        "if name in shown and not alone:",
         _INDEX,
     ),
     Mutant(
