@@ -208,7 +208,8 @@ class Names:
             if name in shown:
                 continue
             result = self._results[-order]
-            room = min(budget, result.room)
+            begun = 0 if result.pieces or result.alone else len(INDEX)
+            room = min(budget - begun, result.room)
             if len(name) >= room or (alone and _NUMBER.fullmatch(name)):
                 continue
             data = result.data
@@ -225,8 +226,6 @@ class Names:
             if size > room:
                 continue
             shown.add(name)
-            if not (result.pieces or result.alone):
-                budget -= len(INDEX)
             if others is not None:
                 others.append(piece)
             elif alone:
@@ -237,7 +236,7 @@ class Names:
                 if folder:
                     result.folders[folder] = [piece]
             result.room -= size
-            budget -= size
+            budget -= size + begun
         return budget
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -300,6 +300,7 @@ _POLICIES = st.builds(
 
 
 @settings(deadline=None, max_examples=200)
+@example(["read_gauge" * 6 + "src/a.py"], [], replace(BALANCED, preview_max_bytes=30))
 @given(st.lists(_TEXTS, max_size=6), st.lists(_TEXTS, max_size=3), _POLICIES)
 def test_any_texts(results: list[str], kept: list[str], policy: Policy) -> None:
     """No exception, one index for each result, each one line of text, and all within the budget."""
