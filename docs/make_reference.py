@@ -39,12 +39,13 @@ MEANINGS: Mapping[str, str] = {
     "and always the newest step. `null`: no cap. More turns or more tokens never protect less.",
     "protectTools": "Calls and results of these tools are protected.",
     "protectFiles": "Keep the newest result that reads a file of one of these names, or the same part of one. "
-    "The name is the path's last part; case matters.",
+    "The name is the path's last part, without folders and wildcards; case matters.",
     "toolCallMaxBytes": "Keep the arguments of a call up to this size. Values under 256 count as 256.",
     "toolResultMaxBytes": "Keep tool results up to this size. Values under 256 count as 256.",
     "previewShare": "The share of the bytes of a run's long results that their previews may take together, without "
     "the markers. `0`: no previews.",
-    "previewMaxBytes": "The most bytes of one preview's head, tail and names. `0`: no previews.",
+    "previewMaxBytes": "The most bytes of one preview's head, tail and names. The first and the last line, up to 80 "
+    "bytes each, and the lines that report a failure, up to 320, come on top. `0`: no previews.",
     "minSavedKB": "Write nothing if the run would save less in total, with the store counted.",
     "stripThinking": "Remove thinking.",
     "eliminateRedundancy": "Replace what the session repeats later by a reference without a preview.",

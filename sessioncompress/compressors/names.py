@@ -10,6 +10,7 @@ results of a run share one budget: most hold little that is new, a few hold much
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ _WORDS = bytes(each if each in b"." else _PARTS[each] for each in range(256))
 """Leaves the dots in them too."""
 _IN_FOLDER = bytes(each if each in _IN_WORDS + b".@~" else 0x20 for each in range(256))
 """Leaves what stands in a folder's name."""
-_JOINS = bytes(each in _IN_WORDS.replace(b"-", b"") for each in range(256))
+_JOINS = bytes(each in _IN_WORDS for each in range(256))
 """Tells which bytes make a word go on."""
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
 
@@ -80,7 +81,7 @@ _LINE = 80
 """Bytes of a first line, about."""
 _FOR_LINES = 0.05
 """The share of the budget for first lines."""
-_BETWEEN = b" | "
+_BETWEEN = " | "
 _NEIGHBORS = 16
 """Bytes that the neighbors of a name and what separates them take, about."""
 _BEFORE_WITHIN, _BEHIND_WITHIN = 20, 40
@@ -90,14 +91,27 @@ _WITH_NEIGHBORS = 0.7
 
 
 class Index(NamedTuple):
-    """What a preview shows of a result: the line of its names, which may be empty, and of its text.
+    """What a preview shows of a result: names, in `pieces` with what stands beside them and `alone`, and of its text.
 
     That is `ends` bytes of head and tail; where this is 0, its `first` line or none.
     """
 
-    line: str
+    pieces: Sequence[str]
+    alone: Sequence[str]
     ends: int
     first: bool
+
+    def line(self, shown: str = "") -> str:
+        """Write the line of names, without those that the rest of the preview shows; empty without any."""
+        words = set(shown.encode(errors="replace").translate(_WORDS).decode().split()) if shown else ()
+        written = [piece for piece in self.pieces if piece not in shown]
+        if alone := " ".join(name for name in self.alone if name not in words):
+            written.append(alone)
+        return INDEX + _BETWEEN.join(written) if written else ""
+
+
+NOTHING: Final = Index((), (), 0, first=True)
+"""What a preview shows of a result in which no names were looked for."""
 
 
 class _Result:
@@ -115,13 +129,12 @@ class _Result:
         """The files of each folder, the first of them with it."""
         self.room = room
 
-    def index(self) -> str:
-        """Write the names in the order of the text, those with neighbors first; empty without any."""
+    def index(self, *, first: bool) -> Index:
+        """Put the names in the order of the text; without any, a text shows its first line anyway."""
         inside = {files[0]: b" ".join(files) for files in self.folders.values()}
-        written = [inside.get(piece, piece) for _, piece in sorted(self.pieces)]
-        if self.alone:
-            written.append(b" ".join(name for _, name in sorted(self.alone)))
-        return INDEX + _BETWEEN.join(written).decode(errors="ignore") if written else ""
+        pieces = [inside.get(piece, piece).decode(errors="ignore") for _, piece in sorted(self.pieces)]
+        alone = [name.decode(errors="ignore") for _, name in sorted(self.alone)]
+        return Index(pieces, alone, self.ends, self.is_text and (first or not (pieces or alone)))
 
 
 class Names:
@@ -195,10 +208,7 @@ class Names:
         shown: set[bytes] = set()
         for_names = budget * (1 - _WITH_NEIGHBORS)
         self._take(for_names + self._take(budget - for_names, shown, alone=False), shown, alone=True)
-        return [
-            Index(line := each.index(), each.ends, each.is_text and (number < lines or not line))
-            for number, each in enumerate(self._results)
-        ]
+        return [each.index(first=number < lines) for number, each in enumerate(self._results)]
 
     def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> float:
         """Take names while they fit, and return what is left of the budget."""
@@ -222,14 +232,14 @@ class Names:
                 piece = name
             else:
                 piece = folder + name if folder else _with_neighbors(data, place, place + len(name))
-            size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece is name else len(_BETWEEN))
+            size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece == name else len(_BETWEEN))
             if size > room:
                 continue
             shown.add(name)
             if others is not None:
                 others.append(piece)
-            elif alone:
-                result.alone.append((place, piece))
+            elif piece == name:
+                result.alone.append((place, name))
             else:
                 result.pieces.append((place, piece))
                 shown.update(piece.translate(_PARTS).split())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sessioncompress.compressors.base import REPORT, Context, View
-from sessioncompress.compressors.names import Index, ends_of
+from sessioncompress.compressors.names import NOTHING, Index, ends_of
 from sessioncompress.compressors.preview import (
     LEAST_GAIN,
     MARKER_BYTES,
@@ -84,8 +84,8 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             return
     most = REPORT if context.view.is_report(change.line) else context.view.policy.preview_max_bytes
     limit = min(most + context.view.policy.result_limit, block.size * 3 // 4)
-    for each, names in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
-        new = _with_links(each, text, context, names)
+    for each, index in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
+        new = _with_links(each, text, context, index)
         written = literal(new)
         if len(written) <= limit:
             break
@@ -95,8 +95,9 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     yield Replacement(change.path, new, change, block.size, written, content)
 
 
-def _with_links(new: str, text: str, context: Context, names: str = "") -> str:
+def _with_links(new: str, text: str, context: Context, index: Index = NOTHING) -> str:
     """Add the names of the agent's files that the text holds and the preview has lost, a few at most, and an index."""
+    names = index.line(new)
     if (links := context.view.form.links) is not None:
         lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new + names]
         new = "\n".join([new, *lost[:_MOST_LINKS]])
@@ -104,24 +105,29 @@ def _with_links(new: str, text: str, context: Context, names: str = "") -> str:
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
-def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[tuple[str, str]]:
+def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[tuple[str, Index]]:
     """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, each with its index."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:
         # A report; or the line was read otherwise when the names were chosen.
-        index = Index("", ends_of(len(text), context.view.policy), first=True)
-    names = index.line
-    part, room = own_part(text), index.ends
+        index = NOTHING._replace(ends=ends_of(len(text), context.view.policy))
+    named = bool(index.pieces or index.alone)
+    room, failed = index.ends, context.view.lines.facts[change.line].failed
+    part = below = own_part(text)
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())
+        first, last = part.span
+        if not failed and first < above.end() < last:
+            # The agent says there how a command ended: well.
+            below = part._replace(span=(above.end(), last))
     if context.view.is_report(change.line):
-        yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), ""
-    keep = lines_of(text, context.view.lines.facts[change.line].failed) if change.failures else None
+        yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), NOTHING
+    keep = lines_of(text, failed) if change.failures else None
     if index.ends:
-        yield preview(text, room, wording, keep=keep, part=part), names
-        yield preview(text, room // 2, wording, keep=keep, part=part), names
+        yield preview(text, room, wording, keep=keep, part=part), index
+        yield preview(text, room // 2, wording, keep=keep, part=part), index
     # Of what is no text nothing is shown.
-    last = change.failures and (index.first or bool(names))
-    yield outline(text, wording, part, first=index.first, last=last, keep=keep), names
-    yield outline(text, wording, part, first=index.first, last=last), names
-    yield outline(text, wording, part, first=not names, last=False), names
+    last = change.failures and (index.first or named)
+    yield outline(text, wording, below, first=index.first, last=last, keep=keep), index
+    yield outline(text, wording, below, first=index.first, last=last), index
+    yield outline(text, wording, below, first=not named, last=False), index

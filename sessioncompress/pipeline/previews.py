@@ -8,7 +8,7 @@ from contextlib import suppress
 from xxhash import xxh3_64_hexdigest
 
 from sessioncompress.compressors import View
-from sessioncompress.compressors.names import MOST_HELD, Index, Names
+from sessioncompress.compressors.names import MOST_HELD, NOTHING, Index, Names
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.model import Change, JsonPath, Kind, Treatment
 from sessioncompress.core.splice import CannotSplice
@@ -41,11 +41,15 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     }
     if not places:
         return {}
-    names = Names(view.policy)
+    names, preamble = Names(view.policy), view.form.preamble
     lines, dead = view.lines, view.survey.shape.dead
     names.keep(part.before(_BEFORE))
     newest = reversed(range(len(lines)))
-    stay = (number for number in newest if lines[number].reads and number not in plan and number not in dead)
+    stay = (
+        number
+        for number in newest
+        if lines[number].reads and number not in dead and all(map(_is_mirror, plan.get(number, ())))
+    )
     kept, size = list[bytes](), 0
     for number, raw in part.lines(stay, _KEPT):
         start = max(raw.find(_CONTENT), 0)
@@ -73,10 +77,11 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
                     continue
                 if (name := xxh3_64_hexdigest(text.encode())) in replaced:
                     # A run to come would give it other names, and what did not bear a change now would bear it then.
-                    repeats[number, path] = Index("", 0, first=True)
+                    repeats[number, path] = NOTHING
                     continue
                 replaced.add(name)
-                names.add(text)
+                above = preamble.match(text) if preamble else None
+                names.add(text[above.end() :] if above else text)
                 results.append((number, path))
     return {**repeats, **dict(zip(results, names.choose(), strict=True))}
 
@@ -85,3 +90,8 @@ def _is_previewed(change: Change) -> bool:
     block = change.block
     is_result = block is not None and block.kind is Kind.RESULT and not block.marked
     return is_result and change.treatment is Treatment.PREVIEW
+
+
+def _is_mirror(change: Change) -> bool:
+    """Tell whether a change takes nothing that a model reads."""
+    return change.block is not None and change.block.kind is Kind.MIRROR

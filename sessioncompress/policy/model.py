@@ -51,10 +51,11 @@ Tools = Annotated[
 ]
 
 Files = Annotated[
-    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME)], ...],
+    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME, pattern=r"\A[^/\\*]*\Z")], ...],
     Meta(
         max_length=_MOST_ENTRIES,
-        description=f"a list of file names, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} characters",
+        description=f"a list of file names without folders or *, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} "
+        "characters",
     ),
 ]
 

@@ -99,7 +99,7 @@ def test_the_indexes_stay_within_the_budget(piece: Piece) -> None:
     """Of one result of a megabyte, and of many of what is looked at of one: no line of it is above its most."""
     text = text_of(piece, _MB)
     for results in ([text], [text[at : at + LOOKED_AT] for at in range(0, _MB, LOOKED_AT)]):
-        lines = [index.line.encode() for index in chosen(results)[0]]
+        lines = [index.line().encode() for index in chosen(results)[0]]
         assert sum(map(len, lines)) <= BALANCED.preview_share * sum(len(each) + 12 for each in results)
         assert all(len(line) <= BALANCED.preview_max_bytes and b"\n" not in line for line in lines)
 

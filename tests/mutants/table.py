@@ -639,7 +639,22 @@ MUTANTS = (
         "in ():",
         ("tests/unit/operations/test_compress.py",),
     ),
-    Mutant("dead history counts as known", "pipeline/previews.py", " and number not in dead)", ")", _OF_RUN),
+    Mutant("dead history counts as known", "pipeline/previews.py", " and number not in dead", "", _OF_RUN),
+    Mutant(
+        "a line that loses its screen copy counts as unknown",
+        "pipeline/previews.py",
+        "all(map(_is_mirror, plan.get(number, ())))",
+        "number not in plan",
+        _OF_RUN,
+    ),
+    Mutant(
+        "what an agent writes above a result has names",
+        "pipeline/previews.py",
+        "preamble.match(text) if preamble else None",
+        "None",
+        _OF_RUN,
+    ),
+    Mutant("an index repeats what its preview shows", "compressors/names.py", " if piece not in shown", "", _INDEX),
     Mutant(
         "the oldest copy of instructions stays",
         "compressors/base.py",

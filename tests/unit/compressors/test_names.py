@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sessioncompress.compressors.names import LOOKED_AT, Index, Names, ends_of
+from sessioncompress.compressors.names import LOOKED_AT, NOTHING, Index, Names, ends_of
 from sessioncompress.core.marker import INDEX, has_index
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 
@@ -32,7 +32,7 @@ def indexes(*results: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> 
 
 def line_of(text: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> str:
     """Return the index of one result."""
-    return indexes(text, policy=policy, kept=kept)[0].line
+    return indexes(text, policy=policy, kept=kept)[0].line()
 
 
 def pieces(line: str) -> list[str]:
@@ -98,7 +98,8 @@ SHOWN: list[tuple[str, str, Sequence[str]]] = [
     ("prose has names too", "The tide rose and nobody said why. " * 30 + "(read_gauge)", ["why. (read_gauge"]),
     ("what stands beside a folder of packages", "node_modules/left_pad\nsrc/kept_one.py\n" * 9, ["src/kept_one.py"]),
     ("one name again and again", "(read_gauge);\n" * 90, ["read_gauge"]),
-    ("a word of its own before a part of another", f"xread_gauge; (read_gauge);\n{FILLER}", ["read_gauge"]),
+    ("a word of its own before a part of another", f"xread_gauge; (read_gauge);\n{FILLER}", ["xread_gauge read_gauge"]),
+    ("a file's name before a part of another's", f"a-tide.ts\ntide.ts\n{FILLER}", ["a-tide.ts tide.ts"]),
 ]
 
 
@@ -120,6 +121,29 @@ def test_pieces_stand_in_the_order_of_the_text() -> None:
     """First those with neighbors, then the names alone."""
     text = "".join(f"{name} = (value);\n" for name in ("tide_d", "tide_a", "tide_c", "tide_b")) + FILLER * 9
     assert pieces(line_of(text)) == [f"{name} = (value" for name in ("tide_d", "tide_a", "tide_c", "tide_b")]
+
+
+INDEXES: list[tuple[str, str, str]] = [
+    ("nothing is shown", "", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
+    ("plain words are", "open call", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
+    ("a name that has neighbors is", "read_gauge", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
+    ("a name is in another", "my_quay_depth", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
+    ("a piece is", "y = call read_gauge(x)", "open tide_level | quay_depth tide_rise"),
+    ("a name alone is", "(quay_depth)", "call read_gauge(x | open tide_level | tide_rise"),
+    ("all alone are", "quay_depth tide_rise \ud800", "call read_gauge(x | open tide_level"),
+]
+
+
+@pytest.mark.parametrize(("shown", "expected"), [case[1:] for case in INDEXES], ids=[case[0] for case in INDEXES])
+def test_what_the_rest_of_a_preview_shows_is_not_repeated(shown: str, expected: str) -> None:
+    """Neither a piece as a whole nor a name alone."""
+    index = Index(["call read_gauge(x", "open tide_level"], ["quay_depth", "tide_rise"], 0, first=True)
+    assert index.line(shown) == INDEX + expected
+
+
+def test_without_a_name_left_there_is_no_line() -> None:
+    assert Index(["call read_gauge(x"], ["quay_depth"], 0, first=True).line("call read_gauge(x, quay_depth)") == ""
+    assert NOTHING.line() == ""
 
 
 def test_names_alone_stand_last() -> None:
@@ -153,14 +177,14 @@ def test_what_stays_anyway_is_not_shown(kept: str, known: bool) -> None:
 def test_one_name_in_all_results_is_in_the_newest_alone() -> None:
     """The others show their first lines instead."""
     found = indexes(*[f"call read_gauge(quay);\n{FILLER * 9}"] * 5)
-    assert [each.line for each in found] == [f"{INDEX}call read_gauge(quay", "", "", "", ""]
+    assert [each.line() for each in found] == [f"{INDEX}call read_gauge(quay", "", "", "", ""]
     assert all(each.first for each in found[1:])
 
 
 def test_a_piece_shows_its_neighbors_too() -> None:
     """So they are shown nowhere else."""
     newer, older = f"read_gauge = tide_level;\n{FILLER * 9}", f"(tide_level);\n{FILLER * 9}"
-    assert sum("tide_level" in each.line for each in indexes(newer, older)) == 1
+    assert sum("tide_level" in each.line() for each in indexes(newer, older)) == 1
 
 
 SAID = "The tide rose in the morning and nobody at the quay said why. "
@@ -181,12 +205,12 @@ def test_what_is_shown_beside_the_names(text: str, ends: bool, first: bool) -> N
     """Of prose its ends; of what has no name its first line; of binary nothing."""
     found = indexes(text)[0]
     assert bool(found.ends) is ends
-    assert found.first is (first or not (found.line or text == BINARY))
+    assert found.first is (first or not (found.line() or text == BINARY))
 
 
 def test_binary_has_no_names() -> None:
     """What looks like one is chance."""
-    assert indexes(BINARY) == [Index("", 0, first=False)]
+    assert indexes(BINARY) == [Index([], [], 0, first=False)]
 
 
 def test_a_few_control_characters_make_nothing_binary() -> None:
@@ -197,7 +221,7 @@ def test_a_few_control_characters_make_nothing_binary() -> None:
 def test_the_newest_show_their_first_lines() -> None:
     """As long as a part of the budget lasts."""
     found = indexes(*(f"(gauge_{number});\n{FILLER * 6}" for number in range(40)), policy=BALANCED)
-    first = [each.first and bool(each.line) for each in found]
+    first = [each.first and bool(each.line()) for each in found]
     assert 0 < sum(first) < 40
     assert first == sorted(first, reverse=True)
 
@@ -217,7 +241,7 @@ MANY = "".join(f"value_{number} = call(other_{number});\n" for number in range(3
 def test_all_indexes_together_stay_within_the_share(share: float) -> None:
     """Of all results, those included that have no name of their own."""
     results = [MANY.replace("_", f"_{number}_") for number in range(6)] + [FILLER * 9] * 4
-    lines = [each.line for each in indexes(*results, policy=replace(BALANCED, preview_share=share))]
+    lines = [each.line() for each in indexes(*results, policy=replace(BALANCED, preview_share=share))]
     taken, size = sum(map(len, lines)), sum(map(len, results))
     assert taken <= share * size
     if 0.02 <= share <= 0.08:
@@ -227,28 +251,28 @@ def test_all_indexes_together_stay_within_the_share(share: float) -> None:
 def test_one_result_may_take_the_budget_of_others() -> None:
     """Most hold little that is new, a few hold much."""
     found = indexes(MANY, *[FILLER * 9] * 9, policy=BALANCED)
-    assert len(found[0].line) > BALANCED.preview_share * len(MANY)
+    assert len(found[0].line()) > BALANCED.preview_share * len(MANY)
 
 
 @pytest.mark.parametrize("most", [0, 1, 9, 40, 160, 640, 2_000])
 def test_no_index_is_longer_than_the_most(most: int) -> None:
     """However much of the budget is left."""
     found = indexes(MANY, FILLER * 90, policy=replace(ROOMY, preview_max_bytes=most))
-    assert len(found[0].line) <= most
+    assert len(found[0].line()) <= most
     if most >= 40:
-        assert len(found[0].line) > most // 2
+        assert len(found[0].line()) > most // 2
 
 
 @pytest.mark.parametrize("text", ["(read_gauge);", GAUGES, GAUGES * 2, MANY[:400]])
 def test_no_index_is_longer_than_half_of_its_result(text: str) -> None:
     """A preview is shorter than what it stands for."""
     found = indexes(text, FILLER * 90, policy=replace(BALANCED, preview_share=1, preview_max_bytes=100_000))
-    assert len(found[0].line) <= len(text) // 2 + 1
+    assert len(found[0].line()) <= len(text) // 2 + 1
 
 
 def test_without_a_share_there_is_no_index() -> None:
     """As in the preset archive."""
-    assert [each.line for each in indexes(MANY, MANY, policy=PRESETS["archive"])] == ["", ""]
+    assert [each.line() for each in indexes(MANY, MANY, policy=PRESETS["archive"])] == ["", ""]
     assert line_of(MANY, replace(BALANCED, preview_share=0)) == ""
 
 
@@ -307,7 +331,9 @@ def test_any_texts(results: list[str], kept: list[str], policy: Policy) -> None:
     found = indexes(*results, policy=policy, kept=kept)
     assert len(found) == len(results)
     for text, index in zip(results, found, strict=True):
-        assert not index.line or has_index(f"a\n{index.line}")
-        assert "\n" not in index.line
-        assert len(index.line.encode()) <= min(policy.preview_max_bytes, (len(text.encode(errors="replace")) + 2) // 2)
-    assert sum(len(each.line.encode()) for each in found) <= policy.preview_share * sum(map(len, results))
+        assert not index.line() or has_index(f"a\n{index.line()}")
+        assert "\n" not in index.line()
+        assert len(index.line().encode()) <= min(
+            policy.preview_max_bytes, (len(text.encode(errors="replace")) + 2) // 2
+        )
+    assert sum(len(each.line().encode()) for each in found) <= policy.preview_share * sum(map(len, results))

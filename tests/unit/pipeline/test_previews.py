@@ -17,6 +17,7 @@ from sessioncompress.pipeline import previews
 from sessioncompress.policy.model import PRESETS
 from tests.support.build import ClaudeSession, OmpSession, PiSession, Use, text
 from tests.support.claude import answer, use
+from tests.support.rollout import Rollout
 from tests.support.runs import (
     append,
     compress,
@@ -104,6 +105,34 @@ def test_what_stays_is_known(tmp_path: Path, name: str, known: bool) -> None:
     with spying() as spy:
         compress(write(tmp_path, session()))
     assert (name.encode() in spy.kept) is known
+
+
+def test_what_a_screen_copy_goes_beside_is_known(tmp_path: Path) -> None:
+    """A model reads all of a line that only loses the copy of a result for the screen."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Bash", {"command": "a"}, output("oldest"))
+    made.user("And now?")
+    recent = "in_protected " + output("protected")
+    made.step("Read", {"file_path": "/tmp/a.py"}, recent, {"type": "text", "file": {"content": recent}})
+    path = write(tmp_path, made.bytes())
+    with spying() as spy:
+        compress(path)
+    assert entries(path.read_bytes())[-1] != entries(made.bytes())[-1]
+    assert b"in_protected" in spy.kept
+
+
+def test_what_an_agent_writes_above_a_result_has_no_names(tmp_path: Path) -> None:
+    """Codex's numbers for an output, such as its length in tokens."""
+    made = Rollout()
+    made.user("Go.")
+    made.run("make", output("tide", 300))
+    made.end("Done.")
+    made.user("And now?")
+    made.end("Done.")
+    with spying() as spy:
+        compress(write(tmp_path, made.bytes()))
+    assert spy.added == (output("tide", 300),)
 
 
 def test_only_the_beginning_of_a_line_is_looked_at(tmp_path: Path) -> None:
@@ -202,17 +231,17 @@ def test_after_a_turn_the_end_of_the_finished_part_is_known(tmp_path: Path) -> N
     path = write(tmp_path, many_turns(made))
     compress(path)
     before = "\n".join(shown(path))
-    assert "part_10_it_100" in before
+    assert "part_10_it_101" in before
     made.user("And now?")
     made.step("bash", {"command": "more"}, f"(said_once);\n{output('part_10_it', 3)}{output('new', 3)}" + FILLER)
     append(path, turn(made))
     with spying() as spy:
         compress(path)
-    assert all(each in spy.kept for each in (b"said_once", b"part_10_it_100"))
+    assert all(each in spy.kept for each in (b"said_once", b"part_10_it_101"))
     assert len(spy.added) == 2
     index = shown(path)[-1]
     assert "new_100" in index
-    assert "part_10_it_100" not in index
+    assert "part_10_it_101" not in index
     assert "said_once" not in index
     compress_again(path)
 

@@ -94,6 +94,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("protectTools", ["skill", 1], "list of tool names"),
     ("protectFiles", "AGENTS.md", "list of file names"),
     ("protectFiles", ["AGENTS.md", None], "list of file names"),
+    ("protectFiles", ["docs/AGENTS.md"], "without folders"),
+    ("protectFiles", ["*.md"], "without folders"),
     ("protectFiles", ["x" * 201], "at most 200 of at most 200 characters"),
     ("protectFiles", ["x"] * 201, "at most 200 of at most 200 characters"),
     ("previewShare", -0.01, "a share from 0 to 1"),
