@@ -51,6 +51,8 @@ _MADE_UP = re.compile(
 """What a program made up for a file's name, such as `index-DaueD7GO.js`."""
 _BEFORE = re.compile(rb"(?<!\w)[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
 _BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w{1,32}(?!\w)")
+_VERSIONS = re.compile(rb"\nindex [0-9a-f]{4,40}\.\.[0-9a-f]{4,40}(?: [0-7]{6})?")
+"""The hashes of a file in git's diff, with which nobody goes on."""
 _COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
 _AFTER_IT = b":-|\t\xe2"
@@ -278,6 +280,8 @@ def _looked_at(text: str) -> bytes:
         data = _COLOR.sub(b"", data)
     if b"\\n" in data and data.count(b"\\n") > data.count(b"\n"):
         data = data.replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
+    if b"\nindex " in data:
+        data = _VERSIONS.sub(b"", data)
     if any(folder in data for folder in _NOT_OWN):
         data = b"\n".join(line for line in data.split(b"\n") if not any(folder in line for folder in _NOT_OWN))
     return b"\n%b\n" % data

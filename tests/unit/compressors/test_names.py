@@ -46,6 +46,7 @@ def numbered(form: str) -> str:
 
 
 NOT_SHOWN: list[tuple[str, str, Sequence[str]]] = [
+    ("the versions in a diff", "x;\nindex 6c8ccbdb..abe00a77 100644\n(y);\n" * 9, ("6c8ccbdb", "abe00a77", "100644")),
     ("plain words", "the Tide rises (here); [and] falls;\n" * 9, ("tide", "Tide", "rises")),
     ("short names", "a1 = b_2; c3 = (d4);\n" * 9, ("a1", "b_2", "c3")),
     ("a name above 48 bytes", f"call(x_{'y' * 47}); (x_{'z' * 46});\n" * 9, ("yyyy",)),
