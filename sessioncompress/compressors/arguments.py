@@ -29,7 +29,7 @@ _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 _LONGEST_ESCAPE = 8
 """Bytes of JSON that a character may take, and more."""
 
-_FILE_KEYS = frozenset({"path", "file_path", "filePath", "paths", "cwd", "workdir"})
+_FILE_KEYS = frozenset({"path", "file_path", "filePath", "absolute_path", "dir_path", "paths", "cwd", "workdir"})
 
 
 def propose(view: View) -> Iterator[Change]:

@@ -27,7 +27,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.policy.model import Policy
+from sessioncompress.policy.model import SMALLEST_LIMIT, Policy
 
 
 class Recorded(Protocol):
@@ -188,10 +188,12 @@ class View(Struct, dict=True, eq=False):
         """For each line the call that it answers."""
         return asked(self.lines)
 
-    def asking(self, number: int) -> Call | None:
-        """Find the call that a line answers."""
+    def asking(self, number: int, name: str = "") -> Call | None:
+        """Find the call that a line answers, or else the one of that name in it: some agents write both in one line."""
         found = self.asked[number]
-        return None if found is None else found[1]
+        if found is not None:
+            return found[1]
+        return next((call for call in self.lines[number].calls if name and call.name == name), None)
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:
@@ -271,41 +273,49 @@ class View(Struct, dict=True, eq=False):
         line = self.lines[number]
         if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
             return True
-        if block.kind not in _READ or not line.answers or self.policy.at_rest:
+        if block.kind not in _READ or self.policy.at_rest:
             return False
-        made = self.asking(number)
+        made = self.asking(number, block.call)
         if made is None:
             return False
-        if made.reads_skill or number in self._instructions:
+        if made.reads_skill or (number, block.call) in self._instructions:
             return True
-        return self.is_report(number) and block.size - REPORT - MARKER_BYTES < LEAST_GAIN
+        return self.is_report(number, block) and block.size - REPORT - MARKER_BYTES < LEAST_GAIN
 
     @cached_property
-    def _instructions(self) -> frozenset[int]:
+    def _instructions(self) -> frozenset[tuple[int, str]]:
         """The results that hold the newest copy of a file of instructions, or of a part of one."""
-        names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], int]()
+        names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], tuple[int, str]]()
         for number, made in self._asked_for(Purpose.READ) if names else ():
-            # What failed, or only says that the file is as it was, holds no copy.
-            if self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed:
-                continue
-            if made.file.replace("\\", "/").rpartition("/")[2] in names:
-                newest[made.file, made.part] = number
+            if made.file.replace("\\", "/").rpartition("/")[2] in names and self._is_copy(number, made.name):
+                newest[made.file, made.part] = number, made.name
         return frozenset(newest.values())
 
-    def is_report(self, number: int) -> bool:
-        """Whether a line holds one of the newest reports of subagents: conclusions, and no output."""
-        return number in self._reports
+    def _is_copy(self, number: int, name: str) -> bool:
+        """Whether a result holds more than that the read failed, or that the file is empty or as it was."""
+        facts, blocks = self.lines.facts[number], self.lines[number].blocks
+        size = sum(block.size for block in blocks if block.kind in _READ and block.call == name)
+        return not facts.failed and size > SMALLEST_LIMIT
+
+    def is_report(self, number: int, block: Block) -> bool:
+        """Whether a result is one of the newest reports of subagents: conclusions, and no output."""
+        return (number, block.call) in self._reports
 
     @cached_property
-    def _reports(self) -> frozenset[int]:
-        return frozenset([number for number, _ in self._asked_for(Purpose.AGENT)][-_MOST_REPORTS:])
+    def _reports(self) -> frozenset[tuple[int, str]]:
+        return frozenset([(number, made.name) for number, made in self._asked_for(Purpose.AGENT)][-_MOST_REPORTS:])
 
     def _asked_for(self, purpose: Purpose) -> Iterator[tuple[int, Call]]:
-        """Yield the lines of the live path that answer calls of tools of a kind, each with its call."""
+        """Yield the calls of tools of a kind that are answered on the live path, each with the line of its result."""
         found = self.asked
         for number in self.survey.shape.live:
-            if (asking := found[number]) is not None and asking[1].purpose is purpose:
-                yield number, asking[1]
+            if (asking := found[number]) is not None:
+                if asking[1].purpose is purpose:
+                    yield number, asking[1]
+                continue
+            line = self.lines[number]
+            given = {block.call for block in line.blocks if block.kind in _READ} if line.calls else ()
+            yield from ((number, made) for made in line.calls if made.purpose is purpose and made.name in given)
 
     def holds_ours(self, block: Block) -> bool:
         """Whether a block holds our own replacement."""

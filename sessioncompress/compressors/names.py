@@ -20,6 +20,7 @@ from sessioncompress.policy.model import Policy
 _IN_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _PARTS = bytes(each if each in _IN_WORDS else 0x20 for each in range(256))
 """Leaves nothing but words; what is no ASCII parts them."""
+_IN_NAMES = f"{_IN_WORDS.decode()}."
 _WORDS = bytes(each if each in b"." else _PARTS[each] for each in range(256))
 """Leaves the dots in them too."""
 _IN_FOLDER = bytes(each if each in _IN_WORDS + b".@~" else 0x20 for each in range(256))
@@ -53,6 +54,7 @@ _BEFORE = re.compile(rb"(?<!\w)[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
 _BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w{1,32}(?!\w)")
 _VERSIONS = re.compile(rb"\nindex [0-9a-f]{4,40}\.\.[0-9a-f]{4,40}(?: [0-7]{6})?")
 """The hashes of a file in git's diff, with which nobody goes on."""
+_BEGINS_JSON = (b"{", b"[", b'"')
 _COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
 _AFTER_IT = b":-|\t\xe2"
@@ -67,6 +69,8 @@ MOST_HELD: Final = 8 << 20
 """Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
 _MOST_KNOWN = 100_000
 """Words of what stays that are remembered, about, for the same reason."""
+_MOST_FOUND = 50_000
+"""Names that are remembered, for the same reason: hardly a budget takes more."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
 _BINARY = 10
@@ -152,12 +156,14 @@ class Names:
         self._known: set[bytes] = set()
         self._found: list[tuple[float, int, bytes]] = []
         """What each name is worth a byte, in which result it stands, and the name."""
+        self._least = (0.0, 0, b"")
+        """The worst of so many that others find no place any more."""
         self._results: list[_Result] = []
         self._size = self._held = self._ends = 0
 
     def keep(self, data: bytes) -> None:
         """Take texts that a model can still read, or their JSON."""
-        words = set(data.replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_WORDS).split()) - self._known
+        words = set(_unescaped(data).translate(_WORDS).split()) - self._known
         if len(self._known) < _MOST_KNOWN:
             self._known.update(words, b" ".join(words).translate(_PARTS).split())
 
@@ -190,13 +196,17 @@ class Names:
         words = (words | parts) - dotted
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
-        of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
+        of_number = 0.0 if data.lstrip()[:1] in _BEGINS_JSON[:2] else _NUMBER_WORTH
         # Most are plain words, which this tells faster.
         words = {word for word in words if not word.isalpha() or not (word.islower() or word.istitle())}
         telling = b" ".join(words)
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in _NAME.findall(telling)]
         worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
-        self._found += nlargest(self._most // _AT_LEAST, worths)
+        self._found += nlargest(self._most // _AT_LEAST, [each for each in worths if each > self._least])
+        if len(self._found) > 2 * _MOST_FOUND:
+            self._found.sort(reverse=True)
+            del self._found[_MOST_FOUND:]
+            self._least = self._found[-1]
 
     def choose(self) -> list[Index]:
         """Choose what is worth most for its length; give the index of each result in the order in which they came.
@@ -274,17 +284,27 @@ def _looked_at(text: str) -> bytes:
     Lines about folders that hold nobody's own work are left out.
     """
     if len(text) > LOOKED_AT:
-        text = f"{text[: LOOKED_AT // 4 * 3]}\n{text[-LOOKED_AT // 4 :]}"
+        # A part of a word is another name.
+        head, tail = text[: LOOKED_AT // 4 * 3].rstrip(_IN_NAMES), text[-LOOKED_AT // 4 :].lstrip(_IN_NAMES)
+        text = f"{head}\n{tail}"
     data = text.encode(errors="replace")
     if b"\x1b" in data:
-        data = _COLOR.sub(b"", data)
-    if b"\\n" in data and data.count(b"\\n") > data.count(b"\n"):
-        data = data.replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
+        data = _COLOR.sub(b" ", data)
+    if b"\\n" in data and data.lstrip()[:1] in _BEGINS_JSON and data.count(b"\\n") > data.count(b"\n"):
+        data = _unescaped(data)
     if b"\nindex " in data:
         data = _VERSIONS.sub(b"", data)
     if any(folder in data for folder in _NOT_OWN):
         data = b"\n".join(line for line in data.split(b"\n") if not any(folder in line for folder in _NOT_OWN))
     return b"\n%b\n" % data
+
+
+def _unescaped(data: bytes) -> bytes:
+    """Write what JSON escapes as what it stands for, or as a blank; a backslash first, behind which nothing is one."""
+    if b"\\" not in data:
+        return data
+    data = data.replace(b"\\\\", b"\0").replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
+    return data.replace(b"\0", b"\\")
 
 
 def _place(data: bytes, name: bytes) -> int:

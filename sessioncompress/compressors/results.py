@@ -44,10 +44,10 @@ def propose(view: View) -> Iterator[Change]:
         treatment = view.treatment(number)
         if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
             continue
-        keeps = REPORT if view.is_report(number) else ends_of(block.size, view.policy)
+        keeps = REPORT if view.is_report(number, block) else ends_of(block.size, view.policy)
         saves = block.size - MARKER_BYTES - (0 if treatment is Treatment.REFERENCE else keeps)
         if saves >= (1 if view.holds_ours(block) else LEAST_GAIN):
-            made = view.asking(number)
+            made = view.asking(number, block.call)
             is_command = made is not None and made.purpose is Purpose.COMMAND
             failures = view.lines.facts[number].failed or is_command
             yield Change(number, block.path, treatment, saves, block, failures=failures)
@@ -82,9 +82,10 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
             for path, value in found.flags.items():
                 yield Replacement(path, Added(value), alone, 0, b"")
             return
-    most = REPORT if context.view.is_report(change.line) else context.view.policy.preview_max_bytes
+    most = REPORT if context.view.is_report(change.line, block) else context.view.policy.preview_max_bytes
     limit = min(most + context.view.policy.result_limit, block.size * 3 // 4)
-    for each, index in _previews(change, text, wording, context) if change.treatment is Treatment.PREVIEW else ():
+    shorter = _previews(change, block, text, wording, context) if change.treatment is Treatment.PREVIEW else ()
+    for each, index in shorter:
         new = _with_links(each, text, context, index)
         written = literal(new)
         if len(written) <= limit:
@@ -105,7 +106,9 @@ def _with_links(new: str, text: str, context: Context, index: Index = NOTHING) -
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
-def _previews(change: Change, text: str, wording: Wording, context: Context) -> Iterator[tuple[str, Index]]:
+def _previews(
+    change: Change, block: Block, text: str, wording: Wording, context: Context
+) -> Iterator[tuple[str, Index]]:
     """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, each with its index."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:
@@ -120,7 +123,7 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
         if not failed and first < above.end() < last:
             # The agent says there how a command ended: well.
             below = part._replace(span=(above.end(), last))
-    if context.view.is_report(change.line):
+    if context.view.is_report(change.line, block):
         yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), NOTHING
     keep = lines_of(text, failed) if change.failures else None
     if index.ends:
@@ -128,6 +131,11 @@ def _previews(change: Change, text: str, wording: Wording, context: Context) -> 
         yield preview(text, room // 2, wording, keep=keep, part=part), index
     # Of what is no text nothing is shown.
     last = change.failures and (index.first or named)
-    yield outline(text, wording, below, first=index.first, last=last, keep=keep), index
-    yield outline(text, wording, below, first=index.first, last=last), index
+    with_failures = outline(text, wording, below, first=index.first, last=last, keep=keep)
+    without = outline(text, wording, below, first=index.first, last=last)
+    yield with_failures, index
+    if with_failures != without:
+        # What failed says more than names.
+        yield with_failures, NOTHING
+    yield without, index
     yield outline(text, wording, below, first=not named, last=False), index

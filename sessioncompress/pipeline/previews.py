@@ -37,7 +37,7 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     places = {
         number: found
         for number in sorted(plan, reverse=True)
-        if (found := [change.path for change in plan[number] if _is_previewed(change)]) and not view.is_report(number)
+        if (found := [change.path for change in plan[number] if _is_previewed(change, view)])
     }
     if not places:
         return {}
@@ -86,10 +86,11 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     return {**repeats, **dict(zip(results, names.choose(), strict=True))}
 
 
-def _is_previewed(change: Change) -> bool:
+def _is_previewed(change: Change, view: View) -> bool:
     block = change.block
-    is_result = block is not None and block.kind is Kind.RESULT and not block.marked
-    return is_result and change.treatment is Treatment.PREVIEW
+    if block is None or block.kind is not Kind.RESULT or block.marked or change.treatment is not Treatment.PREVIEW:
+        return False
+    return not view.is_report(change.line, block)
 
 
 def _is_mirror(change: Change) -> bool:

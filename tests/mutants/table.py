@@ -665,9 +665,22 @@ MUTANTS = (
     Mutant(
         "a read that failed is the newest copy",
         "compressors/base.py",
-        "self.lines.roles[number] is not Role.RESULT or self.lines.facts[number].failed",
-        "self.lines.roles[number] is not Role.RESULT",
+        "not facts.failed and size > SMALLEST_LIMIT",
+        "size > SMALLEST_LIMIT",
         _INSTRUCTIONS,
+    ),
+    Mutant(
+        "a read of nothing is the newest copy", "compressors/base.py", " and size > SMALLEST_LIMIT", "", _INSTRUCTIONS
+    ),
+    Mutant(
+        "a result in the line of its call has none",
+        "compressors/base.py",
+        "if name and call.name == name",
+        "if not name",
+        _INSTRUCTIONS,
+    ),
+    Mutant(
+        "names go before failures", "compressors/results.py", "with_failures != without:", "not with_failures:", _OF_RUN
     ),
     Mutant(
         "all reports stay", "compressors/base.py", "Purpose.AGENT)][-_MOST_REPORTS:]", "Purpose.AGENT)]", _SUBAGENTS

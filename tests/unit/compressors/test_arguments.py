@@ -52,6 +52,7 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("many numbers", lambda: session({"rows": list(range(4000))})),
     ("a long path", lambda: session({"path": "x" * 4000})),
     ("other long paths", lambda: session({"file_path": "x" * 4000, "filePath": "y" * 4000, "cwd": "z" * 4000})),
+    ("long paths of Gemini", lambda: session({"absolute_path": "x" * 4000, "dir_path": "y" * 4000})),
     ("a list of long paths", lambda: session({"paths": ["x" * 4000]})),
     ("a long path inside", lambda: session({"edits": [{"path": "x" * 4000}]})),
     ("a thought signature vouches for it", lambda: session({"path": "a", "content": SOURCE}, made=GeminiSession())),

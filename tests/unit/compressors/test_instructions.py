@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sessioncompress.core import marker
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from tests.support.build import ClaudeSession, PiSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.runs import EAGER, after, old, plan_of, result_texts
 
 RULES = "# Rules\n\n" + "".join(f"- Call fn_{number} before step_{number}.\n" for number in range(90))
@@ -94,7 +95,7 @@ def test_a_read_that_failed_is_no_copy() -> None:
     made = PiSession()
     made.user("Go.")
     made.step("read", {"path": "AGENTS.md"}, RULES)
-    made.step("read", {"path": "AGENTS.md"}, "no such file", error=True)
+    made.step("read", {"path": "AGENTS.md"}, "It is not there. " * 20, error=True)
     assert plan_of(old(made)) == {}
 
 
@@ -105,6 +106,41 @@ def test_a_read_that_says_that_nothing_changed_is_no_copy() -> None:
     made.step("Read", {"file_path": "/work/CLAUDE.md"}, RULES)
     made.step("Read", {"file_path": "/work/CLAUDE.md"}, "File unchanged since last read. The content is still current.")
     assert plan_of(made.turn().bytes()) == {}
+
+
+@pytest.mark.parametrize("said", ["", "The file is empty.", "It was not read. " * 14], ids=["nothing", "empty", "why"])
+def test_a_read_that_returns_hardly_anything_is_no_copy(said: str) -> None:
+    """Whatever the agent says instead of what is in the file."""
+    made = PiSession()
+    made.user("Go.")
+    made.step("read", {"path": "AGENTS.md"}, RULES)
+    made.step("read", {"path": "AGENTS.md"}, said)
+    assert plan_of(old(made)) == {}
+
+
+def gemini(*files: str) -> bytes:
+    """Return an old message with reads and their results."""
+    made = GeminiDocument().user("Go.")
+    made.answer("I look.", *(made.used("read_file", {"file_path": file}, RULES + file) for file in files))
+    return made.user("And now?").answer("Done.").bytes()
+
+
+def opencode(*files: str) -> bytes:
+    """Return an old message with reads and their results."""
+    made = OpenCodeExport().user("Go.").assistant()
+    for file in files:
+        made.tool("read", {"filePath": file}, RULES + file)
+    return made.finish("stop").user("And now?").assistant().finish("stop").bytes()
+
+
+@pytest.mark.parametrize("session", [gemini, opencode])
+def test_a_result_in_the_line_of_its_call(session: Callable[..., bytes]) -> None:
+    """Each is looked at by itself; a whole message is one line."""
+    assert plan_of(session("/work/AGENTS.md")) == {}
+    for files in (("/work/AGENTS.md", "README.md"), ("README.md", "/work/AGENTS.md")):
+        (changes,) = plan_of(session(*files)).values()
+        (change,) = changes
+        assert str(files.index("README.md")) in map(str, change.path)
 
 
 def test_a_copy_in_the_recent_context_is_the_newest() -> None:

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from sessioncompress.compressors import names
 from sessioncompress.compressors.names import LOOKED_AT, NOTHING, Index, Names, ends_of
 from sessioncompress.core.marker import INDEX, has_index
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
@@ -78,7 +79,7 @@ SHOWN: list[tuple[str, str, Sequence[str]]] = [
     ("a name of 48 bytes", f"(x_{'y' * 46});\n{FILLER}", ["x_" + "y" * 46]),
     ("a number", f"took 48213 ms;\n{FILLER}", ["took 48213 ms"]),
     ("a hash", f"(abcdef0123);\n{FILLER}", ["abcdef0123"]),
-    ("a name that is colored", f"\x1b[31mread_gauge\x1b[0m(quay);\n{FILLER}", ["read_gauge(quay"]),
+    ("a name that is colored", f"\x1b[31mread_gauge\x1b[0m(quay);\n{FILLER}", ["read_gauge (quay"]),
     ("a neighbor is a whole word", f"{'x' * 30} = read_gauge({'y' * 40});\n{FILLER}", ["read_gauge"]),
     ("a neighbor stands in the line", f"above\n(read_gauge)\nbelow;\n{FILLER}", ["read_gauge"]),
     ("a neighbor is in the same statement", f"one; read_gauge; two;\n{FILLER}", ["read_gauge"]),
@@ -100,6 +101,13 @@ SHOWN: list[tuple[str, str, Sequence[str]]] = [
     ("what stands beside a folder of packages", "node_modules/left_pad\nsrc/kept_one.py\n" * 9, ["src/kept_one.py"]),
     ("one name again and again", "(read_gauge);\n" * 90, ["read_gauge"]),
     ("a word of its own before a part of another", f"xread_gauge; (read_gauge);\n{FILLER}", ["xread_gauge read_gauge"]),
+    (
+        "a path of Windows in JSON",
+        r'{"out": "C:\\nightly_2\\test_two.py;\nC:\\nightly_2\\test_two.py;\n"}' * 9,
+        ["nightly_2\\test_two.py"],
+    ),
+    ("LaTeX on one line", rf"$\nabla_x + (\theta_1)$ {FILLER}".replace("\n", " "), ["theta_1)$ x", "nabla_x"]),
+    ("words that the cursor parts", f"done_12\x1b[2K\x1b[1Gdone_13;\n{FILLER}", ["done_12 done_13"]),
     ("a file's name before a part of another's", f"a-tide.ts\ntide.ts\n{FILLER}", ["a-tide.ts tide.ts"]),
 ]
 
@@ -140,6 +148,23 @@ def test_what_the_rest_of_a_preview_shows_is_not_repeated(shown: str, expected: 
     """Neither a piece as a whole nor a name alone."""
     index = Index(["call read_gauge(x", "open tide_level"], ["quay_depth", "tide_rise"], 0, first=True)
     assert index.line(shown) == INDEX + expected
+
+
+@pytest.mark.parametrize("behind", range(6))
+def test_what_is_looked_at_ends_between_words(behind: int) -> None:
+    """In the head and in the tail: a part of a word is another name."""
+    rest = "; " * LOOKED_AT
+    head = rest[: LOOKED_AT // 4 * 3 - 6 - behind] + "tide_level_seen;"
+    tail = "; seen_quay_depth" + rest[: LOOKED_AT // 4 - 6 - behind]
+    assert line_of(head + rest + tail) == ""
+
+
+def test_more_names_than_a_budget_takes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst of them: here ten stay as the twenty-first comes, and three come after it."""
+    monkeypatch.setattr(names, "_MOST_FOUND", 10)
+    texts = [f"{FILLER}(tide_{'x' * number}_{number});\n" * 9 for number in range(25, 1, -1)]
+    found = [each.line() for each in indexes(*texts, policy=ROOMY)]
+    assert [bool(line) for line in found] == [False] * 11 + [True] * 13
 
 
 def test_without_a_name_left_there_is_no_line() -> None:

@@ -145,6 +145,19 @@ def test_only_the_beginning_of_a_line_is_looked_at(tmp_path: Path) -> None:
     assert (b"at_begin" in spy.kept, b"at_end" in spy.kept) == (True, False)
 
 
+def test_what_failed_stays_before_names(tmp_path: Path) -> None:
+    """Where a preview has no place for both."""
+    made = PiSession()
+    made.user("Go.")
+    failures = "".join(f"=== RUN Test{number}\n--- FAIL: Test{number} (0.00s)\n" for number in range(10, 35))
+    made.step("bash", {"command": "go test"}, f"{failures}{output('tide', 20)}FAIL\nFAIL tide 0.1s\n", error=True)
+    for number in range(8):
+        made.step("bash", {"command": f"{number}"}, f"{FILLER * 20}({number});\n")
+    path = write(tmp_path, old(made))
+    compress(path)
+    assert "\n--- FAIL: Test" in result_texts(entries(path.read_bytes()))[0]
+
+
 def test_results_come_the_newest_first(tmp_path: Path) -> None:
     """Whole, and each once; parts of one result in their order."""
     made = PiSession()
