@@ -149,8 +149,8 @@ def test_what_failed_stays_before_names(tmp_path: Path) -> None:
     """Where a preview has no place for both."""
     made = PiSession()
     made.user("Go.")
-    failures = "".join(f"=== RUN Test{number}\n--- FAIL: Test{number} (0.00s)\n" for number in range(10, 35))
-    made.step("bash", {"command": "go test"}, f"{failures}{output('tide', 20)}FAIL\nFAIL tide 0.1s\n", error=True)
+    each = "=== RUN TestTide{0}\n    tide_{0}.go:12: got level_{0} where other_level_{0} stood\n--- FAIL: TestTide{0} (0.00s)\n"
+    made.step("bash", {"command": "go test"}, "".join(map(each.format, range(10, 35))) + "FAIL\n", error=True)
     for number in range(8):
         made.step("bash", {"command": f"{number}"}, f"{FILLER * 20}({number});\n")
     path = write(tmp_path, old(made))
