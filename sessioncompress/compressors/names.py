@@ -69,7 +69,7 @@ MOST_HELD: Final = 8 << 20
 """Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
 _MOST_KNOWN = 100_000
 """Words of what stays that are remembered, about, for the same reason."""
-_MOST_FOUND = 50_000
+_MOST_FOUND = 10_000
 """Names that are remembered, for the same reason: hardly a budget takes more."""
 _PROSE = 50
 """At least one of so many bytes of what is no prose is a symbol."""
