@@ -286,7 +286,7 @@ class View(Struct, dict=True, eq=False):
     def _instructions(self) -> frozenset[tuple[int, str]]:
         """The results that hold the newest copy of a file of instructions, or of a part of one."""
         names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], tuple[int, str]]()
-        for number, made in self._asked_for(Purpose.READ) if names else ():
+        for number, made in self._asked_for[Purpose.READ] if names else ():
             if made.file.replace("\\", "/").rpartition("/")[2] in names and self._is_copy(number, made.name):
                 newest[made.file, made.part] = number, made.name
         return frozenset(newest.values())
@@ -303,19 +303,26 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def _reports(self) -> frozenset[tuple[int, str]]:
-        return frozenset([(number, made.name) for number, made in self._asked_for(Purpose.AGENT)][-_MOST_REPORTS:])
+        return frozenset([(number, made.name) for number, made in self._asked_for[Purpose.AGENT]][-_MOST_REPORTS:])
 
-    def _asked_for(self, purpose: Purpose) -> Iterator[tuple[int, Call]]:
-        """Yield the calls of tools of a kind that are answered on the live path, each with the line of its result."""
+    @cached_property
+    def _asked_for(self) -> Mapping[Purpose, Sequence[tuple[int, Call]]]:
+        """The reads and subagents' work that are answered on the live path, each call with the line of its result."""
+        answered: dict[Purpose, list[tuple[int, Call]]] = {Purpose.READ: [], Purpose.AGENT: []}
         found = self.asked
         for number in self.survey.shape.live:
-            if (asking := found[number]) is not None:
-                if asking[1].purpose is purpose:
-                    yield number, asking[1]
+            asking = found[number]
+            if asking is not None:
+                if asking[1].purpose in answered:
+                    answered[asking[1].purpose].append((number, asking[1]))
                 continue
             line = self.lines[number]
-            given = {block.call for block in line.blocks if block.kind in _READ} if line.calls else ()
-            yield from ((number, made) for made in line.calls if made.purpose is purpose and made.name in given)
+            for made in line.calls:
+                if made.purpose in answered and any(
+                    each.kind in _READ and each.call == made.name for each in line.blocks
+                ):
+                    answered[made.purpose].append((number, made))
+        return answered
 
     def holds_ours(self, block: Block) -> bool:
         """Whether a block holds our own replacement."""

@@ -683,7 +683,7 @@ MUTANTS = (
         "names go before failures", "compressors/results.py", "with_failures != without:", "not with_failures:", _OF_RUN
     ),
     Mutant(
-        "all reports stay", "compressors/base.py", "Purpose.AGENT)][-_MOST_REPORTS:]", "Purpose.AGENT)]", _SUBAGENTS
+        "all reports stay", "compressors/base.py", "Purpose.AGENT]][-_MOST_REPORTS:]", "Purpose.AGENT]]", _SUBAGENTS
     ),
     Mutant("a block goes for one byte", "compressors/preview.py", "LEAST_GAIN = 512", "LEAST_GAIN = 1", _SMALL),
     Mutant(
