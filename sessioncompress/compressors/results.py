@@ -132,8 +132,8 @@ def _previews(
     # Of what is no text nothing is shown.
     last = change.failures and (index.first or named)
     with_failures = outline(text, wording, below, first=index.first, last=last, keep=keep)
-    without = outline(text, wording, below, first=index.first, last=last)
     yield with_failures, index
+    without = outline(text, wording, below, first=index.first, last=last)
     if with_failures != without:
         # What failed says more than names.
         yield with_failures, NOTHING
