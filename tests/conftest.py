@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +74,12 @@ def pytest_configure() -> None:
 def pytest_unconfigure() -> None:
     """Remove it."""
     _MADE.pop().cleanup()
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """Keep what thousands of tests left out of the collector's rounds: one of them takes longer than a command."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

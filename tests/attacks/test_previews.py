@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +17,8 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import BALANCED
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, compress, entries, old, result_texts, write
+
+pytestmark = pytest.mark.usefixtures("collected")
 
 _MB = 1_000_000
 _MOST = 8.0
@@ -83,15 +84,6 @@ def chosen(results: list[str]) -> tuple[list[Index], float]:
     for text in results:
         names.add(text + "\n(own_name);")
     return names.choose(), time.process_time() - begun
-
-
-@pytest.fixture(autouse=True)
-def _nothing_of_other_tests_is_collected() -> Iterator[None]:
-    """Keep what other tests left out of the collector's rounds."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)

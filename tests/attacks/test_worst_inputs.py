@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +37,8 @@ _LIFE = (
     ("compress", "--force", "--keep-turns", "1"),
     ("restore",),
 )
+
+pytestmark = pytest.mark.usefixtures("collected")
 
 SHAPES: dict[str, Callable[[int], bytes]] = {}
 
@@ -329,15 +330,6 @@ def many_calls_in_one_message_of_an_export(size: int) -> bytes:
         export.tool("bash", {"command": f"{each} " + "x" * 600}, f"{each} " + "line\n" * 300)
     export.finish("tool-calls").user("and now?").assistant(finish="stop").part("text", text="Nothing.")
     return export.bytes()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_of_other_tests_is_collected() -> Iterator[None]:
-    """Keep what thousands of tests left out of the collector's rounds: one of them takes longer than a command."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def life(session: Path) -> list[float]:

@@ -34,7 +34,7 @@ def kept(*steps: Step, policy: Policy = EAGER) -> list[bool]:
 
 
 LEFT_ALONE: list[tuple[str, Sequence[Step]]] = [
-    *((f"the list has {name}", [read(f"/work/{name}")]) for name in BALANCED.protect_files),
+    *((f"the list has {name}", [read(f"/src/{name}")]) for name in BALANCED.protect_files),
     ("without a folder", [read("AGENTS.md")]),
     ("in a hidden folder", [read(".github/copilot-instructions.md")]),
     ("a path of Windows", [read("C:\\work\\AGENTS.md")]),
@@ -103,8 +103,8 @@ def test_a_read_that_says_that_nothing_changed_is_no_copy() -> None:
     """It points back at the one before it."""
     made = ClaudeSession()
     made.user("Go.")
-    made.step("Read", {"file_path": "/work/CLAUDE.md"}, RULES)
-    made.step("Read", {"file_path": "/work/CLAUDE.md"}, "File unchanged since last read. The content is still current.")
+    made.step("Read", {"file_path": "/src/CLAUDE.md"}, RULES)
+    made.step("Read", {"file_path": "/src/CLAUDE.md"}, "File unchanged since last read. The content is still current.")
     assert plan_of(made.turn().bytes()) == {}
 
 
@@ -136,8 +136,8 @@ def opencode(*files: str) -> bytes:
 @pytest.mark.parametrize("session", [gemini, opencode])
 def test_a_result_in_the_line_of_its_call(session: Callable[..., bytes]) -> None:
     """Each is looked at by itself; a whole message is one line."""
-    assert plan_of(session("/work/AGENTS.md")) == {}
-    for files in (("/work/AGENTS.md", "README.md"), ("README.md", "/work/AGENTS.md")):
+    assert plan_of(session("/src/AGENTS.md")) == {}
+    for files in (("/src/AGENTS.md", "README.md"), ("README.md", "/src/AGENTS.md")):
         (changes,) = plan_of(session(*files)).values()
         (change,) = changes
         assert str(files.index("README.md")) in map(str, change.path)
