@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.references import image_data
@@ -61,6 +62,14 @@ class Cleared(NamedTuple):
     flags: Mapping[JsonPath, Any]
 
 
+class CannotCheckpoint(Exception):
+    """Why a session can have no checkpoint, and what to do: two sentences' worth of words, as an error says them."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.what, self.remedy = what, remedy
+
+
 class Reader(ABC):
     """Reads the lines of one file in their order; may keep what the lines before said."""
 
@@ -85,6 +94,13 @@ class Reader(ABC):
     @abstractmethod
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Read what the plan must know of this line."""
+
+    def said(self, entry: Entry) -> Iterable[Said]:
+        """Read what was said in an entry of the live path, in its order; of what the agent puts in itself nothing.
+
+        It never raises, whatever the entry holds, and counts on no entry before.
+        """
+        return ()
 
     def call(self, name: Any, tool: Any, given: Any, stays: str | None = None) -> Call:
         """Read a call, which then waits for its result; `stays` is the part of its name that no change cuts."""
@@ -191,6 +207,16 @@ class Format(ABC):
         """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.
 
         It never raises, whatever the entry holds.
+        """
+        return None
+
+    splits_turns = True
+    """Whether a checkpoint may keep a turn from its middle on; else the first line that it keeps is a prompt."""
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint | None:
+        """Write a checkpoint as the agent itself does; None where no checkpoint can be written for it.
+
+        The same session, cut and summary give the same bytes. Raises CannotCheckpoint where this session can have none.
         """
         return None
 

@@ -1,0 +1,109 @@
+"""What a checkpoint is made of: what was said in a session, where it is cut, the summary, and what is written.
+
+No I/O and no logic of an agent: formats read what was said and write a checkpoint in their agent's own form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from sessioncompress.core.lines import Lines
+from sessioncompress.core.model import JsonPath, Purpose
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Say(StrEnum):
+    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
+
+    PROMPT = "prompt"
+    ANSWER = "answer"
+    CALL = "call"
+    RESULT = "result"
+    SUMMARY = "summary"
+
+
+class Said(NamedTuple):
+    """One thing that was said: the words, or of a call its tool and what it was given.
+
+    `call` joins a call with its result. `failed` is what the agent recorded of a result, or what the exit status in it
+    says; None where nobody recorded it.
+    """
+
+    say: Say
+    text: str = ""
+    tool: str = ""
+    call: str = ""
+    purpose: Purpose = Purpose.OTHER
+    given: Mapping[str, Any] = _NOTHING
+    failed: bool | None = None
+
+    def contents(self) -> Iterator[str]:
+        """Yield what a reference in a summary may name: the words, and each string that a call was given."""
+        if self.text:
+            yield self.text
+        waiting: list[Any] = [self.given]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, str) and value:
+                yield value
+            elif isinstance(value, dict):
+                waiting += reversed(value.values())
+            elif isinstance(value, list):
+                waiting += reversed(value)
+
+
+class Cut(NamedTuple):
+    """Where a session is cut: the lines for which the summary stands, and those that stay, as the model reads them.
+
+    Neither is empty. An earlier checkpoint of the live path is the first of `old`. `kept` begins with what the model
+    reads, or with entries that are no messages just before it. `splits` is whether it begins inside a turn.
+    """
+
+    old: Sequence[int]
+    kept: Sequence[int]
+    splits: bool
+
+
+class Summary(NamedTuple):
+    """A summary: its text, one short line of it, the files that were only read and those that were changed.
+
+    `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
+    """
+
+    text: str
+    short: str = ""
+    read: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class Written(NamedTuple):
+    """A session as whoever writes a checkpoint into it needs it: its lines, and entries of it, parsed when asked for.
+
+    `newest` finds the last entry whose line holds these bytes and that the given function takes.
+    """
+
+    lines: Lines
+    entry: Callable[[int], Mapping[str, Any]]
+    newest: Callable[[bytes, Callable[[Mapping[str, Any]], bool]], Mapping[str, Any] | None]
+
+
+class Addition(NamedTuple):
+    """A line to add before the line of that number, or at the end: its bytes with the LF, or a document's message."""
+
+    before: int
+    line: bytes
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint writes: lines to add; of a document also messages to take out, and values around them."""
+
+    added: tuple[Addition, ...]
+    removed: frozenset[int] = frozenset()
+    outer: Mapping[JsonPath, Any] = MappingProxyType({})
