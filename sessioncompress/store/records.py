@@ -3,6 +3,7 @@
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
+    {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
 A block record belongs to the line record before it.
 """
@@ -174,7 +175,28 @@ class RunRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-Record = LineRecord | BlockRecord | RunRecord
+class CheckpointRecord(NamedTuple):
+    """A checkpoint that was written into the session: the SHA-256 of each line of it, and the references in its summary.
+
+    `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
+    without and with it.
+    """
+
+    form: str
+    by: str
+    rule: str
+    lines: tuple[str, ...]
+    refs: tuple[str, ...]
+    tokens: tuple[int, int]
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        record = {"type": "checkpoint", "format": self.form, "by": self.by, "rule": self.rule, "lines": self.lines}
+        record |= {"refs": self.refs, "tokensBefore": self.tokens[0], "tokensAfter": self.tokens[1]}
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+Record = LineRecord | BlockRecord | CheckpointRecord | RunRecord
 
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
@@ -209,6 +231,11 @@ def decode(raw: bytes) -> Record:
             file=intern(str(record.get("file", ""))),
             git_blob=_hex(blob) if blob != "" else "",
         )
+    if kind == "checkpoint":
+        refs = tuple(map(_hex, record["refs"]))
+        lines = tuple(_hex(each, _DIGEST_DIGITS) for each in record["lines"])
+        tokens = _count(record["tokensBefore"]), _count(record["tokensAfter"])
+        return CheckpointRecord(str(record["format"]), str(record["by"]), str(record["rule"]), lines, refs, tokens)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
@@ -369,7 +396,7 @@ class PendingRecords:
         """Yield the records of some lines."""
         for number, (_, raw) in self._lines.items():
             for each in raw.splitlines(keepends=True) if number in numbers else ():
-                if not isinstance(record := decode(each), RunRecord):
+                if isinstance(record := decode(each), LineRecord | BlockRecord):
                     yield record
 
     def original_of(self, number: int) -> Bytes:
