@@ -325,6 +325,9 @@ _OPTIONS = {
 }
 
 
+_OF_COMPACT = {"keep": "rule", "keep_tokens": "keep_tokens", "summary_tokens": "summary_tokens"}
+
+
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     """Apply the options of the command line; None means that an option was not given.
 
@@ -337,6 +340,9 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
         changes["prune"] = replace(policy.prune, enabled=True)
     if options.get("rule") is not None:
         changes["budget"] = replace(policy.budget, rule=options["rule"])
+    compact = {field: options[name] for name, field in _OF_COMPACT.items() if options.get(name) is not None}
+    if compact:
+        changes["compact"] = replace(policy.compact, **compact)
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):

@@ -176,10 +176,10 @@ class RunRecord(NamedTuple):
 
 
 class CheckpointRecord(NamedTuple):
-    """A checkpoint that was written into the session: the SHA-256 of each line of it, and the references in its summary.
+    """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
-    without and with it.
+    without and with it. `ended`: a restore took it out again.
     """
 
     form: str
@@ -188,11 +188,15 @@ class CheckpointRecord(NamedTuple):
     lines: tuple[str, ...]
     refs: tuple[str, ...]
     tokens: tuple[int, int]
+    ended: bool = False
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
-        record = {"type": "checkpoint", "format": self.form, "by": self.by, "rule": self.rule, "lines": self.lines}
-        record |= {"refs": self.refs, "tokensBefore": self.tokens[0], "tokensAfter": self.tokens[1]}
+        record: dict[str, Any] = {"type": "checkpoint"}
+        record |= {"format": self.form, "by": self.by, "rule": self.rule, "lines": self.lines, "refs": self.refs}
+        record |= {"tokensBefore": self.tokens[0], "tokensAfter": self.tokens[1]}
+        if self.ended:
+            record["ended"] = True
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -235,7 +239,8 @@ def decode(raw: bytes) -> Record:
         refs = tuple(map(_hex, record["refs"]))
         lines = tuple(_hex(each, _DIGEST_DIGITS) for each in record["lines"])
         tokens = _count(record["tokensBefore"]), _count(record["tokensAfter"])
-        return CheckpointRecord(str(record["format"]), str(record["by"]), str(record["rule"]), lines, refs, tokens)
+        form, by, rule = (str(record[key]) for key in ("format", "by", "rule"))
+        return CheckpointRecord(form, by, rule, lines, refs, tokens, record.get("ended") is True)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
