@@ -30,6 +30,8 @@ def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
     if not turns:
         return NoCut("it holds no request of the user")
     wanted = _wanted(lines, order, turns, keep)
+    if wanted <= turns[0]:
+        return NoCut("all that was said stays")
     starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
     allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]
     if not allowed:
