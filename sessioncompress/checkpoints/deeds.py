@@ -16,12 +16,11 @@ _MOST_FILES = 2_000
 _MOST_COMMANDS = 600
 _MOST_WAITING = 1_000
 _MOST_FAILURES = 60
+_SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
-_COMMAND, _ITEM, _FAILURE = 120, 120, 180
+_COMMAND, _ITEM = 120, 120
 """Characters of a row's part."""
 SHOWN_FILES = 60
-_ALWAYS = 0.5
-"""The share of the room that a changed file's name may take beyond the section's own."""
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
 _OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring", *map(str.lower, _PATH_KEYS)})
@@ -67,7 +66,8 @@ class Deeds:
         self.changed: dict[str, Change] = {}
         self.read: dict[str, None] = {}
         self.ran: dict[str, Ran] = {}
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, tuple[str, Outcome]] = {}
+        """What failed and how, by what a success would mend."""
         self.todo: list[tuple[str, str]] = []
         self.tasks: dict[str, tuple[str, str]] = {}
         self.last: tuple[str, Outcome] | None = None
@@ -124,8 +124,8 @@ class Deeds:
             self.failures.pop(key, None)
             if ended.failed:
                 name = "" if waiting.commands else f"{waiting.tool} "
-                said_of = f"`{name}{one_line(key if waiting.commands else waiting.words, _COMMAND)}`"
-                self.failures[key] = f"- {said_of}: {ended.line or 'failed'}"
+                said_of = one_line(f"{name}{key if waiting.commands else waiting.words}", _COMMAND)
+                self.failures[key] = (said_of, ended)
                 if len(self.failures) > _MOST_FAILURES:
                     del self.failures[next(iter(self.failures))]
 
@@ -322,9 +322,10 @@ def _command(ran: Ran, root: str) -> str:
 
 def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
     """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
-    listed = {row.partition("` ")[0] for row in shown}
-    rows = [row for row in deeds.failures.values() if row.partition("`: ")[0] not in listed]
-    return newest([one_line(row, _FAILURE + _COMMAND) for row in rows[-12:]], room)
+    listed = {row.partition("` ")[0].removeprefix("- `") for row in shown}
+    open_ones = [each for each in deeds.failures.values() if each[0] not in listed]
+    rows = [f"- `{words}` {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
+    return newest(rows, room)
 
 
 def todo(deeds: Deeds, room: int) -> list[str]:

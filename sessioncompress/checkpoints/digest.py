@@ -98,10 +98,8 @@ class Notes:
         for command, verdict, line in merge.commands(earlier.section(_COMMANDS).rows):
             worth = grade(command) + 3 * (verdict == "failed")
             deeds.ran[command] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
-        for command, _, line in merge.commands(
-            row.replace("`: ", "` failed: ", 1) for row in earlier.section(_FAILURES).rows
-        ):
-            deeds.failures[command] = f"- `{command}`: {line}"
+        for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
+            deeds.failures[command] = (command, Outcome(verdict, line))
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for title in (_BEFORE, _WROTE, _READ):

@@ -29,36 +29,33 @@ _NOISE = re.compile(
 
 
 class Outcome(NamedTuple):
-    """A verdict, and the line of the result that says most."""
+    """A verdict, and the ends of the result's text: most of them are never shown, so a line is found when asked for."""
 
     verdict: str
-    line: str = ""
+    text: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether the agent knew of a failure."""
         return self.verdict == "failed"
 
+    def line(self) -> str:
+        """Find the line of the result that says most; empty where none says anything."""
+        lines = [line for each in clean(self.text).split("\n") if (line := each.strip()[:_LONGEST])]
+        lines = [line for line in lines if not _NOISE.fullmatch(line)]
+        best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
+        if self.failed and not best:
+            best = next((line for line in lines if _FAILURE.search(line)), "")
+        return one_line(best or (lines[-1] if lines else ""), _LINE)
+
     def written(self) -> str:
         """Write it behind a call."""
-        return f"{self.verdict}: {self.line}" if self.line else self.verdict
+        line = self.line()
+        return f"{self.verdict}: {line}" if line else self.verdict
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
     """Read how a call ended; `hidden` is whether its exit status is that of something else, as behind a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
-    line = _line(text, bad=bad)
-    if bad:
-        return Outcome("failed", line)
-    return Outcome("ended with", line or "nothing") if hidden else Outcome("ok", line)
-
-
-def _line(text: str, *, bad: bool) -> str:
-    looked = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    lines = [
-        line for each in clean(looked).split("\n") if (line := each.strip()[:_LONGEST]) and not _NOISE.fullmatch(line)
-    ]
-    best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
-    if bad and not best:
-        best = next((line for line in lines if _FAILURE.search(line)), "")
-    return one_line(best or (lines[-1] if lines else ""), _LINE)
+    ends = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    return Outcome("failed" if bad else "ended with" if hidden else "ok", ends)

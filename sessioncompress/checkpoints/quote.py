@@ -32,7 +32,8 @@ def reference(content: str) -> str:
 
 def clean(text: str) -> str:
     """Make a text of any lines harmless; markers are named by their references."""
-    if not text.isascii() or not text.replace("\n", " ").isprintable():
+    text = text.replace("\t", " ")
+    if not text.replace("\n", " ").isprintable():
         if "\x1b" in text:
             text = _ESCAPE.sub("", text)
         text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -41,7 +41,8 @@ _REASON = re.compile(
 )
 _STATUS = re.compile(
     r"\W{0,4}(?:Let me|Let['\u2019]s|Now|Next|First|Then|I need|I want|I should|I have to|I['\u2019]ll|I will|I am|"
-    r"I['\u2019]m|We['\u2019]ll|Going to|Checking|Looking|Reading|Running|Waiting|Continuing|Starting|OK|Okay|Good|Great|Perfect)\b"
+    r"I['\u2019]m|We['\u2019]ll|Going to|Checking|Looking|Reading|Running|Waiting|Continuing|Starting|OK|Okay|"
+    r"Good|Great|Perfect)\b"
 )
 """How a sentence begins that says only what comes next."""
 _BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
