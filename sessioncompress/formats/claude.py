@@ -10,10 +10,12 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
+from sessioncompress.formats import claude_checkpoint as checkpoints
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
 
@@ -59,6 +61,9 @@ class ClaudeReader(base.Reader):
         if call := values.text(entry.get("parentToolUseID")):
             facts = facts._replace(reports=call)
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
+
+    def said(self, entry: Entry) -> Iterable[Said]:
+        return checkpoints.said(entry, self.purposes)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
