@@ -27,10 +27,11 @@ def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
     order = for_the_model(read)
     lines = read.lines
     turns = turns_on(lines, order)
-    if not turns:
-        return NoCut("it holds no request of the user")
-    wanted = _wanted(lines, order, turns, keep)
-    if wanted <= turns[0]:
+    messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
+    wanted = _wanted(lines, order, turns, messages, keep)
+    if wanted is None:
+        return NoCut("it holds no request of the user" if messages else "it holds no message")
+    if wanted <= messages[0]:
         return NoCut("all that was said stays")
     starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
     allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]
@@ -58,15 +59,17 @@ def for_the_model(read: Survey) -> list[int]:
     return [checkpoint, *(number for number in there if number != checkpoint)]
 
 
-def _wanted(lines: Lines, order: Sequence[int], turns: Sequence[int], keep: Compact) -> int:
-    """Find the position at which the rule has what is kept begin."""
-    if keep.rule is CutRule.SINCE_PROMPT:
-        return turns[-1]
-    if keep.rule is CutRule.TURNS:
-        return turns[max(len(turns) - keep.keep_turns, 0)]
-    if keep.rule is CutRule.MESSAGES:
-        messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
-        return messages[max(len(messages) - keep.keep_messages, 0)]
+def _wanted(
+    lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], keep: Compact
+) -> int | None:
+    """Find the position at which the rule has what is kept begin; None where there is nothing that it counts."""
+    newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, keep.keep_turns)}
+    newest[CutRule.MESSAGES] = (messages, keep.keep_messages)
+    if keep.rule in newest:
+        places, number = newest[keep.rule]
+        return places[max(len(places) - number, 0)] if places else None
+    if not messages:
+        return None
     reads = [lines[number].reads for number in order]
     most = sum(reads) * keep.keep_share if keep.rule is CutRule.SHARE else keep.keep_tokens * 4
     position = len(order)
