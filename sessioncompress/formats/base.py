@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.references import image_data
@@ -101,6 +101,12 @@ class Reader(ABC):
         It never raises, whatever the entry holds, and counts on no entry before.
         """
         return ()
+
+    def said_call(self, name: Any, tool: Any, given: Any) -> Said:
+        """Read what a call says: its tool, and what that was given."""
+        tool = values.text(tool)
+        purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
+        return Said(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))
 
     def call(self, name: Any, tool: Any, given: Any, stays: str | None = None) -> Call:
         """Read a call, which then waits for its result; `stays` is the part of its name that no change cuts."""
@@ -209,6 +215,9 @@ class Format(ABC):
         It never raises, whatever the entry holds.
         """
         return None
+
+    parent_key = ""
+    """The key that names an entry's parent, where what the agent writes next hangs on a checkpoint's line."""
 
     splits_turns = True
     """Whether a checkpoint may keep a turn from its middle on; else the first line that it keeps is a prompt."""

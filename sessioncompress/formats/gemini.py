@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -28,6 +30,24 @@ _NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
 
 _COPIED = "_response"
 """Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
+
+SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
+"""The agent's own tags around a summary, which the model reads as a message of the user."""
+
+_BEFORE_SNAPSHOT = (SNAPSHOT, "<scratchpad>")
+"""How a message with a summary begins: a model may think aloud first."""
+
+THANKS = "Got it. Thanks for the additional context!"
+"""What the agent itself has the model answer to a summary."""
+
+_EXIT = re.compile(r"^Exit Code: (-?\d{1,5})$", re.MULTILINE)
+"""The line of a command's result that tells its exit status."""
+
+_EXIT_WITHIN = 200
+"""Characters at a result's end in which it stands."""
+
+_FAILED = ("error", "cancelled")
+"""What a call is recorded as that failed; of a command the exit status says more."""
 
 _THINKS = Facts(thinks=True)
 _SEVERAL = Call("", "", "", Purpose.OTHER)
@@ -76,11 +96,48 @@ class GeminiReader(base.Reader):
             return line_of(raw, Role.OTHER, blocks, name)
         blocks += values.marked_images(raw, ("content",), entry.get("content"))
         text = _said(entry.get("content"))
+        if _snapshot(text):
+            return line_of(raw, Role.CHECKPOINT, blocks, name, reads=len(text))
         if text.strip():
             is_turn = not text.strip().startswith(_NOT_SAID)
         else:
             is_turn = any(part and "text" not in part for _, part in parts)
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
+
+    def said(self, entry: Entry) -> Iterator[Said]:
+        """Results of a resumed session come twice, with their calls and in a message of their own."""
+        content = entry.get("content")
+        if entry.get("type") == "gemini":
+            yield from self._answered(entry, values.items(content) if isinstance(content, list) else [content])
+        elif entry.get("type") == "user":
+            for _, part in values.parts(content):
+                yield from _given_back(part)
+            text = _said(content)
+            if snapshot := _snapshot(text):
+                yield Said(Say.SUMMARY, snapshot)
+            elif text.strip() and not text.strip().startswith(_NOT_SAID):
+                yield Said(Say.PROMPT, text)
+
+    def _answered(self, entry: Entry, parts: Sequence[Any]) -> Iterator[Said]:
+        calls = [made for _, made in values.parts(entry.get("toolCalls"))]
+        names = [made.get("id") for made in calls]
+        for part in parts:
+            text = part if isinstance(part, str) else values.part_text(part)
+            thought = bool(values.fields(part).get("thought"))
+            if text and not thought and text != THANKS:
+                yield Said(Say.ANSWER, text)
+            asks = values.fields(values.fields(part).get("functionCall"))
+            if asks and asks.get("id") not in names:
+                yield self.said_call(asks.get("id"), asks.get("name"), asks.get("args"))
+        for made in calls:
+            yield self.said_call(made.get("id"), made.get("name"), made.get("args"))
+            name, result = values.text(made.get("id")), made.get("result")
+            if isinstance(result, str):
+                yield Said(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
+            found = [said for _, part in values.parts(result) for said in _given_back(part)]
+            # After a resume each of several calls holds the results of all.
+            for said in found if len(found) == 1 else [each for each in found if each.call == name]:
+                yield said._replace(call=name, failed=_failed(made.get("status"), said.text))
 
     def _results(self, raw: bytes, message: str, results: _Parts, parts: _Parts) -> Line:
         names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
@@ -142,6 +199,32 @@ class GeminiReader(base.Reader):
             blocks += _picture(place, part, call)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
         return size + len(values.literal(result))
+
+
+def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
+    """Read the result in a part, if it holds one."""
+    answer = values.fields(part.get("functionResponse"))
+    if answer:
+        response = values.fields(answer.get("response"))
+        text = next((each for key in ("output", "error") if (each := values.text(response.get(key)))), "")
+        failed = True if "error" in response else _failed(None, text)
+        yield Said(Say.RESULT, text, call=values.text(answer.get("id")), failed=failed)
+
+
+def _failed(status: Any, text: str) -> bool | None:
+    """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
+    if status in _FAILED:
+        return True
+    code = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:]
+    return code[0] != "0" if code else False if status == "success" else None
+
+
+def _snapshot(text: str) -> str:
+    """Read the summary that a message is, without its tags; empty where it is none."""
+    start, end = text.find(SNAPSHOT), text.rfind(SNAPSHOT_END)
+    if start < 0 or end < start or not text.lstrip().startswith(_BEFORE_SNAPSHOT):
+        return ""
+    return text[start + len(SNAPSHOT) : end].strip()
 
 
 def _said(content: Any) -> str:
@@ -241,7 +324,8 @@ class Gemini(base.Format):
         live: dict[str, int] = {}
         read: set[int] = set()
         for number in base.entries(lines):
-            checkpoint = lines.roles[number] is Role.CHECKPOINT
+            # A line that sets all messages, and was not cut into them.
+            checkpoint = lines.roles[number] is Role.CHECKPOINT and not lines.ids[number]
             if checkpoint or lines.facts[number].first:
                 live.clear()
             if back := lines.parents[number]:

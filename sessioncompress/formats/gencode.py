@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import Added
 from sessioncompress.formats import base, values
@@ -20,6 +21,9 @@ _BESIDE = "anthropic"
 """The provider whose caches are counted beside the input."""
 
 _CLEARED = "[Old tool result content cleared]"
+SUMMARY = "[Earlier conversation - "
+"""How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
+
 _PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 
 
@@ -46,6 +50,9 @@ class GenCodeReader(base.Reader):
             return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads)
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
         if not results:
+            if entry.get("role") == "system" and values.words(entry.get("content")).startswith(SUMMARY):
+                # What it sums up is no longer there.
+                return line_of(raw, Role.CHECKPOINT, reads=reads, facts=Facts(keeps=0))
             return line_of(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=reads)
         names = tuple(values.text(part.get("toolUseId")) for _, part in results)
         for (index, part), name in zip(results, names, strict=True):
@@ -59,6 +66,25 @@ class GenCodeReader(base.Reader):
         facts = Facts(failed=failed, several=() if one else names)
         reads += io + values.RESULT * len(names)
         return line_of(raw, Role.RESULT, blocks, answers=names[0] if one else "", io=io, reads=reads, facts=facts)
+
+    def said(self, entry: Entry) -> Iterator[Said]:
+        role, content = entry.get("role"), entry.get("content")
+        if role == "system":
+            head, _, summary = values.words(content).partition("\n")
+            if head.startswith(SUMMARY) and summary.strip():
+                yield Said(Say.SUMMARY, summary.strip())
+            return
+        say = {"user": Say.PROMPT, "assistant": Say.ANSWER}.get(values.text(role))
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else values.items(content):
+            match values.type_of(part):
+                case "text" if say and (text := values.part_text(part)):
+                    yield Said(say, text)
+                case "tool_use":
+                    yield self.said_call(part.get("id"), part.get("name"), part.get("input"))
+                case "tool_result":
+                    name, flag = values.text(part.get("toolUseId")), part.get("isError")
+                    failed = flag if isinstance(flag, bool) else None
+                    yield Said(Say.RESULT, values.text(part.get("content")), call=name, failed=failed)
 
 
 class GenCode(base.Format):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
@@ -16,6 +17,9 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 _FUNCTION = "function"
 _TEXT = "text"
 _IMAGE = "image_url"
+SUMMARY = "[Continuing from compressed context.]\n\n"
+"""How the message of the user begins in which we put a summary: the form has none for it."""
+
 _REASONING = ("reasoning", "reasoning_content")
 
 
@@ -50,10 +54,32 @@ class ChatReader(base.Reader):
                 reads = size + values.pictures(blocks) + values.RESULT
                 return line_of(raw, Role.RESULT, blocks, answers=made.id, io=size, reads=reads)
             case "user":
+                if values.words(content).startswith(SUMMARY):
+                    # What it sums up is no longer there.
+                    return line_of(raw, Role.CHECKPOINT, reads=size, facts=Facts(keeps=0))
                 blocks = _pictures(content, "", "")
                 blocks += values.marked_images(raw, ("content",), content)
                 return line_of(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
         return line_of(raw, Role.OTHER, reads=size)
+
+    def said(self, entry: Entry) -> Iterator[Said]:
+        text = values.words(entry.get("content"))
+        match entry.get("role"):
+            case "user" if text.startswith(SUMMARY):
+                yield Said(Say.SUMMARY, text.removeprefix(SUMMARY))
+            case "user" if text:
+                yield Said(Say.PROMPT, text)
+            case "assistant":
+                if text:
+                    yield Said(Say.ANSWER, text)
+                for part in map(values.fields, values.items(entry.get("tool_calls"))):
+                    function = values.fields(part.get(_FUNCTION))
+                    given = values.given(values.text(function.get("arguments")))
+                    yield self.said_call(part.get("id"), function.get("name"), given)
+            case "tool":
+                code = _exit_code(text)
+                failed = int(code) != 0 if code else None
+                yield Said(Say.RESULT, text, call=values.text(entry.get("tool_call_id")), failed=failed)
 
     def _answer(self, raw: bytes, entry: Entry, size: int) -> Line:
         blocks: list[Block] = []
@@ -162,9 +188,8 @@ class Chat(base.Format):
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         if not block.tool:
             return None
-        # The exit code stands at the end, or else above all.
-        found = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:] or _EXIT.findall(text[:_EXIT_WITHIN])[:1]
-        ended = f", exit code {found[0]}" if found else ""
+        code = _exit_code(text)
+        ended = f", exit code {code}" if code else ""
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
 
     def answer(self, entry: Entry) -> Answer | None:
@@ -177,6 +202,12 @@ class Chat(base.Format):
         usage = model.within(*totals, sent.get("cached_tokens"), None, made.get("reasoning_tokens"))
         at = base.moment(values.text(entry.get("timestamp")) or values.text(entry.get("created_at")))
         return Answer(model=values.text(entry.get("model")), usage=usage, at=at)
+
+
+def _exit_code(text: str) -> str:
+    """Find a command's exit code in its result: it stands at the end, or else above all; empty where it does not."""
+    found = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:] or _EXIT.findall(text[:_EXIT_WITHIN])[:1]
+    return str(found[0]) if found else ""
 
 
 def _is_message(entry: Entry) -> bool:

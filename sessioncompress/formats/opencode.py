@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core import marker, model
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import base, values
@@ -21,6 +22,9 @@ _TIED = frozenset({"openai", "copilot"})
 
 _PRUNED = frozenset({"output", "attachments"})
 """What of a call the model does not get when the agent has pruned it."""
+
+_ABORTED = "MessageAbortedError"
+"""The error with which an answer is still sent; one with any other is not."""
 
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 
@@ -92,6 +96,32 @@ class OpenCodeReader(base.Reader):
         role = Role.CHECKPOINT if keeps else Role.ASSISTANT
         reads += io + (values.CALL + values.RESULT) * len(calls)
         return line_of(raw, role, blocks, name, calls=calls, io=io, reads=reads, facts=facts)
+
+    def said(self, entry: Entry) -> Iterator[Said]:
+        info = values.fields(entry.get("info"))
+        error = values.fields(info.get("error"))
+        if info.get("role") not in ("user", "assistant") or (error and error.get("name") != _ABORTED):
+            return
+        for _, part in values.parts(entry.get("parts")):
+            text = values.part_text(part) if part.get("type") == "text" else ""
+            if info["role"] == "user":
+                # What is synthetic the agent wrote, and what is ignored no model reads.
+                if text and not (part.get("synthetic") or part.get("ignored")):
+                    yield Said(Say.PROMPT, text)
+            elif text:
+                yield Said(Say.SUMMARY if info.get("summary") is True else Say.ANSWER, text)
+            elif part.get("type") == "tool":
+                yield from self._said_tool(part, values.fields(part.get("state")))
+
+    def _said_tool(self, part: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Said]:
+        name = values.text(part.get("callID"))
+        yield self.said_call(name, part.get("tool"), state.get("input"))
+        if state.get("status") == "error":
+            yield Said(Say.RESULT, values.text(state.get("error")), call=name, failed=True)
+        elif state.get("status") == "completed":
+            code = values.fields(state.get("metadata")).get("exit")
+            failed = isinstance(code, int) and code != 0
+            yield Said(Say.RESULT, values.text(state.get("output")), call=name, failed=failed)
 
 
 def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:

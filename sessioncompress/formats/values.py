@@ -92,6 +92,13 @@ def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
     return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
 
 
+def words(content: Any) -> str:
+    """Read the text of a message's content: a string, or the texts of its parts, each on lines of its own."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(filter(None, map(part_text, items(content))))
+
+
 def characters(content: Any) -> int:
     """Count the characters of a message's content: a string, or a list of parts."""
     if isinstance(content, str):

@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__init__", "__main__", "cli", "hooks"),
     ("operations",),
     ("pipeline",),
+    ("checkpoints",),
     ("compressors",),
     ("formats",),
     ("store",),
@@ -31,6 +32,7 @@ ROOMS = [room for layer in LAYERS for room in layer]
 
 PURE = frozenset(
     {
+        "checkpoints",
         "compressors",
         "formats",
         "core.lines",

@@ -1,0 +1,342 @@
+"""What the agent did: the files it changed and read, the commands and how they ended, failures, the todo list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sessioncompress.checkpoints.outcomes import Outcome, outcome
+from sessioncompress.checkpoints.paths import Paths, below
+from sessioncompress.checkpoints.quote import more, newest, one_line, reference
+from sessioncompress.checkpoints.shell import Script, commands_in, grade, patched, script
+from sessioncompress.core.checkpoint import Said
+from sessioncompress.core.model import Purpose
+
+_MOST_FILES = 2_000
+_MOST_COMMANDS = 600
+_MOST_WAITING = 1_000
+_MOST_FAILURES = 60
+_SHOWN_FAILURES = 12
+_MOST_ITEMS = 60
+_COMMAND, _ITEM = 120, 120
+"""Characters of a row's part."""
+SHOWN_FILES = 60
+
+_PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
+_OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring", *map(str.lower, _PATH_KEYS)})
+_CHANGING = ("edit", "write", "patch", "replace", "create_file")
+_WRITING = frozenset({"write", "write_file", "create", "create_file"})
+_READING = frozenset({"read", "view", "open", "cat", "read_file"})
+_PLANS = frozenset({"todowrite", "todo", "todo_write", "update_plan", "write_todos", "set_todos"})
+_TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
+
+
+class Change(NamedTuple):
+    """What became of a file: how and how often it was changed, whether the last call failed, the last content."""
+
+    how: str
+    times: int = 1
+    lines: int = 0
+    failed: bool = False
+    ref: str = ""
+
+
+class Ran(NamedTuple):
+    """A command and how it ended; `worth` ranks it."""
+
+    command: str
+    outcome: Outcome
+    worth: int
+
+
+class Waiting(NamedTuple):
+    """What a call did, until its result is there."""
+
+    files: Sequence[str]
+    commands: Sequence[Script]
+    tool: str
+    words: str
+
+
+class Deeds:
+    """What was done in a session, taken in its order."""
+
+    def __init__(self) -> None:
+        self.paths = Paths()
+        self.changed: dict[str, Change] = {}
+        self.read: dict[str, None] = {}
+        self.ran: dict[str, Ran] = {}
+        self.failures: dict[str, tuple[str, Outcome]] = {}
+        """What failed and how, by what a success would mend."""
+        self.todo: list[tuple[str, str]] = []
+        self.tasks: dict[str, tuple[str, str]] = {}
+        self.last: tuple[str, Outcome] | None = None
+        """The last call and its outcome."""
+        self.commands_before = 0
+        """How many commands an earlier summary left out."""
+        self._waiting: dict[str, Waiting] = {}
+
+    def call(self, said: Said) -> Sequence[tuple[str, str]]:
+        """Take a call; return the texts that it wrote, each with the file or the tool it stands for."""
+        tool = said.tool.lower()
+        if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
+            self._plan(tool, said.given)
+            return ()
+        written = list(_written(said.given))
+        scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
+        touched, texts = self._patches(written)
+        path = next((said.given[key] for key in _PATH_KEYS if isinstance(said.given.get(key), str)), "")
+        if path and not touched:
+            if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
+                touched = self._change(path, tool, written)
+                texts = [(path, text) for text in written]
+            elif said.purpose is Purpose.READ or tool in _READING:
+                self.note_read(path)
+        for each in scripts:
+            touched += self._shell(each)
+            texts.append(("", each.text))
+        words = next((each.line for each in scripts), "") or path
+        if not words:
+            words = next((one_line(each, _COMMAND) for each in written if each.strip()), "")
+        self._waiting[said.call] = Waiting(touched, scripts, said.tool, words)
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        for each in scripts:
+            self._note(each, Outcome("no result"))
+        self.last = (self._named(said.tool, words), Outcome("no result"))
+        return texts
+
+    def result(self, said: Said) -> None:
+        """Take a result: how the call of it ended."""
+        waiting = self._waiting.pop(said.call, None)
+        if waiting is None:
+            return
+        hidden = any(each.hides for each in waiting.commands)
+        ended = outcome(said.text, said.failed, hidden=hidden)
+        self.last = (self._named(waiting.tool, waiting.words), ended)
+        for each in waiting.commands:
+            self._note(each, ended)
+        for path in waiting.files:
+            if path in self.changed:
+                self.changed[path] = self.changed[path]._replace(failed=ended.failed)
+        keys = [each.line for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
+        for key in keys:
+            self.failures.pop(key, None)
+            if ended.failed:
+                name = "" if waiting.commands else f"{waiting.tool} "
+                said_of = one_line(f"{name}{key if waiting.commands else waiting.words}", _COMMAND)
+                self.failures[key] = (said_of, ended)
+                if len(self.failures) > _MOST_FAILURES:
+                    del self.failures[next(iter(self.failures))]
+
+    def _named(self, tool: str, words: str) -> str:
+        return one_line(f"{tool} {words}", _COMMAND)
+
+    def _note(self, ran: Script, ended: Outcome) -> None:
+        worth = grade(ran.text) + 3 * ended.failed
+        self.ran.pop(ran.line, None)
+        if worth < 0:
+            return
+        self.ran[ran.line] = Ran(ran.line, ended, worth)
+        if len(self.ran) > _MOST_COMMANDS:
+            del self.ran[next(iter(self.ran))]
+            self.commands_before += 1
+
+    def _patches(self, written: Iterable[str]) -> tuple[list[str], list[tuple[str, str]]]:
+        touched: list[str] = []
+        texts: list[tuple[str, str]] = []
+        for text in written:
+            for path, how, part in patched(text):
+                self.note_change(path, how, reference(text))
+                touched.append(self.paths.key(path))
+                texts.append((path, part))
+        return touched, texts
+
+    def _change(self, path: str, tool: str, written: Sequence[str]) -> list[str]:
+        newest_text = written[-1] if written else ""
+        whole = tool in _WRITING
+        lines = newest_text.count("\n") + 1 if whole and newest_text else 0
+        self.note_change(path, "written" if whole else "edited", reference(newest_text) if newest_text else "", lines)
+        return [self.paths.key(path)]
+
+    def _shell(self, ran: Script) -> list[str]:
+        touched = script(ran.text)
+        for path, how in touched.changed:
+            self.note_change(path, how)
+        for path in touched.read:
+            self.note_read(path)
+        return [self.paths.key(path) for path, _ in touched.changed]
+
+    def note_change(self, path: str, how: str, ref: str = "", lines: int = 0, times: int = 1) -> None:
+        """Remember that a file was changed, as the newest."""
+        key = self.paths.key(path)
+        before = self.changed.pop(key, Change(how, 0))
+        self.changed[key] = Change(how, before.times + times, lines or before.lines, ref=ref or before.ref)
+        if len(self.changed) > _MOST_FILES:
+            del self.changed[next(iter(self.changed))]
+
+    def note_read(self, path: str) -> None:
+        """Remember that a file was read, as the newest."""
+        key = self.paths.key(path)
+        self.read.pop(key, None)
+        self.read[key] = None
+        if len(self.read) > _MOST_FILES:
+            del self.read[next(iter(self.read))]
+
+    def _plan(self, tool: str, given: Mapping[str, Any]) -> None:
+        if tool == _TASK_MADE:
+            self.tasks[str(len(self.tasks) + 1)] = ("pending", _item(given))
+        elif tool == _TASK_SET:
+            name, status = str(given.get("taskId")), given.get("status")
+            if name in self.tasks and isinstance(status, str):
+                self.tasks[name] = (status, _item(given) or self.tasks[name][1])
+        elif found := list(_items(given)):
+            self.todo = found
+        if len(self.tasks) > 10 * _MOST_ITEMS:
+            del self.tasks[next(iter(self.tasks))]
+
+    def items(self) -> list[tuple[str, str]]:
+        """Find the items of the last todo list: their status and words."""
+        return self.todo or [each for each in self.tasks.values() if each[0] != "deleted"]
+
+
+_TITLES = ("content", "step", "subject", "title", "text", "description", "task", "name")
+
+
+def _item(item: Mapping[str, Any]) -> str:
+    return next((item[key] for key in _TITLES if isinstance(item.get(key), str)), "")
+
+
+def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Find the items of a todo list wherever a tool takes them."""
+    waiting: list[Any] = [given]
+    looked = 0
+    while waiting and looked < 20 * _MOST_ITEMS:
+        looked += 1
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += reversed(value[: 10 * _MOST_ITEMS])
+        elif isinstance(value, Mapping):
+            words, status = _item(value), value.get("status")
+            if words and isinstance(status, str):
+                yield status, words
+            else:
+                waiting += reversed([each for each in value.values() if isinstance(each, (list, Mapping))])
+
+
+def _written(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the strings that a call was given, but for what they replace and for names."""
+    waiting: list[tuple[str, Any]] = [("", given)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, str):
+            if key.lower() not in _OLD_KEYS and value:
+                yield value
+        elif isinstance(value, Mapping):
+            waiting += reversed([(str(name), each) for name, each in value.items()])
+        elif isinstance(value, list):
+            waiting += [(key, each) for each in reversed(value)]
+
+
+def files(deeds: Deeds, root: str, room: int) -> list[str]:
+    """Write the files that were changed, the newest last: each with how, as far as they fit; older ones by folder."""
+    known = merged(deeds.changed, root)
+    rows = [_file(path, change) for path, change in known.items()]
+    shown = newest(rows, room)
+    if len(shown) >= len(rows):
+        return shown
+    # The names of all must stand there.
+    names = list(known)[-SHOWN_FILES:]
+    keep = len(names)
+    while keep >= 0:
+        older = by_folder(names[: len(names) - keep])
+        newer = rows[len(rows) - keep :] if keep else []
+        if sum(map(len, older)) + len(older) + sum(map(len, newer)) + len(newer) <= room or not keep:
+            gone = len(known) - len(names)
+            return [*([more(gone)] if gone else []), *older, *newer]
+        keep -= 1
+    return []
+
+
+def merged(changed: Mapping[str, Change], root: str) -> dict[str, Change]:
+    """Name files by their paths below the root; of one that was named in two ways, the newer state counts."""
+    known: dict[str, Change] = {}
+    for path, change in changed.items():
+        name = below(path, root)
+        before = known.pop(name, None)
+        if before:
+            change = change._replace(  # noqa: PLW2901
+                times=before.times + change.times, lines=change.lines or before.lines, ref=change.ref or before.ref
+            )
+        known[name] = change
+    return known
+
+
+def _file(path: str, change: Change) -> str:
+    parts = change.how + (f" {change.times}x" if change.times > 1 else "")
+    if change.lines > 1:
+        parts += f", {change.lines} lines"
+    if change.failed:
+        parts += ", the last call failed"
+    return f"- {one_line(path, 160)}: {parts}" + (f" [{change.ref}]" if change.ref else "")
+
+
+def by_folder(names: Iterable[str]) -> list[str]:
+    """Write names of files in a row for each folder."""
+    folders: dict[str, list[str]] = {}
+    for path in names:
+        folder, slash, name = one_line(path, 160).rpartition("/")
+        folders.setdefault(folder + slash, []).append(name)
+    return [f"- {folder or './'}: {', '.join(inside)}" for folder, inside in folders.items()]
+
+
+def read_only(deeds: Deeds, root: str, room: int) -> list[str]:
+    """Write the files that were read and not changed, as many of the newest as fit."""
+    changed = merged(deeds.changed, root)
+    names = [name for name in dict.fromkeys(below(path, root) for path in deeds.read) if name not in changed]
+    while names:
+        rows = by_folder(names)
+        if sum(map(len, rows)) + len(rows) <= room:
+            return rows
+        names = names[len(names) // 8 + 1 :]
+    return []
+
+
+def commands(deeds: Deeds, root: str, room: int) -> list[str]:
+    """Write commands and how they ended: tests, builds, git and failures first, then the newest."""
+    ran = list(deeds.ran.values())
+    order = sorted(range(len(ran)), key=lambda at: (-ran[at].worth - 3 * at / len(ran), -at))
+    chosen: list[int] = []
+    for at in order:
+        size = len(_command(ran[at], root)) + 1
+        if size <= room:
+            chosen.append(at)
+            room -= size
+    return [_command(ran[at], root) for at in sorted(chosen)]
+
+
+def _command(ran: Ran, root: str) -> str:
+    written = one_line(ran.command.replace(root + "/", "") if root else ran.command, _COMMAND)
+    return f"- `{written}` {ran.outcome.written()}"
+
+
+def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
+    """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
+    listed = {row.partition("` ")[0].removeprefix("- `") for row in shown}
+    open_ones = [each for each in deeds.failures.values() if each[0] not in listed]
+    rows = [f"- `{words}` {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
+    return newest(rows, room)
+
+
+def todo(deeds: Deeds, room: int) -> list[str]:
+    """Write the last todo list: what is open first where not all fit."""
+    items = deeds.items()
+    rows = [f"- [{one_line(status, 20)}] {one_line(words, _ITEM)}" for status, words in items]
+    chosen: set[int] = set()
+    for is_open in (True, False):
+        for at, (status, _) in enumerate(items):
+            if (status not in ("completed", "done", "cancelled")) is is_open and len(rows[at]) + 1 <= room - 24:
+                chosen.add(at)
+                room -= len(rows[at]) + 1
+    gone = len(rows) - len(chosen)
+    return [*(rows[at] for at in sorted(chosen)), *([more(gone)] if gone and chosen else [])]

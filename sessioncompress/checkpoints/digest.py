@@ -1,0 +1,288 @@
+"""The summary of what was said: made without a model, the same of the same, never longer than its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sessioncompress.checkpoints import deeds as done
+from sessioncompress.checkpoints import excerpts as shown
+from sessioncompress.checkpoints import merge
+from sessioncompress.checkpoints import story as told
+from sessioncompress.checkpoints.outcomes import Outcome
+from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
+from sessioncompress.checkpoints.shell import grade
+from sessioncompress.core.checkpoint import Said, Say, Summary
+from sessioncompress.core.model import Purpose
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
+
+_SHORT = 120
+_BEFORE = "Summary before this one"
+_REQUESTS = "The user's requests, in order, in their words"
+_CONSTRAINTS = "Constraints in the longer ones"
+_PROGRESS = "The request in progress"
+_SO_FAR = "What was done for it so far"
+_REPORTS = "What the agent reported at the end of each request"
+_DECISIONS = "Decisions and findings on the way"
+_TODO = "Todo list"
+_CHANGED = "Files changed (newest last)"
+_READ_ONLY = "Files read only"
+_COMMANDS = "Commands and how they ended (newest last)"
+_FAILURES = "Failures that nothing mended"
+_WROTE = "Lines that the agent wrote (excerpts)"
+_READ = "Lines that were read (excerpts)"
+
+
+class Notes:
+    """What a summary needs of a session, taken from what was said in its order; bounded, however much that is."""
+
+    def __init__(self, *, splits: bool) -> None:
+        self.splits = splits
+        self.story = told.Story()
+        self.deeds = done.Deeds()
+        self.excerpts = shown.Excerpts()
+        self.foreign: list[str] = []
+        self.carried: dict[str, merge.Section] = {}
+        """Rows of an earlier summary that are not told apart any further."""
+        self.messages = 0
+        self.root = ""
+        self._reads: dict[str, str] = {}
+        self.last_call: list[str] = []
+
+    def take(self, said: Said) -> None:
+        """Take what was said next."""
+        if said.say is Say.SUMMARY:
+            self._summary(said.text)
+            return
+        self.messages += 1
+        if said.say is Say.PROMPT:
+            self.story.prompt(said.text)
+        elif said.say is Say.ANSWER:
+            self.story.answer(said.text)
+        elif said.say is Say.CALL:
+            self.story.call()
+            for where, text in self.deeds.call(said):
+                self.excerpts.wrote(where, text)
+            if said.purpose is Purpose.READ and self.deeds.read:
+                self._reads[said.call] = next(reversed(self.deeds.read))
+        else:
+            self.deeds.result(said)
+            where = self._reads.pop(said.call, "")
+            if where and said.failed is not True:
+                self.excerpts.read(where, said.text)
+
+    def _summary(self, text: str) -> None:
+        earlier = merge.parse(text, _TITLES)
+        if earlier is None:
+            self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
+            return
+        self.messages += earlier.messages
+        story, deeds = self.story, self.deeds
+        asked = [*earlier.section(_REQUESTS).rows, *earlier.section(_PROGRESS).rows]
+        for number, lines, ref in merge.told(asked):
+            story.asked_earlier(told.Told(number, lines, ref))
+        story.asked_before += earlier.section(_REQUESTS).gone
+        story.number = max(story.number, earlier.prompts)
+        for number, lines, ref in merge.told([*earlier.section(_REPORTS).rows, *earlier.section(_SO_FAR).rows]):
+            story.reported.append(told.Told(number, lines, ref))
+        story.reported_before += earlier.section(_REPORTS).gone
+        story.constraints.extend(row.removeprefix("- > ") for row in earlier.section(_CONSTRAINTS).rows)
+        for row in earlier.section(_DECISIONS).rows:
+            story.decide(row.removeprefix("- > "), sure=True)
+        for each in merge.files(earlier.section(_CHANGED).rows, earlier.root):
+            deeds.note_change(each.path, each.how, each.ref, each.lines, each.times)
+            key = deeds.paths.key(each.path)
+            deeds.changed[key] = deeds.changed[key]._replace(failed=each.failed)
+        for each in merge.files(earlier.section(_READ_ONLY).rows, earlier.root):
+            deeds.note_read(each.path)
+        for command, verdict, line in merge.commands(earlier.section(_COMMANDS).rows):
+            worth = grade(command) + 3 * (verdict == "failed")
+            deeds.ran[command] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
+        for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
+            deeds.failures[command] = (command, Outcome(verdict, line))
+        deeds.todo = []
+        deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
+        for title in (_BEFORE, _WROTE, _READ):
+            if earlier.section(title).rows:
+                self.carried[title] = earlier.section(title)
+
+    def end(self) -> None:
+        """Note what the last turn came to."""
+        story, last = self.story, self.deeds.last
+        unfinished = story.calls_since
+        story.end_turn()
+        if unfinished and last is not None:
+            self.last_call.append(f"- The last call: `{last[0]}` {last[1].written()}")
+        self.root = self.deeds.paths.root()
+
+
+class Draft(NamedTuple):
+    """What a section is written from: the notes, the characters it may take, and what was written of the others."""
+
+    notes: Notes
+    room: int
+    written: str
+
+
+class Shown(NamedTuple):
+    """A section of the summary: its title, its share of the budget, and what writes its rows."""
+
+    title: str
+    share: float
+    rows: Callable[[Draft], Sequence[str]]
+
+
+def _foreign(draft: Draft) -> Sequence[str]:
+    carried = draft.notes.carried.get(_BEFORE, merge.Section())
+    new = (quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in draft.notes.foreign)
+    return newest([*carried.rows, *new], draft.room, carried.gone)
+
+
+def _requests(draft: Draft) -> Sequence[str]:
+    return told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)
+
+
+def _constraints(draft: Draft) -> Sequence[str]:
+    return told.constraints(draft.notes.story, draft.room)
+
+
+def _progress(draft: Draft) -> Sequence[str]:
+    return told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
+
+
+def _so_far(draft: Draft) -> Sequence[str]:
+    return _with_last_call(draft, in_progress=True) if draft.notes.splits else ()
+
+
+def _reports(draft: Draft) -> Sequence[str]:
+    if draft.notes.splits:
+        return told.reports(draft.notes.story, draft.room, in_progress=False)
+    return _with_last_call(draft, in_progress=None)
+
+
+def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
+    """Write reports, and behind them how the last turn ended where it has none of its own."""
+    last = newest(draft.notes.last_call, draft.room)
+    room = draft.room - sum(map(len, last)) - len(last)
+    return [*told.reports(draft.notes.story, room, in_progress=in_progress), *last]
+
+
+def _decisions(draft: Draft) -> Sequence[str]:
+    return told.decisions(draft.notes.story, draft.room)
+
+
+def _todo(draft: Draft) -> Sequence[str]:
+    return done.todo(draft.notes.deeds, draft.room)
+
+
+def _changed(draft: Draft) -> Sequence[str]:
+    return done.files(draft.notes.deeds, draft.notes.root, draft.room)
+
+
+def _read_only(draft: Draft) -> Sequence[str]:
+    return done.read_only(draft.notes.deeds, draft.notes.root, draft.room)
+
+
+def _commands(draft: Draft) -> Sequence[str]:
+    return done.commands(draft.notes.deeds, draft.notes.root, draft.room)
+
+
+def _failures(draft: Draft) -> Sequence[str]:
+    return done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)
+
+
+def _wrote(draft: Draft) -> Sequence[str]:
+    return _excerpts(draft, _WROTE, draft.notes.excerpts.written())
+
+
+def _read(draft: Draft) -> Sequence[str]:
+    return _excerpts(draft, _READ, draft.notes.excerpts.readings())
+
+
+def _excerpts(draft: Draft, title: str, texts: Iterable[tuple[str, str]]) -> Sequence[str]:
+    """Write new lines; those of an earlier summary take at most half of the room."""
+    carried = newest(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
+    taken = sum(map(len, carried)) + len(carried)
+    new = shown.lines(texts, "\n".join([draft.written, *carried]), draft.notes.root, draft.room - taken)
+    return [*carried, *new]
+
+
+_SECTIONS = (
+    Shown(_BEFORE, 0.30, _foreign),
+    Shown(_REQUESTS, 0.25, _requests),
+    Shown(_CONSTRAINTS, 0.08, _constraints),
+    Shown(_PROGRESS, 0.12, _progress),
+    Shown(_SO_FAR, 0.10, _so_far),
+    Shown(_REPORTS, 0.24, _reports),
+    Shown(_DECISIONS, 0.10, _decisions),
+    Shown(_TODO, 0.07, _todo),
+    Shown(_CHANGED, 0.14, _changed),
+    Shown(_READ_ONLY, 0.05, _read_only),
+    Shown(_COMMANDS, 0.14, _commands),
+    Shown(_FAILURES, 0.05, _failures),
+    Shown(_WROTE, 1.0, _wrote),
+    Shown(_READ, 1.0, _read),
+)
+"""In the order in which they stand."""
+_TITLES = tuple(section.title for section in _SECTIONS)
+_FIRST = (_CHANGED, _COMMANDS)
+"""They get their share before all others: facts that no model must find out again."""
+_LAST = (_REPORTS, _WROTE, _READ)
+"""They get what the others leave."""
+
+
+def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Summary:
+    """Make the summary of what was said, each with the number of its line, in at most `budget` tokens.
+
+    An earlier summary comes first. `splits`: the last request is still being worked on.
+    """
+    notes = Notes(splits=splits)
+    for _, said in old:
+        notes.take(said)
+    notes.end()
+    head = _head(notes)
+    blocks: dict[str, str] = {}
+    total = budget * CHARACTERS_PER_TOKEN
+    left = total - len(head)
+    named = {section.title: section for section in _SECTIONS}
+    others = [title for title in _TITLES if title not in (*_FIRST, *_LAST)]
+    for title in (*_FIRST, *others, *_LAST):
+        section = named[title]
+        room = left if title in _LAST else min(int(total * section.share), left)
+        written = "\n".join([head, *blocks.values()])
+        rows = section.rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
+        if rows:
+            blocks[title] = f"## {title}\n" + "\n".join(rows)
+            left -= len(blocks[title]) + len("\n\n")
+    text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
+    changed = tuple(notes.deeds.changed)
+    read = tuple(path for path in notes.deeds.read if path not in notes.deeds.changed)
+    return Summary(text, _short(notes), read, changed, tuple(_references(notes, text)))
+
+
+def _references(notes: Notes, text: str) -> list[str]:
+    """Find the references that stand in the text: those given out, not what a quote says."""
+    story = notes.story
+    given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
+    given += [change.ref for change in notes.deeds.changed.values()]
+    return [ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text]
+
+
+def _head(notes: Notes) -> str:
+    root = f" Paths are below {notes.root}." if notes.root else ""
+    return (
+        f"{merge.HEAD}{counted_plainly(notes.messages)} of this session, {notes.story.number} of the user. A record of "
+        "what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` prints what a "
+        f"reference in brackets stands for.{root}]"
+    )
+
+
+def counted_plainly(number: int) -> str:
+    """Write a number of messages without separators, so that it can be read back."""
+    return f"{number} {'message' if number == 1 else 'messages'}"
+
+
+def _short(notes: Notes) -> str:
+    words = one_line(notes.story.newest, _SHORT)
+    files = f"({counted(len(notes.deeds.changed), 'file', 'files')} changed)"
+    return f"{words} {files}".strip()

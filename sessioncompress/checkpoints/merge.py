@@ -1,0 +1,135 @@
+"""An earlier summary: one of ours is read back by its sections, any other is quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sessioncompress.checkpoints.quote import clean, left_out_before
+
+HEAD = "[Extracted by sessioncompress from "
+_HEAD_WITHIN = 1_500
+"""Characters within which our head stands: an agent may put words of its own before a summary."""
+_COUNTS = re.compile(r"([0-9]{1,12}) messages? of this session, ([0-9]{1,12}) of the user")
+_ROOT = re.compile(r" Paths are below (\S{1,400})\.\]")
+_NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")
+_WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
+_CONTINUED = ("   > ", "  > ")
+
+
+class Section(NamedTuple):
+    """The rows of a section as they stand in a summary, and how many rows it says were left out."""
+
+    rows: Sequence[str] = ()
+    gone: int = 0
+
+
+class Earlier(NamedTuple):
+    """What an earlier summary of ours says: how much it is about, and its sections by their titles."""
+
+    messages: int
+    prompts: int
+    root: str
+    sections: Mapping[str, Section]
+
+    def section(self, title: str) -> Section:
+        """Find a section; an empty one where there is none."""
+        return self.sections.get(title, Section())
+
+
+def parse(text: str, titles: Iterable[str]) -> Earlier | None:
+    """Read a summary of ours; None where it is somebody else's. Only what has the form of our rows is taken."""
+    start = _head(text)
+    if start < 0:
+        return None
+    lines = clean(text[start:]).split("\n")
+    counts, root = _COUNTS.search(lines[0]), _ROOT.search(lines[0])
+    known = {f"## {title}": title for title in titles}
+    sections: dict[str, Section] = {}
+    title = ""
+    rows: list[str] = []
+    gone = 0
+    for line in [*lines[1:], "## "]:
+        if line.startswith("## "):
+            if title:
+                sections[title] = Section(tuple(rows), gone)
+            title, rows, gone = known.get(line, ""), [], 0
+        elif count := left_out_before(line):
+            gone += count
+        elif line.startswith("- ") or _NUMBERED.match(line):
+            rows.append(line)
+        elif rows and line.startswith(_CONTINUED):
+            rows[-1] += f"\n{line}"
+    return Earlier(int(counts[1]) if counts else 0, int(counts[2]) if counts else 0, root[1] if root else "", sections)
+
+
+def _head(text: str) -> int:
+    """Find where a summary of ours begins; -1 where it is none. A quoted head has something else before it."""
+    at = text.find(HEAD, 0, _HEAD_WITHIN)
+    return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
+
+
+def told(rows: Iterable[str]) -> Iterator[tuple[int, list[str], str]]:
+    """Read rows of requests or reports: the number, the lines, and the reference."""
+    for row in rows:
+        found = _NUMBERED.match(row)
+        if found is None:
+            continue
+        lines = row[found.end() :].split("\n")
+        whole = _WHOLE.search(lines[-1])
+        if whole:
+            lines[-1] = lines[-1][: whole.start()]
+        yield int(found[1] or 0), [line.removeprefix("   > ") for line in lines], whole[1] if whole else ""
+
+
+_FILE_ROW = re.compile(
+    r"(written|edited|deleted|moved here|moved)(?: ([0-9]{1,9})x)?(?:, ([0-9]{1,9}) lines)?(, the last call failed)?"
+    r"(?: \[([0-9a-f]{12,16})\])?"
+)
+
+
+class FileRow(NamedTuple):
+    """A file in an earlier summary."""
+
+    path: str
+    how: str = "edited"
+    times: int = 1
+    lines: int = 0
+    failed: bool = False
+    ref: str = ""
+
+
+def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
+    """Read the rows of files, one each or by folder, with their whole paths."""
+    for row in rows:
+        path, colon, rest = row.removeprefix("- ").partition("\n")[0].rpartition(": ")
+        if not colon:
+            continue
+        if path.endswith("/"):
+            folder = "" if path == "./" else path
+            yield from (FileRow(_absolute(folder + name, root)) for name in rest.split(", ") if name)
+        elif found := _FILE_ROW.fullmatch(rest):
+            how, times, lines, failed, ref = found.groups()
+            yield FileRow(_absolute(path, root), how, int(times or 1), int(lines or 0), bool(failed), ref or "")
+
+
+def _absolute(path: str, root: str) -> str:
+    return f"{root}/{path}" if root and not path.startswith(("/", "~")) and path[1:2] != ":" else path
+
+
+def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Read the rows of commands: the command, its verdict, and the line."""
+    for row in rows:
+        command, tick, ended = row.removeprefix("- `").partition("\n")[0].rpartition("` ")
+        if tick and row.startswith("- `"):
+            verdict, _, line = ended.partition(": ")
+            yield command, verdict, line
+
+
+def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Read the rows of a todo list: status and words."""
+    for row in rows:
+        status, bracket, words = row.removeprefix("- [").partition("\n")[0].partition("] ")
+        if bracket and row.startswith("- ["):
+            yield status, words

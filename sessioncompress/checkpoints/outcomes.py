@@ -1,0 +1,61 @@
+"""How a call ended, as its result says it: the verdict, and the one line that reports most."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from sessioncompress.checkpoints.quote import clean, one_line
+from sessioncompress.compressors import preview
+
+_LINE = 150
+_HEAD, _TAIL = 2_000, 6_000
+"""Characters of a result in which its line is looked for."""
+_LONGEST = 400
+_REPORTS = re.compile(
+    r"\b[0-9]{1,7} (?:passed|failed|errors?|warnings?|tests?|problems?)\b|\bok\b|\bFAIL|PASS|\berror:|[Ee]xit code|"
+    r"Success|succeeded|built in|\[[\w/.-]{1,80} [0-9a-f]{7,40}\]|https?://\S{1,200}/(?:pull|issues)/[0-9]"
+)
+_FAILURE = re.compile(
+    r"\b(?:error|exception|failed|failure|fatal|panic|traceback|cannot|denied|not found|no such|undefined|refused)\b|"
+    r"Error\b|FAIL|[\u2717\u2718]",
+    re.IGNORECASE,
+)
+_NOISE = re.compile(
+    r"(?:Output:|\(no output\)|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|Original token count: .*|"
+    r"\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|[^\w]*)",
+    re.IGNORECASE,
+)
+
+
+class Outcome(NamedTuple):
+    """A verdict, and the ends of the result's text: most of them are never shown, so a line is found when asked for."""
+
+    verdict: str
+    text: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the agent knew of a failure."""
+        return self.verdict == "failed"
+
+    def line(self) -> str:
+        """Find the line of the result that says most; empty where none says anything."""
+        lines = [line for each in clean(self.text).split("\n") if (line := each.strip()[:_LONGEST])]
+        lines = [line for line in lines if not _NOISE.fullmatch(line)]
+        best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
+        if self.failed and not best:
+            best = next((line for line in lines if _FAILURE.search(line)), "")
+        return one_line(best or (lines[-1] if lines else ""), _LINE)
+
+    def written(self) -> str:
+        """Write it behind a call."""
+        line = self.line()
+        return f"{self.verdict}: {line}" if line else self.verdict
+
+
+def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
+    """Read how a call ended; `hidden` is whether its exit status is that of something else, as behind a pipe."""
+    bad = preview.failed(text, flagged=False) if failed is None else failed
+    ends = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    return Outcome("failed" if bad else "ended with" if hidden else "ok", ends)

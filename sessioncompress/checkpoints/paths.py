@@ -1,0 +1,55 @@
+"""The names of files as a summary shows them: below the folder that most of them are in."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
+"""The lines that some agents write behind a file's name."""
+_MOST_FOLDERS = 4_000
+_LONGEST = 400
+_MOST = 0.6
+_DEEP = 3
+"""Folders that a root has at least."""
+
+
+class Paths:
+    """Remembers where the files of a session are."""
+
+    def __init__(self) -> None:
+        self._folders: Counter[str] = Counter()
+
+    def key(self, path: str) -> str:
+        """Write a path as it is remembered."""
+        path = _PART.sub("", path[:_LONGEST].strip())
+        if "\\" in path and path[1:2] == ":":
+            path = path.replace("\\", "/")
+        while path.startswith("./"):
+            path = path[2:]
+        self.seen(path.rpartition("/")[0])
+        return path
+
+    def seen(self, folder: str) -> None:
+        """Count a folder in which something was done."""
+        is_whole = folder.startswith(("/", "~/")) or folder[1:3] == ":/"
+        if is_whole and (folder in self._folders or len(self._folders) < _MOST_FOLDERS):
+            self._folders[folder] += 1
+
+    def root(self) -> str:
+        """Find the folder that most are in and that saves most when the paths below it are written without it."""
+        inside: Counter[str] = Counter()
+        total = self._folders.total()
+        for folder, count in self._folders.items():
+            steps = folder.split("/")
+            for end in range(_DEEP + 1, len(steps) + 1):
+                inside["/".join(steps[:end])] += count
+        held = [folder for folder, count in inside.items() if count >= total * _MOST]
+        return max(held, key=lambda folder: (inside[folder] * len(folder), folder), default="")
+
+
+def below(path: str, root: str) -> str:
+    """Write a path below the root without it."""
+    if root and path.startswith(root + "/"):
+        return path[len(root) + 1 :]
+    return path

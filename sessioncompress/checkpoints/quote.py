@@ -1,0 +1,159 @@
+"""Text from outside as a summary shows it: no escapes, no tags of agents, no markers, whole lines, always marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from sessioncompress.core import marker
+from sessioncompress.core.references import References
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)?|.)?", re.DOTALL)
+_TAG = re.compile(
+    r"<(?=\s{0,3}/?\s{0,3}(?:[A-Za-z]\w{0,40}[-:]|[A-Za-z]{1,40}_|\||"
+    r"(?:summary|conversation|skill|skills|instructions|invoke|system|user|assistant|human|tool)\b))",
+    re.IGNORECASE,
+)
+"""What begins a tag that an agent, or a model's provider, gives a meaning."""
+_OPENS = "\u2039"
+"""Stands for the `<` of such a tag, at the same length."""
+
+CUT = " [...]"
+"""Ends a line that was cut."""
+_LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,9}) lines? left out\]")
+_SLACK = 3
+"""The head of a text gets so many times the characters of its tail."""
+
+
+def reference(content: str) -> str:
+    """Give the reference by which `show` finds a content of what was said."""
+    return References().refer(content.encode("utf-8", "surrogatepass"))
+
+
+def clean(text: str) -> str:
+    """Make a text of any lines harmless; markers are named by their references."""
+    text = text.replace("\t", " ")
+    if not text.replace("\n", " ").isprintable():
+        if "\x1b" in text:
+            text = _ESCAPE.sub("", text)
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = "\n".join(line if line.isprintable() else _plain(line) for line in text.split("\n"))
+    if marker.PREFIX.rstrip() in text:
+        text = _unmarked(text)
+    return _TAG.sub(_OPENS, text) if "<" in text else text
+
+
+def _plain(line: str) -> str:
+    return "".join(each if each.isprintable() else " " if each.isspace() else "" for each in line)
+
+
+def _unmarked(text: str) -> str:
+    stand_ins = [_named(form) for form in marker.whole_in(text)]
+    pieces = marker.around(text)
+    joined = pieces[0] + "".join(name + piece for name, piece in zip(stand_ins, pieces[1:], strict=True))
+    return joined.replace(marker.PREFIX.rstrip(), marker.PREFIX.strip("[ "))
+
+
+def _named(form: str) -> str:
+    return f"(left out before: {', '.join(marker.references(form)) or 'nothing kept'})"
+
+
+def one_line(text: str, most: int) -> str:
+    """Write a text as one line of at most so many characters, cut between words; it says so."""
+    # What does not fit four times need not be cleaned.
+    line = " ".join(clean(text[: 4 * most + 200]).split())
+    if len(line) <= most:
+        return line
+    kept = line[: max(most - len(CUT), 0)]
+    words, blank, _ = kept.rpartition(" ")
+    return (words if blank and len(words) * 2 > len(kept) else kept) + CUT[:most]
+
+
+def lines_left_out(count: int) -> str:
+    """Write that so many lines were left out."""
+    return f"[... {count} {'line' if count == 1 else 'lines'} left out]"
+
+
+def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
+    """Take whole lines from head and tail in at most about `room` characters, and mark what is left out between.
+
+    Without `tail`, they are of the head alone. A line that says what was left out before counts as so many.
+    """
+    if sum(map(len, lines)) + len(lines) <= room:
+        return list(lines)
+    head: list[str] = []
+    end: list[str] = []
+    used_head = used_tail = 0
+    room -= len(lines_left_out(10**6))
+    first, last = 0, len(lines)
+    while first < last:
+        takes_head = not tail or used_head <= _SLACK * used_tail or not head
+        line = lines[first] if takes_head else lines[last - 1]
+        if used_head + used_tail + len(line) + 1 > room:
+            break
+        if takes_head:
+            head.append(line)
+            used_head += len(line) + 1
+            first += 1
+        else:
+            end.append(line)
+            used_tail += len(line) + 1
+            last -= 1
+    if not head and first < last:
+        head.append(one_line(lines[first], max(room, 40)))
+        first += 1
+    gone = sum(_count(line) for line in lines[first:last])
+    end.reverse()
+    return [*head, *([lines_left_out(gone)] if gone else []), *end]
+
+
+def _count(line: str) -> int:
+    found = _LEFT_OUT.fullmatch(line)
+    return int(found[1]) if found else 1
+
+
+def excerpt(text: str, most: int) -> list[str]:
+    """Take a text's lines, cleaned, of a long one whole lines from head and tail; blank lines and long ones go."""
+    text = text.strip()
+    between = 0
+    if len(text) > 2 * most:
+        head, tail = text[:most], text[-most:]
+        head, tail = head[: head.rfind("\n") + 1] or head, tail[tail.find("\n") + 1 :]
+        between = text.count("\n") - head.count("\n") - tail.count("\n")
+        lines = [*clean(head).split("\n"), lines_left_out(max(between, 1)), *clean(tail).split("\n")]
+    else:
+        lines = clean(text).split("\n")
+    return [line if len(line) <= most else one_line(line, most) for each in lines if (line := each.rstrip())]
+
+
+def quoted(label: str, lines: Iterable[str], end: str = "") -> str:
+    """Write lines as a row of a summary, each behind `> `."""
+    return f"{label} > " + "\n   > ".join(lines) + end
+
+
+def more(count: int) -> str:
+    """Write that so many rows were left out; nothing where none was."""
+    return f"({count:,} more left out)" if count else ""
+
+
+_MORE = re.compile(r"\(([0-9]{1,3}(?:,[0-9]{3}){0,3}) more left out\)")
+
+
+def left_out_before(line: str) -> int:
+    """Read how many rows such a line says were left out; 0 where it says nothing."""
+    found = _MORE.fullmatch(line)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def newest(rows: Sequence[str], room: int, gone: int = 0) -> list[str]:
+    """Take the newest rows that fit, in their order, and say how many are left out; `gone` were before."""
+    room -= len(more(10**6))
+    taken: list[str] = []
+    for row in reversed(rows):
+        if len(row) + 1 > room:
+            break
+        room -= len(row) + 1
+        taken.append(row)
+    taken.reverse()
+    missing = len(rows) - len(taken) + gone
+    return [*taken, *([more(missing)] if missing and taken else [])]

@@ -1,0 +1,213 @@
+"""What a call runs: the commands in its arguments, the files that they change or read, and the patches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sessioncompress.checkpoints.quote import one_line
+from sessioncompress.formats.values import text as text_of
+
+_LOOKED_AT = 6_000
+"""Characters of a command that are read."""
+_LINE = 200
+_KEYS = ("command", "cmd", "script")
+_SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
+_LITERAL = re.compile(
+    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
+
+_TESTS = re.compile(
+    r"\b(?:pytest|jest|vitest|mocha|go (?:test|build|vet)|cargo (?:test|check|build|clippy|nextest)|"
+    r"npm (?:run |test)|npx |pnpm|yarn|bun (?:test|run)|make\b|tox|ruff|mypy|tsc|eslint|gradle|mvn|ctest|rspec|dotnet|"
+    r"lint|typecheck|biome)"
+)
+_GIT = re.compile(
+    r"\bgit (?:-C \S{1,200} )?(?:commit|push|checkout|switch|merge|rebase|tag|worktree|reset|revert|stash|cherry-pick)|"
+    r"\bgh (?:pr|issue|release|run)\b"
+)
+_PURE = re.compile(
+    r"\s{0,8}(?:grep|rg|sed -n|cat|ls|head|tail|find|wc|echo|nl|pwd|tree|awk|fd|stat|file|sleep|"
+    r"git (?:-C \S{1,200} )?(?:status|diff|log|show|branch|rev-parse|ls-files|blame|remote|fetch)|"
+    r"gh (?:issue|pr|run) (?:view|list|diff|checks)|which|jq|type|command -v)\b"
+)
+_CD = re.compile(r"\s{0,8}cd\s{1,4}(\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s;&|]{1,300})\s{0,8}(?:&&|;|\n)\s{0,8}")
+_TOKEN = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++|[\"']", re.DOTALL
+)
+_HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?[^\n]*+\n")
+_PATCH = "*** Begin Patch"
+_HEADER = re.compile(
+    r"^\*\*\* (Add|Update|Delete) File: ([^\n]{1,400})$|^\*\*\* Move to: ([^\n]{1,400})$", re.MULTILINE
+)
+_HOW = {"Add": "written", "Update": "edited", "Delete": "deleted"}
+_PLACE = re.compile(r"[\w@.~+/:\\-]{1,300}\Z")
+_NOWHERE = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - nothing is written there
+_WORD = 2
+_READERS = frozenset({"cat", "nl", "head", "tail", "sed", "less", "bat"})
+_ENDS = frozenset({";", "|", "&", "&&", "||", "\n", "(", ")"})
+
+
+class Script(NamedTuple):
+    """A command: its text, one line of it without the way to its folder, and whether its exit status is hidden."""
+
+    text: str
+    line: str
+    hides: bool
+
+
+class Touched(NamedTuple):
+    """The files that a command changes, with how, and those that it shows."""
+
+    changed: Sequence[tuple[str, str]]
+    read: Sequence[str]
+
+
+def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
+    """Find the commands that a call runs, also those in a program that calls tools."""
+    found: list[Script] = []
+    for key in _KEYS:
+        value = given.get(key)
+        if isinstance(value, list):
+            words = [text_of(each) for each in value[:200]]
+            value = words[-1] if len(words) > _WORD and words[0] in _SHELLS else " ".join(words)
+        if isinstance(value, str) and value.strip():
+            return [_script(value)]
+    program = given.get("input")
+    if isinstance(program, str) and (is_command or "exec_command" in program):
+        for literal in list(_LITERAL.finditer(program[: 4 * _LOOKED_AT]))[:20]:
+            raw = next(filter(None, literal.groups()), "")
+            if raw:
+                found.append(_script(unescaped(raw), hides=True))
+    return found
+
+
+def unescaped(literal: str) -> str:
+    """Read what a string literal of a program says."""
+    return _ESCAPED.sub(lambda each: _MEANT.get(each[1], each[1]), literal)
+
+
+def _script(text: str, *, hides: bool = False) -> Script:
+    command = without_cd(text[:_LOOKED_AT])
+    lines = [line for line in command.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+    first = lines[0] if lines else command
+    line = one_line(first, _LINE) + (" [...]" if len(lines) > 1 else "")
+    plain = _TOKEN.findall(command)
+    return Script(text, line, hides or "|" in plain or "||" in plain)
+
+
+def without_cd(command: str) -> str:
+    """Leave out the way to a folder before a command, unless it is all there is."""
+    found = _CD.match(command)
+    return command[found.end() :] if found and found.end() < len(command) else command
+
+
+def grade(command: str) -> int:
+    """Rank a command: tests, builds and git are worth more, pure reading is worth nothing."""
+    command = without_cd(command[:_LOOKED_AT])
+    worth = 3 * bool(_TESTS.search(command)) + 3 * bool(_GIT.search(command))
+    return worth - 6 if _PURE.match(command) and not (worth or ">" in command) else worth
+
+
+def script(command: str) -> Touched:
+    """Find the files that a command changes by redirection or by name, and those that it shows."""
+    changed: list[tuple[str, str]] = []
+    read: list[str] = []
+    folder = ""
+    for words, target in _parts(_without_documents(command[:_LOOKED_AT])):
+        if target:
+            changed.append((_in(folder, target), "written"))
+        if not words:
+            continue
+        if words[0] == "git" and len(words) > _WORD and words[1] in ("mv", "rm"):
+            words = words[1:]  # noqa: PLW2901
+        name, rest = words[0].rpartition("/")[2], words[1:]
+        places = [each for each in rest if not each.startswith("-")]
+        if name == "cd" and places:
+            folder = _in(folder, places[0])
+        elif name == "rm":
+            changed += [(_in(folder, each), "deleted") for each in places]
+        elif name in ("mv", "cp") and len(places) >= _WORD:
+            if name == "mv":
+                changed += [(_in(folder, each), "moved") for each in places[:-1]]
+            changed.append((_in(folder, places[-1]), "written"))
+        elif name == "tee":
+            changed += [(_in(folder, each), "written") for each in places]
+        elif name == "sed" and any(each.startswith(("-i", "--in-place")) for each in rest):
+            changed += [(_in(folder, each), "edited") for each in places if _is_file(each)]
+        elif name in _READERS:
+            read += [_in(folder, each) for each in places if _is_file(each)]
+    good = [(path, how) for path, how in changed if _is_place(path)]
+    return Touched(good, [path for path in read if _is_place(path)])
+
+
+def _is_file(word: str) -> bool:
+    name = word.rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    return (
+        bool(dot and suffix.isalnum() and not suffix.isdigit()) and _is_place(word) and (bool(stem) or len(suffix) > 1)
+    )
+
+
+def _is_place(path: str) -> bool:
+    return _PLACE.match(path) is not None and not path.startswith(_NOWHERE) and path not in (".", "..", "~", "/")
+
+
+def _in(folder: str, path: str) -> str:
+    return f"{folder.rstrip('/')}/{path}" if folder and not path.startswith(("/", "~")) and path[1:2] != ":" else path
+
+
+def _parts(command: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the words of each simple command and, apart, where its output is redirected to."""
+    words: list[str] = []
+    redirects = ""
+    for token in _TOKEN.findall(command):
+        if redirects:
+            if not redirects.endswith("&") and token not in _ENDS:
+                yield [], _bare(token)
+            redirects = ""
+        elif ">" in token and token.strip("0123456789>&") == "":
+            redirects = token
+        elif token in _ENDS:
+            yield words, ""
+            words = []
+        elif token != "<":  # noqa: S105
+            words.append(_bare(token))
+    yield words, ""
+
+
+def _bare(token: str) -> str:
+    return token[1:-1] if token[:1] in ("'", '"') and len(token) >= _WORD else token
+
+
+def _without_documents(command: str) -> str:
+    """Leave out here-documents: their lines are no commands."""
+    kept: list[str] = []
+    start = 0
+    while found := _HERE.search(command, start):
+        kept.append(command[start : found.end()])
+        end = command.find(f"\n{found[1]}", found.end() - 1)
+        if end < 0:
+            return "".join(kept)
+        start = end + 1 + len(found[1])
+    return "".join([*kept, command[start:]])
+
+
+def patched(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the files of a patch, what becomes of each, and its part of the patch."""
+    if _PATCH not in text:
+        return
+    if f"{_PATCH}\n" not in text:
+        # A literal of a program.
+        text = unescaped(text)
+    headers = list(_HEADER.finditer(text))
+    for at, header in enumerate(headers):
+        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
+        if header[1]:
+            yield header[2].strip(), _HOW[header[1]], text[header.end() : end]
+        elif header[3]:
+            yield header[3].strip(), "moved here", text[header.end() : end]

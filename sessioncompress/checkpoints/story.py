@@ -1,0 +1,275 @@
+"""What the user asked for and the agent said: requests, constraints, reports, decisions."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_line, quoted, reference
+
+_MOST_TOLD = 400
+"""Requests, and reports, that are remembered beside the first one."""
+_MOST_FOUND = 400
+"""Sentences that are remembered."""
+_LOOKED_AT = 6_000
+"""Characters at either end of an answer in which sentences are looked for."""
+_LINE = 220
+_SHORTEST, _LONGEST = 30, 260
+"""Characters of a sentence."""
+
+_VERBATIM, _LONG = 260, 900
+"""Characters of a request that stand whole: of any one, and of the first and the last two."""
+_REPORT, _LAST_REPORT = 300, 800
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
+_CONSTRAINT = re.compile(
+    r"\b(?:must|never|always|don['\u2019]?t|do not|only|avoid|prefer|should|make sure|ensure|keep|no need|without|"
+    r"not allowed|required?|instead)\b",
+    re.IGNORECASE,
+)
+_DECIDED = re.compile(
+    r"\b(?:decid|chose\b|choosing|going with|instead of|rather than|root cause|turn(?:s|ed) out|"
+    r"the (?:issue|problem|bug|cause|reason) (?:is that|was)|the (?:real|actual) |"
+    r"the cause is|caused by|confirmed|verified|by design|"
+    r"on purpose|trade-?off|key (?:insight|finding))",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\b(?:because|must (?:not|be|keep)|won['\u2019]t|should not|will use|so that|already)\b", re.IGNORECASE
+)
+_STATUS = re.compile(
+    r"\W{0,4}(?:Let me|Let['\u2019]s|Now|Next|First|Then|I need|I want|I should|I have to|I['\u2019]ll|I will|I am|"
+    r"I['\u2019]m|We['\u2019]ll|Going to|Checking|Looking|Reading|Running|Waiting|Continuing|Starting|OK|Okay|"
+    r"Good|Great|Perfect)\b"
+)
+"""How a sentence begins that says only what comes next."""
+_BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
+_RULE = re.compile(r"[\s`*#=|:+-]*+")
+
+
+class Told(NamedTuple):
+    """One request or report: its number among the requests, its lines, and its reference where they are not all."""
+
+    number: int
+    lines: Sequence[str]
+    ref: str = ""
+
+
+class Story:
+    """The requests of a session with what was said to them, taken in their order."""
+
+    def __init__(self) -> None:
+        self.asked: deque[Told] = deque(maxlen=_MOST_TOLD)
+        self.first: Told | None = None
+        self.reported: deque[Told] = deque(maxlen=_MOST_TOLD)
+        self.constraints: deque[str] = deque(maxlen=_MOST_FOUND)
+        self.decisions: dict[str, bool] = {}
+        """Sentences, and whether each is surely one."""
+        self.asked_before = self.reported_before = 0
+        """How many requests, and reports, an earlier summary left out."""
+        self.number = 0
+        self.newest = ""
+        """The first sentence of the newest request."""
+        self._answer = self._good = ""
+        self.calls_since = False
+        """Whether calls came behind the last answer."""
+
+    def prompt(self, text: str) -> None:
+        """Take a request: a new turn begins."""
+        self.end_turn()
+        self.number += 1
+        words = _without_skills(text)
+        lines = excerpt(words, 2 * _LONG)
+        cut = sum(map(len, lines)) + len(lines) > _VERBATIM or words is not text
+        self._ask(Told(self.number, lines or ["(empty)"], reference(text) if cut else ""))
+        self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
+        if len(words) > _VERBATIM:
+            for sentence in _sentences(words):
+                if _CONSTRAINT.search(sentence):
+                    self.constraints.append(one_line(sentence, _LINE))
+
+    def asked_earlier(self, told: Told) -> None:
+        """Take a request out of an earlier summary."""
+        self.number = max(self.number, told.number)
+        self.newest = one_line(next(iter(told.lines), ""), 120)
+        self._ask(told)
+
+    def _ask(self, told: Told) -> None:
+        if self.first is None:
+            self.first = told
+        else:
+            self.asked_before += len(self.asked) == _MOST_TOLD
+            self.asked.append(told)
+
+    def answer(self, text: str) -> None:
+        """Take a text of the agent; the last one of a turn is its report."""
+        if not text.strip():
+            return
+        self._on_the_way(self._answer)
+        if self._answer and not _STATUS.match(self._answer):
+            self._good = self._answer
+        self._answer = text
+        self.calls_since = False
+
+    def call(self) -> None:
+        """Note that the agent went on working."""
+        self.calls_since = True
+
+    def end_turn(self) -> None:
+        """Make the last text of the turn its report; where that says only what comes next, the one before."""
+        text = self._answer
+        if self._good and _STATUS.match(text) and len(text) < _VERBATIM:
+            text = self._good
+        else:
+            self._on_the_way(self._good if self._good is not self._answer else "")
+        if text:
+            lines = _report_lines(text)
+            self.reported_before += len(self.reported) == _MOST_TOLD
+            self.reported.append(Told(self.number, lines, reference(text)))
+        self._answer = self._good = ""
+        self.calls_since = False
+
+    def _on_the_way(self, text: str) -> None:
+        if len(text) < _SHORTEST:
+            return
+        for sentence in _sentences(text):
+            if _BEGINS.match(sentence) and not _STATUS.match(sentence) and not sentence.endswith((":", "?")):
+                sure = _DECIDED.search(sentence) is not None
+                if sure or _REASON.search(sentence):
+                    self.decide(one_line(sentence.lstrip("-*\u2022 "), _LINE), sure=sure)
+
+    def decide(self, sentence: str, *, sure: bool) -> None:
+        """Remember a sentence as the newest; of too many, the oldest goes."""
+        self.decisions.pop(sentence, None)
+        self.decisions[sentence] = sure
+        if len(self.decisions) > _MOST_FOUND:
+            del self.decisions[next(iter(self.decisions))]
+
+    @property
+    def in_progress(self) -> Told | None:
+        """The newest request."""
+        return self.asked[-1] if self.asked else self.first
+
+
+def requests(story: Story, room: int, *, splits: bool) -> list[str]:
+    """Write the user's requests: the first one, and as many of the newest as fit; the last two longest.
+
+    Of a request in progress only its number: it has a section of its own.
+    """
+    told = [*([story.first] if story.first else []), *story.asked]
+    if not told:
+        return []
+    rows = [_told(each, _VERBATIM) for each in told]
+    spare = room - sum(map(len, rows)) - len(rows)
+    for place in dict.fromkeys((len(told) - 1, 0, len(told) - 2)):
+        if spare > 0 and 0 <= place < len(told):
+            longer = _told(told[place], min(_LONG, _VERBATIM + spare))
+            spare -= len(longer) - len(rows[place])
+            rows[place] = longer
+    if splits:
+        rows[-1] = f"{told[-1].number}. (in progress: below)"
+    if len(rows[0]) + 1 > room // 2:
+        rows[0] = _told(told[0], max(room // 2, 60))
+    others = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
+    gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not others else 0
+    return [rows[0], *others, *([more(gone)] if gone else [])]
+
+
+def _told(told: Told, most: int, *, tail: bool = True) -> str:
+    shown = clip(told.lines, most, tail=tail)
+    # What is whole needs no reference, but what was cut before does.
+    cut = shown != list(told.lines) or any("left out" in line for line in shown)
+    return quoted(label(told.number), shown, f" [whole: {told.ref}]" if told.ref and cut else "")
+
+
+def label(number: int) -> str:
+    """Number a row as the request that it is about; what came before any has none."""
+    return f"{number}." if number else "-"
+
+
+def constraints(story: Story, room: int) -> list[str]:
+    """Write the sentences of long requests that say what must be and what must not."""
+    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints))
+    return newest(rows, room)
+
+
+def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list[str]:
+    """Write what the agent said at the end of each request; the last two longest.
+
+    Of the request in progress, or of all others, where that is asked for.
+    """
+    told = [each for each in story.reported if in_progress in (None, each.number == story.number)]
+    rows = [_told(each, _REPORT, tail=False) for each in told]
+    spare = room - sum(map(len, rows)) - len(rows)
+    for place in (len(told) - 1, len(told) - 2):
+        if place >= 0:
+            rows[place] = _told(told[place], min(_LAST_REPORT, max(room // 2, _REPORT)), tail=False)
+            spare = room - sum(map(len, rows)) - len(rows)
+    if spare > 0:
+        for place in range(len(told) - 3, -1, -1):
+            longer = _told(told[place], min(_LAST_REPORT, _REPORT + spare), tail=False)
+            if len(longer) - len(rows[place]) > spare:
+                break
+            spare -= len(longer) - len(rows[place])
+            rows[place] = longer
+    return newest(rows, room, 0 if in_progress else story.reported_before)
+
+
+def decisions(story: Story, room: int) -> list[str]:
+    """Write the newest findings on the way, sure ones first where not all fit."""
+    chosen: set[str] = set()
+    for wanted in (True, False):
+        for sentence in reversed(story.decisions):
+            size = len(sentence) + len("- > ") + 1
+            if story.decisions[sentence] is wanted and size <= room:
+                chosen.add(sentence)
+                room -= size
+    return [f"- > {sentence}" for sentence in story.decisions if sentence in chosen]
+
+
+def progress(story: Story, room: int) -> list[str]:
+    """Write the request in progress, whole where it fits."""
+    told = story.in_progress
+    return [_told(told, max(room - len(" [whole: ]") - 24, 40))] if told else []
+
+
+def _sentences(text: str) -> Iterator[str]:
+    if len(text) > 2 * _LOOKED_AT:
+        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    for each in _SENTENCE.split(text):
+        sentence = each.strip()
+        if _SHORTEST <= len(sentence) <= _LONGEST:
+            yield sentence
+
+
+def _report_lines(text: str) -> list[str]:
+    """Take the lines of a report without code and rules, each at most so long."""
+    kept: list[str] = []
+    in_code = False
+    for line in excerpt(text, 2_000):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and not _RULE.fullmatch(line):
+            kept.append(one_line(line.strip().lstrip("# "), _LINE))
+    return kept or [one_line(text, _LINE)]
+
+
+_SKILL, _SKILL_ENDS = "<skill name=", "</skill>"
+
+
+def _without_skills(text: str) -> str:
+    """Name the skills whose text an agent put into a request: that is not the user's."""
+    if _SKILL not in text:
+        return text
+    kept: list[str] = []
+    start = 0
+    while (begin := text.find(_SKILL, start)) >= 0:
+        end = text.find(_SKILL_ENDS, begin)
+        if end < 0:
+            break
+        name = text[begin + len(_SKILL) : begin + len(_SKILL) + 80].lstrip("\"'").partition('"')[0]
+        kept += [text[start:begin], f"[skill {one_line(name, 60)}] "]
+        start = end + len(_SKILL_ENDS)
+    return "".join([*kept, text[start:]])
