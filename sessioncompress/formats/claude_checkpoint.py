@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
-from sessioncompress.core.checkpoint import Said, Say
-from sessioncompress.core.model import Purpose
+import orjson
+
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.model import Purpose, Role
+from sessioncompress.core.text import json_safe
 from sessioncompress.formats import values
+from sessioncompress.formats.base import CannotCheckpoint
 
 _HEAD = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -146,3 +152,89 @@ def unframed(text: str) -> str:
         _, found, behind = text.partition(f"\n{_SUMMARY}")
         text = behind if found else text
     return text.removeprefix(_SUMMARY)
+
+
+_OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug")
+"""What each line says of the session that it stands in."""
+
+_ENTRIES = frozenset({"user", "assistant", "attachment", "system"})
+"""The lines that the agent loads as entries. Over all others that hang between them it passes."""
+
+
+def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+    """Write a boundary and a summary before the kept lines; see Format.checkpoint.
+
+    The agent hangs the kept lines on the summary when it loads them, and takes all other lines before the boundary
+    out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the last
+    line that they stand for: the newest line is where the agent goes on.
+    """
+    chain = _chain(session, cut.kept)
+    lines, first = session.lines, min(cut.kept)
+    if any(role is Role.CHECKPOINT for role in lines.roles[first:]):
+        raise CannotCheckpoint("the agent compacted the session behind what would be kept", "keep less of it")
+    last = next((entry for entry in map(session.entry, reversed(cut.old)) if entry.get("timestamp")), {})
+    of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
+    seed = "\n".join((*chain, summary.text))
+    boundary, anchor = _uuid("boundary", seed), _uuid("summary", seed)
+    kept = {"anchorUuid": anchor, "uuids": chain, "allUuids": chain}
+    added = (
+        {
+            "parentUuid": None,
+            "logicalParentUuid": values.text(last.get("uuid")),
+            "isSidechain": False,
+            "type": "system",
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "isMeta": False,
+            "timestamp": values.text(last.get("timestamp")),
+            "uuid": boundary,
+            "level": "info",
+            "compactMetadata": {
+                "trigger": "manual",
+                "preTokens": summary.tokens_before,
+                "preservedSegment": {"headUuid": chain[0], "anchorUuid": anchor, "tailUuid": chain[-1]},
+                "preservedMessages": kept,
+            },
+            **of_session,
+        },
+        {
+            "parentUuid": boundary,
+            "isSidechain": False,
+            "type": "user",
+            "message": {"role": "user", "content": framed(summary.text)},
+            "isVisibleInTranscriptOnly": True,
+            "isCompactSummary": True,
+            "uuid": anchor,
+            "timestamp": values.text(last.get("timestamp")),
+            **of_session,
+        },
+    )
+    return Checkpoint(tuple(Addition(first, orjson.dumps(json_safe(entry)) + b"\n") for entry in added))
+
+
+def _chain(session: Written, kept: Sequence[int]) -> list[str]:
+    """Find the ids by which the agent walks from the newest kept message to the first kept entry, the first one first.
+
+    What hangs beside them, as calls made at once do, it finds again by itself.
+    """
+    lines = session.lines
+    numbers = {lines.ids[number]: number for number in kept}
+    newest = max(((lines.times[number], number) for number in kept if lines.times[number]), default=None)
+    if newest is None:
+        raise CannotCheckpoint("it is a session of a subagent", "compact the session that started it")
+    step: int | None = newest[1]
+    walked: list[int] = []
+    seen: set[int] = set()
+    while step is not None and step not in seen:
+        seen.add(step)
+        walked.append(step)
+        step = numbers.get(lines.parents[step])
+    if walked[-1] != kept[0]:
+        raise CannotCheckpoint("its lines do not hang together", "go on with it once in the agent, which mends that")
+    return [lines.ids[number] for number in reversed(walked) if session.entry(number).get("type") in _ENTRIES]
+
+
+def _uuid(what: str, seed: str) -> str:
+    """Make an id that is always the same for what is written."""
+    made = sha256(f"{what}\n{seed}".encode(errors="surrogatepass")).digest()
+    return str(UUID(bytes=made[:16], version=4))

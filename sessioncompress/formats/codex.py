@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Said
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import GrowingPath, Lines
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
@@ -289,6 +289,9 @@ class Codex(base.Format):
                 live.take_back(back)
             live.add(number)
         return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return checkpoints.checkpoint(session, cut, summary)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))

@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessioncompress.core.checkpoint import Said, Say
+import orjson
+
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Purpose
 from sessioncompress.core.splice import within
+from sessioncompress.core.text import json_safe
 from sessioncompress.formats import codex_items as items
 from sessioncompress.formats import values
+from sessioncompress.formats.base import CannotCheckpoint
 
 _PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking process. You also "
@@ -102,3 +106,42 @@ def _summary(payload: Mapping[str, Any]) -> Iterator[Said]:
 def framed(text: str) -> str:
     """Put Codex's own words before a summary."""
     return _PREFIX + text
+
+
+def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+    """Write a compaction before the kept lines, and at the end what Codex takes the context's size from.
+
+    See Format.checkpoint. Without that size Codex would compact the session again at once.
+    """
+    following = session.entry(cut.kept[0])
+    last = session.entry(cut.kept[-1])
+    if "ordinal" in following or "ordinal" in last:
+        raise CannotCheckpoint("the lines of the rollout are numbered", "compact it in Codex itself")
+    text = framed(summary.text)
+    history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
+    compacted = _line(following, "compacted", {"message": text, "replacement_history": history})
+    events: list[Mapping[str, Any]] = [{"type": "context_compacted"}]
+    counted = session.newest(b'"token_count"', _counts)
+    if counted is not None:
+        events.insert(0, _recounted(values.fields(counted.get("payload")), summary.tokens_after))
+    end = len(session.lines)
+    behind = [Addition(end, _line(last, "event_msg", event)) for event in events]
+    return Checkpoint((Addition(cut.kept[0], compacted), *behind))
+
+
+def _counts(entry: Mapping[str, Any]) -> bool:
+    payload = values.fields(entry.get("payload"))
+    return payload.get("type") == "token_count" and bool(values.fields(payload.get("info")).get("last_token_usage"))
+
+
+def _recounted(event: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+    """Write a count of tokens as Codex does behind a compaction: as an estimate, in the total alone."""
+    info = values.fields(event.get("info"))
+    last = dict.fromkeys(values.fields(info.get("last_token_usage")), 0) | {"total_tokens": tokens}
+    return {**event, "info": {**info, "last_token_usage": last}}
+
+
+def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any]) -> bytes:
+    """Write a line that is as old as the one beside it."""
+    entry = {"timestamp": values.text(beside.get("timestamp")), "type": kind, "payload": payload}
+    return orjson.dumps(json_safe(entry)) + b"\n"
