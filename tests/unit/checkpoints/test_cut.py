@@ -61,12 +61,16 @@ TOKENS = keep(CutRule.TOKENS, keep_tokens=200)
 MESSAGES = keep(CutRule.MESSAGES, keep_messages=3)
 ROWS = {
     # Left alone.
-    "no request of the user": Row("aaaa", TOKENS, -1),
+    "no message": Row("H--", TOKENS, -1),
+    "no request of the user": Row("aaaa", keep(CutRule.TURNS, keep_turns=1), -1),
+    "nor since one": Row("aaaa", keep(CutRule.SINCE_PROMPT), -1),
     "one entry": Row("u", TOKENS, -1),
     "all is kept": Row("ua", keep(CutRule.SINCE_PROMPT), -1),
+    "all has fewer tokens": Row("uaua", keep(CutRule.TOKENS, keep_tokens=400), -1),
     # By tokens: the entry that reaches the number is kept too.
     "at a prompt": Row("uauaua", TOKENS, 4),
     "at the answer behind it": Row("uaua-a", TOKENS, 3, splits=True),
+    "behind a compaction in the only request": Row("aaaa", TOKENS, 2, splits=True),
     "not at a result": Row("uacrua", keep(CutRule.TOKENS, keep_tokens=300), 4),
     "before the call of the last result": Row("uaucr", keep(CutRule.TOKENS, keep_tokens=50), 3, splits=True),
     "a call at the end stays": Row("uauac", keep(CutRule.TOKENS, keep_tokens=50), 4, splits=True),
