@@ -47,7 +47,17 @@ class Checkpoints:
                     self._spans.append((start, position))
                     self._note_parent(raw)
         self.taken = [each for each in journal.checkpoints if there.intersection(each.lines)]
+        self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
+        """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
         self.altered = [each for each in journal.checkpoints if not there.issuperset(each.lines)]
+
+    def _end(self, size: int) -> int:
+        end = size
+        for start, last in reversed(self._spans):
+            if last != end:
+                break
+            end = start
+        return end if end < size else -1
 
     @property
     def not_as_written(self) -> str:
@@ -71,8 +81,10 @@ class Checkpoints:
             start, position = position, position + len(piece[1])
             while last != -1 and start >= last:
                 first, last = next(spans, (-1, -1))
-            if not first <= start < last:
-                yield piece
+            if first <= start < last:
+                continue
+            number, raw, whole = piece
+            yield (number, raw.removesuffix(b"\n"), whole) if position == self._unended else piece
 
     def rehung(self, raw: bytes) -> bytes:
         """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""

@@ -120,20 +120,17 @@ class _Compaction:
             made = form.checkpoint(self._written, found, summary)
         except CannotCheckpoint as why:
             raise Refused(why.what, where=self._where, state=NOT_CHANGED, remedy=why.remedy) from why
-        if self._adds_to_half_a_line(made):
-            what = "its last line has no end: its agent may be writing it, or was stopped while it did"
-            remedy = "Resume the session once with its agent, and run again."
-            raise Refused(what, where=self._where, state=NOT_CHANGED, remedy=remedy)
         if made is None:
             what = f"compact writes no checkpoint for sessions of {form.name} yet"
             raise Refused(what, where=self._where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
+        unended = self._ends_without_lf(made)
         with ExitStack() as opened:
             sink: Rewrite | None = None
             if not dry_run:
                 commits = policy.commit_originals
                 sink = Rewrite(self._session, self._store, self._journal.lengths, commit_originals=commits)
                 opened.enter_context(sink)
-            draft = _Draft(self._pieces(), made.added, sink)
+            draft = _Draft(self._pieces(), made.added, sink, unended=unended)
             after = draft.checked(self._known, found, self._where)
             tokens = tokens_of(after)
             stats = CompactStats(
@@ -156,7 +153,7 @@ class _Compaction:
             if sink is None:
                 return stats
             record = CheckpointRecord(
-                form.name, EXTRACTIVE, policy.compact.rule, draft.lines, summary.refs, (before, tokens)
+                form.name, EXTRACTIVE, policy.compact.rule, draft.lines, summary.refs, (before, tokens), unended
             )
             return replace(stats, size_after=self._commit(sink, record))
 
@@ -179,11 +176,19 @@ class _Compaction:
         )
         return sink.commit(sealed([record.encode()], readable(run, self._store.journal))).size
 
-    def _adds_to_half_a_line(self, made: Checkpoint | None) -> bool:
-        lines = self._read.lines
-        if made is None or self._offsets is None or all(each.before < len(lines) for each in made.added):
+    def _ends_without_lf(self, made: Checkpoint) -> bool:
+        """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
+        last = len(self._read.lines) - 1
+        if self._offsets is None or all(each.before <= last for each in made.added):
             return False
-        return not self._raw(len(lines) - 1).endswith(b"\n")
+        raw = self._raw(last)
+        if raw.endswith(b"\n"):
+            return False
+        if jsonl.parse(raw) is None:
+            what = "its last line breaks off: its agent may be writing it, or was stopped while it did"
+            remedy = "Resume the session once with its agent, and run again."
+            raise Refused(what, where=self._where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
+        return True
 
     def _unchanged(self, reason: str) -> CompactStats:
         size, tokens, messages = self._session.size, tokens_of(self._read), messages_of(self._read)
@@ -266,12 +271,15 @@ class _Placed(NamedTuple):
 class _Draft:
     """The new session: the pieces of the old one with the lines that are added."""
 
-    def __init__(self, pieces: Iterable[Piece], added: Iterable[Addition], sink: Rewrite | None) -> None:
+    def __init__(
+        self, pieces: Iterable[Piece], added: Iterable[Addition], sink: Rewrite | None, *, unended: bool
+    ) -> None:
         self._pieces = pieces
         self._added: dict[int, list[bytes]] = {}
         for each in added:
             self._added.setdefault(each.before, []).append(each.line)
         self._sink = sink
+        self._unended = unended
         self.size = 0
         self.lines: tuple[str, ...] = tuple(
             sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
@@ -305,6 +313,8 @@ class _Draft:
                 self._moved[number] = number + shift
             self._take(raw)
             yield (number if number == GAP else number + shift), raw, whole
+        if self._unended:
+            self._take(b"\n")
         yield from self._add(lines, lines + shift)
 
     def _add(self, before: int, at: int) -> Iterator[Piece]:
