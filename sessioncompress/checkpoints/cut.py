@@ -39,7 +39,7 @@ def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
         return NoCut("there is no place at which it could be cut" if splits else "it holds a single request")
     start = next((each for each in allowed if each >= wanted), allowed[-1])
     splits_turn = start not in turns
-    while start > 1 and _is_silent(lines, order[start - 1]):
+    while start > 1 and is_silent(lines, order[start - 1]):
         start -= 1
     old, kept = order[:start], order[start:]
     dead = estimate(sum(lines[number].reads for number in old if lines.roles[number] is not Role.CHECKPOINT))
@@ -119,6 +119,6 @@ def _outside_pairs(lines: Lines, order: Sequence[int], starts: Sequence[int]) ->
     return found
 
 
-def _is_silent(lines: Lines, number: int) -> bool:
-    """Tell whether a line says nothing to the model, and nothing hangs on it."""
+def is_silent(lines: Lines, number: int) -> bool:
+    """Tell whether a line is no message and says nothing to the model."""
     return lines.roles[number] is Role.OTHER and not lines[number].reads

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
+from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Summary, Written
@@ -286,12 +286,13 @@ class _Draft:
         )
 
     def checked(self, known: Known, cut: Cut, where: str) -> Survey:
-        """Write the draft, and read it as the next run will: its checkpoint is live, the kept lines too, no other."""
+        """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
+        lines = known.survey.lines
         self._moved: dict[int, int] = {}
         self._ours: set[int] = set()
-        found = reading.survey(self._stream(len(known.survey.lines)), known.form)
+        found = reading.survey(self._stream(len(lines)), known.form)
         live = set(for_the_model(found))
-        kept = {self._moved[number] for number in cut.kept}
+        kept = {self._moved[number] for number in cut.kept if not is_silent(lines, number)}
         if not kept <= live:
             raise broken("a line that is kept would not be read", where, min(kept - live))
         old = {self._moved[number] for number in cut.old}
