@@ -12,6 +12,7 @@ import argparse
 import random
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
@@ -48,9 +49,8 @@ class Row(NamedTuple):
 def said_in(path: Path) -> list[tuple[int, Said]]:
     """Return what was said on the live path of a session; nothing where it is none."""
     data = path.read_bytes()
-    try:
-        form = detect(head_of_file(data))
-    except Exception:
+    form = detect(head_of_file(data))
+    if form is None:
         return []
     messages = units(data)
     found = survey(((number, raw, True) for number, raw in enumerate(messages)), form)
@@ -78,7 +78,7 @@ def pairs_in(text: str) -> set[Pair]:
     found: set[Pair] = set()
     for line in text.split("\n"):
         words = _PART.findall(line)
-        found.update(zip(words, words[1:], strict=False))
+        found.update(pairwise(words))
     return found
 
 
