@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
-from sessioncompress.checkpoints.paths import Paths, below
+from sessioncompress.checkpoints.paths import Paths, below, names_of
 from sessioncompress.checkpoints.quote import more, newest, one_line, reference
 from sessioncompress.checkpoints.shell import Script, commands_in, grade, patched, script
 from sessioncompress.core.checkpoint import Said
@@ -29,6 +29,9 @@ _WRITING = frozenset({"write", "write_file", "create", "create_file"})
 _READING = frozenset({"read", "view", "open", "cat", "read_file"})
 _PLANS = frozenset({"todowrite", "todo", "todo_write", "update_plan", "write_todos", "set_todos"})
 _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
+
+
+_NO_SCRIPT = Script("", "", hides=False)
 
 
 class Change(NamedTuple):
@@ -122,7 +125,8 @@ class Deeds:
         keys = [each.line for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
         for key in keys:
             self.failures.pop(key, None)
-            if ended.failed:
+            # A search that finds nothing, and a look at what is not there, fail too.
+            if ended.failed and not all(grade(each.text) < 0 for each in waiting.commands or [_NO_SCRIPT]):
                 name = "" if waiting.commands else f"{waiting.tool} "
                 said_of = one_line(f"{name}{key if waiting.commands else waiting.words}", _COMMAND)
                 self.failures[key] = (said_of, ended)
@@ -316,7 +320,10 @@ def commands(deeds: Deeds, root: str, room: int) -> list[str]:
 
 
 def _command(ran: Ran, root: str) -> str:
-    written = one_line(ran.command.replace(root + "/", "") if root else ran.command, _COMMAND)
+    command = ran.command
+    for name in names_of(root):
+        command = command.replace(f"{name}/", "")
+    written = one_line(command, _COMMAND)
     return f"- `{written}` {ran.outcome.written()}"
 
 

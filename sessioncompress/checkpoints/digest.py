@@ -162,9 +162,13 @@ def _reports(draft: Draft) -> Sequence[str]:
 
 def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
     """Write reports, and behind them how the last turn ended where it has none of its own."""
+    story = draft.notes.story
     last = newest(draft.notes.last_call, draft.room)
     room = draft.room - sum(map(len, last)) - len(last)
-    return [*told.reports(draft.notes.story, room, in_progress=in_progress), *last]
+    rows = told.reports(story, room, in_progress=in_progress)
+    room -= sum(map(len, rows)) + len(rows)
+    texts = [f"- > {text}" for text in story.texts] if in_progress else []
+    return [*newest(texts, room), *rows, *last]
 
 
 def _decisions(draft: Draft) -> Sequence[str]:
@@ -211,7 +215,7 @@ _SECTIONS = (
     Shown(_BEFORE, 0.30, _foreign),
     Shown(_REQUESTS, 0.25, _requests),
     Shown(_CONSTRAINTS, 0.08, _constraints),
-    Shown(_PROGRESS, 0.12, _progress),
+    Shown(_PROGRESS, 0.25, _progress),
     Shown(_SO_FAR, 0.10, _so_far),
     Shown(_REPORTS, 0.24, _reports),
     Shown(_DECISIONS, 0.10, _decisions),
@@ -225,10 +229,15 @@ _SECTIONS = (
 )
 """In the order in which they stand."""
 _TITLES = tuple(section.title for section in _SECTIONS)
-_FIRST = (_CHANGED, _COMMANDS)
-"""They get their share before all others: facts that no model must find out again."""
-_LAST = (_REPORTS, _WROTE, _READ)
+_ORDER = (
+    *(_CHANGED, _COMMANDS, _PROGRESS, _SO_FAR, _REQUESTS, _TODO, _BEFORE, _CONSTRAINTS, _DECISIONS, _FAILURES),
+    *(_READ_ONLY, _REPORTS, _WROTE, _READ),
+)
+"""In the order in which they get their room: what no model can find out again before all others."""
+_REST = (_REPORTS, _WROTE, _READ)
 """They get what the others leave."""
+_RESERVED = {_REPORTS: 0.14, _WROTE: 0.12}
+"""And so much at least."""
 
 
 def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Summary:
@@ -245,12 +254,14 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
     named = {section.title: section for section in _SECTIONS}
-    others = [title for title in _TITLES if title not in (*_FIRST, *_LAST)]
-    for title in (*_FIRST, *others, *_LAST):
-        section = named[title]
-        room = left if title in _LAST else min(int(total * section.share), left)
+    reserved = dict(_RESERVED)
+    for title in _ORDER:
+        reserved.pop(title, None)
+        room = left - int(total * sum(reserved.values()))
+        if title not in _REST:
+            room = min(int(total * named[title].share), room)
         written = "\n".join([head, *blocks.values()])
-        rows = section.rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
+        rows = named[title].rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
         if rows:
             blocks[title] = f"## {title}\n" + "\n".join(rows)
             left -= len(blocks[title]) + len("\n\n")

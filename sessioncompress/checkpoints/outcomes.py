@@ -27,6 +27,9 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 
+HIDDEN = "ended with"
+"""Stands for a verdict where the exit status is not that of the command."""
+
 
 class Outcome(NamedTuple):
     """A verdict, and the ends of the result's text: most of them are never shown, so a line is found when asked for."""
@@ -50,7 +53,7 @@ class Outcome(NamedTuple):
 
     def written(self) -> str:
         """Write it behind a call."""
-        line = self.line()
+        line = self.line() or ("nothing" if self.verdict == HIDDEN else "")
         return f"{self.verdict}: {line}" if line else self.verdict
 
 
@@ -58,4 +61,4 @@ def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
     """Read how a call ended; `hidden` is whether its exit status is that of something else, as behind a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
     ends = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    return Outcome("failed" if bad else "ended with" if hidden else "ok", ends)
+    return Outcome("failed" if bad else HIDDEN if hidden else "ok", ends)

@@ -10,8 +10,9 @@ _PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
 _MOST_FOLDERS = 4_000
 _LONGEST = 400
 _MOST = 0.6
-_DEEP = 3
-"""Folders that a root has at least."""
+_DEEP = 2
+_SHORTEST = 10
+"""Folders, and characters, that a root has at least."""
 
 
 class Paths:
@@ -42,14 +43,17 @@ class Paths:
         total = self._folders.total()
         for folder, count in self._folders.items():
             steps = folder.split("/")
-            for end in range(_DEEP + 1, len(steps) + 1):
+            for end in range(_DEEP + (folder[1:2] != ":"), len(steps) + 1):
                 inside["/".join(steps[:end])] += count
-        held = [folder for folder, count in inside.items() if count >= total * _MOST]
+        held = [folder for folder, count in inside.items() if count >= total * _MOST and len(folder) >= _SHORTEST]
         return max(held, key=lambda folder: (inside[folder] * len(folder), folder), default="")
 
 
 def below(path: str, root: str) -> str:
     """Write a path below the root without it."""
-    if root and path.startswith(root + "/"):
-        return path[len(root) + 1 :]
-    return path
+    return next((path[len(name) + 1 :] for name in names_of(root) if path.startswith(f"{name}/")), path)
+
+
+def names_of(root: str) -> list[str]:
+    """Name a root in all ways: a drive's letter is a folder to the shells of Windows. Nothing without a root."""
+    return [root, f"/{root[0].lower()}{root[2:]}"] if root[1:2] == ":" else [root] if root else []

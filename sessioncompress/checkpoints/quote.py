@@ -10,7 +10,7 @@ from sessioncompress.core.references import References
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _TAG = re.compile(
-    r"<(?=\s{0,3}/?\s{0,3}(?:[A-Za-z]\w{0,40}[-:]|[A-Za-z]{1,40}_|\||"
+    r"<(?=\s{0,3}/?\s{0,3}(?:[A-Za-z]\w{0,40}[-:]|[A-Za-z]{1,40}_|\|\w|"
     r"(?:summary|conversation|skill|skills|instructions|invoke|system|user|assistant|human|tool)\b))",
     re.IGNORECASE,
 )
@@ -104,6 +104,10 @@ def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
         first += 1
     gone = sum(_count(line) for line in lines[first:last])
     end.reverse()
+    while gone and head and _LEFT_OUT.fullmatch(head[-1]):
+        gone += _count(head.pop())
+    while gone and end and _LEFT_OUT.fullmatch(end[0]):
+        gone += _count(end.pop(0))
     return [*head, *([lines_left_out(gone)] if gone else []), *end]
 
 

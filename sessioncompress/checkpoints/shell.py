@@ -119,7 +119,7 @@ def script(command: str) -> Touched:
     read: list[str] = []
     folder = ""
     for words, target in _parts(_without_documents(command[:_LOOKED_AT])):
-        if target:
+        if "." in target or "/" in target:
             changed.append((_in(folder, target), "written"))
         if not words:
             continue

@@ -21,7 +21,10 @@ _SHORTEST, _LONGEST = 30, 260
 
 _VERBATIM, _LONG = 260, 900
 """Characters of a request that stand whole: of any one, and of the first and the last two."""
+_WHOLE = 8_000
+"""Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
+_MOST_TEXTS = 16
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
 _CONSTRAINT = re.compile(
@@ -70,6 +73,8 @@ class Story:
         self.asked_before = self.reported_before = 0
         """How many requests, and reports, an earlier summary left out."""
         self.number = 0
+        self.texts: deque[str] = deque(maxlen=_MOST_TEXTS)
+        """What the agent said in this turn before its last text, a line of each."""
         self.newest = ""
         """The first sentence of the newest request."""
         self._answer = self._good = ""
@@ -81,7 +86,8 @@ class Story:
         self.end_turn()
         self.number += 1
         words = _without_skills(text)
-        lines = excerpt(words, 2 * _LONG)
+        lines = excerpt(words, _WHOLE)
+        self.texts.clear()
         cut = sum(map(len, lines)) + len(lines) > _VERBATIM or words is not text
         self._ask(Told(self.number, lines or ["(empty)"], reference(text) if cut else ""))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
@@ -108,6 +114,8 @@ class Story:
         if not text.strip():
             return
         self._on_the_way(self._answer)
+        if self._answer:
+            self.texts.append(one_line(self._answer, _LINE))
         if self._answer and not _STATUS.match(self._answer):
             self._good = self._answer
         self._answer = text
