@@ -227,7 +227,11 @@ def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> l
     whole: list[int] = []
     for number in path:
         for boundary in heads.get(number, ()):
-            whole += groups[boundary]
+            # Lines that the agent does not load may stand between a boundary and the first message that it keeps.
+            at = len(whole)
+            while at and whole[at - 1] > boundary and lines.roles[whole[at - 1]] is Role.OTHER:
+                at -= 1
+            whole[at:at] = groups[boundary]
         if number not in moved:
             whole.append(number)
     return whole
