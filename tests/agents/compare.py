@@ -28,12 +28,12 @@ def differences(original: Body, rewritten: Body, thoughts: Collection[str] = ())
 
     `thoughts` are the texts of the session's thinking: pi sends those of another model as plain text.
     """
-    broken = _counted(problems(rewritten, reasoned_ids(original))) - _counted(problems(original))
+    broken = counted(problems(rewritten, reasoned_ids(original))) - counted(problems(original))
     found = message_differences(messages(original), messages(rewritten), thoughts)
     return [*found, *(f"breaks a rule of the API: {problem}" for problem in broken.elements())]
 
 
-def _counted(found: Iterable[str]) -> Counter[str]:
+def counted(found: Iterable[str]) -> Counter[str]:
     """Count problems by what they say, without their places: those move when thinking goes."""
     return Counter(re.sub(r"^message \d+", "a message", problem) for problem in found)
 
