@@ -113,7 +113,10 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: 
     [
         (Compact(), "all that was said stays"),
         (Compact(keep_tokens=3_000), "tokens lie before what stays, fewer than minDeadTokens 10,000"),
-        (Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000), "less than minSavedTokens 100,000"),
+        (
+            Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
+            "less than minSavedTokens 100,000",
+        ),
     ],
 )
 def test_too_little_is_left(compact: Compact, reason: str, tmp_path: Path) -> None:
@@ -292,7 +295,7 @@ def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> None:
     path = compacted(tmp_path, "pi")
-    altered = path.read_bytes().replace(b"[Extracted by", b"[Taken by")
+    altered = path.read_bytes().replace(b"The user's requests", b"The person's requests")
     path.write_bytes(altered)
     stats = restore_session(path)
     assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
