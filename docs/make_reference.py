@@ -78,7 +78,7 @@ MEANINGS: Mapping[str, str] = {
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
     "budget.models": "Your models. They are looked up before the models that we know.",
-    "compact.rule": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
+    "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
     "compact.keepTokens": "`tokens`: so many are kept. A turn that began before that is cut at an answer.",
     "compact.keepMessages": "`messages`: so many are kept.",
