@@ -78,6 +78,16 @@ MEANINGS: Mapping[str, str] = {
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
     "budget.models": "Your models. They are looked up before the models that we know.",
+    "compact.rule": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
+    '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
+    "compact.keepTokens": "`tokens`: so many are kept. A turn that began before that is cut at an answer.",
+    "compact.keepMessages": "`messages`: so many are kept.",
+    "compact.keepShare": "`share`: this share of the tokens that the model reads is kept.",
+    "compact.keepTurns": "`turns`: so many turns of the user are kept.",
+    "compact.summaryTokens": "The most tokens of a summary. It takes at most a twentieth of what it stands for, but "
+    "1,000 tokens in any case.",
+    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
+    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
 }
 """What each key of the policy does."""
 

@@ -12,6 +12,7 @@ from sessioncompress.core import VERSION as __version__
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
+    from sessioncompress.operations.compact import CompactStats, compact_session
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
-    from sessioncompress.policy.model import PRESETS, Budget, Limits, Placeholder, Policy, Prune, Rule
+    from sessioncompress.policy.model import PRESETS, Budget, Compact, CutRule, Limits, Placeholder, Policy, Prune, Rule
     from sessioncompress.policy.sources import policy_for
 
 _HOMES = {
     "errors": ("SessionCompressError",),
+    "operations.compact": ("CompactStats", "compact_session"),
     "operations.compress": ("compress_session",),
     "operations.forget": ("ForgetStats", "forget_session"),
     "operations.restore": ("RestoreStats", "restore_session"),
@@ -31,7 +33,7 @@ _HOMES = {
     "operations.sessions": ("SessionStats", "budget_session", "inspect_session"),
     "operations.verify": ("VerifyStats", "verify_session"),
     "pipeline.summary": ("BudgetStats", "CompressionStats", "Status"),
-    "policy.model": ("PRESETS", "Budget", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
+    "policy.model": ("PRESETS", "Budget", "Compact", "CutRule", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
     "policy.sources": ("policy_for",),
 }
 
@@ -39,7 +41,10 @@ __all__ = [
     "PRESETS",
     "Budget",
     "BudgetStats",
+    "Compact",
+    "CompactStats",
     "CompressionStats",
+    "CutRule",
     "ForgetStats",
     "Limits",
     "Placeholder",
@@ -54,6 +59,7 @@ __all__ = [
     "VerifyStats",
     "__version__",
     "budget_session",
+    "compact_session",
     "compress_session",
     "forget_session",
     "inspect_session",

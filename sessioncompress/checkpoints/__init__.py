@@ -1,1 +1,1 @@
-"""Checkpoints: the summary of the old part of a session, made without a model."""
+"""Checkpoints: where a session is cut, and the summary that takes the place of its old part."""

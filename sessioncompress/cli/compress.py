@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found, Globs, discover
+from sessioncompress.pipeline.discover import Found, Globs
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @options.PATHS_OR_NONE
 @options.AGENT
 @options.PROJECT
-@click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
+@options.ALL
 @options.OLDER_THAN
 @options.INCLUDE
 @options.EXCLUDE
 @options.JOBS
-@click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
-@click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+@options.DRY_RUN
+@options.CHECK
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
-@click.option("--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds.")
+@options.QUIET_SECONDS
 @click.option(
     "--idle-seconds",
     type=click.FloatRange(0),
@@ -77,7 +77,7 @@ def compress(
     """Make sessions smaller, in place."""
     from sessioncompress.operations import report
 
-    selected = _selected(paths, agent, project, everything, older_than, Globs(include, exclude))
+    selected = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
     rehearse = dry_run or check
     policies = options.policies_of(config, preset, compresses=True, **overrides)
 
@@ -121,28 +121,3 @@ def compress(
     if check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
-
-
-def _selected(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    globs: Globs,
-) -> Iterator[Found]:
-    some = agent is not None or project is not None
-    if not paths and not (some or everything):
-        context = click.get_current_context()
-        click.echo(context.get_help(), err=True)
-        click.echo(err=True)
-        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
-    if paths and (some or everything or older_than is not None):
-        raise click.UsageError("PATHS go with none of --agent, --project, --all and --older-than")
-    if some and everything:
-        raise click.UsageError("--all goes with neither --agent nor --project")
-    if paths:
-        return discover(paths, globs)
-    from sessioncompress.operations.sessions import Selection, sessions
-
-    return sessions(Selection(agent, project, older_than, globs))

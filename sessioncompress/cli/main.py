@@ -15,6 +15,7 @@ from sessioncompress.core.text import printable
 _COMMANDS = (
     "budget",
     "clean",
+    "compact",
     "compress",
     "forget",
     "hook",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +17,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.discover import Found
+    from sessioncompress.pipeline.discover import Found, Globs
     from sessioncompress.policy.model import Policy
 
 
@@ -121,6 +121,12 @@ AGENT = click.option("--agent", metavar="NAME", type=_Format(), help="Only sessi
 PROJECT = click.option(
     "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
+ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
+CHECK = click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+QUIET_SECONDS = click.option(
+    "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
+)
 OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
@@ -213,3 +219,31 @@ def show_originals(path: Path, policy: Policy) -> None:
 
     if holds(files := store_at(path, policy)):
         show_to_git(files)
+
+
+def selected(
+    paths: Sequence[Path],
+    agent: str | None,
+    project: Path | None,
+    everything: bool,
+    older_than: int | None,
+    globs: Globs,
+) -> Iterator[Found]:
+    """Find the sessions that a command's paths or options select. Raises click's UsageError where they name none."""
+    some = agent is not None or project is not None
+    if not paths and not (some or everything):
+        context = click.get_current_context()
+        click.echo(context.get_help(), err=True)
+        click.echo(err=True)
+        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
+    if paths and (some or everything or older_than is not None):
+        raise click.UsageError("PATHS go with none of --agent, --project, --all and --older-than")
+    if some and everything:
+        raise click.UsageError("--all goes with neither --agent nor --project")
+    from sessioncompress.pipeline.discover import discover
+
+    if paths:
+        return discover(paths, globs)
+    from sessioncompress.operations.sessions import Selection, sessions
+
+    return sessions(Selection(agent, project, older_than, globs))

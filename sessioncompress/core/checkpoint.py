@@ -102,7 +102,12 @@ class Addition(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint writes: lines to add; of a document also messages to take out, and values around them."""
+    """What a checkpoint writes: lines to add; of a document also messages to take out, and values around them.
+
+    All numbers are those of the session as it is read, before anything is written; several lines before one number
+    follow each other as they stand here. `removed` never holds a document's last message. `outer` has the values around
+    the messages by their paths from the document's root, under a key that is not there yet as splice.Added.
+    """
 
     added: tuple[Addition, ...]
     removed: frozenset[int] = frozenset()

@@ -97,6 +97,17 @@ def splice(
     return new, parsed
 
 
+def cuts_of(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Cut]:
+    """Find the cuts that replace the values at these paths, and change nothing yet. Raises CannotSplice.
+
+    What `document` says of values at other paths need not be true: it may hold less than the bytes.
+    """
+    try:
+        return sorted(_walked(raw, document, values)) if values else []
+    except (ValueError, TypeError, RecursionError, KeyError, IndexError) as error:
+        raise CannotSplice(str(error)) from error
+
+
 def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, Any]:
     """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
     inside: dict[JsonPath, dict[JsonPath, Any]] = {}

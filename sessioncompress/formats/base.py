@@ -216,6 +216,9 @@ class Format(ABC):
         """
         return None
 
+    parent_key = ""
+    """The key that names an entry's parent, where what the agent writes next hangs on a checkpoint's line."""
+
     splits_turns = True
     """Whether a checkpoint may keep a turn from its middle on; else the first line that it keeps is a prompt."""
 

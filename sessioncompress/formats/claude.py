@@ -10,10 +10,12 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
+from sessioncompress.formats import claude_checkpoint as checkpoints
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
 
@@ -59,6 +61,9 @@ class ClaudeReader(base.Reader):
         if call := values.text(entry.get("parentToolUseID")):
             facts = facts._replace(reports=call)
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
+
+    def said(self, entry: Entry) -> Iterable[Said]:
+        return checkpoints.said(entry, self.purposes)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
@@ -200,24 +205,42 @@ def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> li
     return whole
 
 
-def _dead(lines: Lines, path: Sequence[int]) -> Iterable[int]:
-    """Find the lines of the path that no model sees again, by the last compaction that the path knows of.
+def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> list[int]:
+    """Put each checkpoint, with its summary, before the first message that it kept, as the model reads them.
 
     What a compaction kept hangs behind the lines before it, as it always did: the path may lead through it and past
     the compaction.
     """
-    positions = {number: position for position, number in enumerate(path)}
-    places = {lines.ids[number]: position for number, position in positions.items()}
-    for number in range(len(lines) - 1, -1, -1):
-        if lines.roles[number] is Role.CHECKPOINT:
-            until = positions.get(number)
-            keeps = lines.facts[number].keeps
-            kept = places.get(str(keeps)) if keeps else None
-            if kept is not None and (until is None or kept < until):
-                until = kept
-            if until is not None:
-                return path[:until]
-    return ()
+    on_path = frozenset(path)
+    groups: dict[int, list[int]] = {}
+    heads: dict[int, list[int]] = {}
+    for number, role in enumerate(lines.roles):
+        head = numbers.get(str(lines.facts[number].keeps), -1) if role is Role.CHECKPOINT else -1
+        if head in on_path:
+            groups[number] = [number]
+            heads.setdefault(head, []).append(number)
+    for number, parent in enumerate(lines.parents if groups else ()):
+        group = groups.get(numbers.get(parent, -1), ())
+        if len(group) == 1:
+            groups[group[0]].append(number)
+    moved = frozenset(number for group in groups.values() for number in group)
+    whole: list[int] = []
+    for number in path:
+        for boundary in heads.get(number, ()):
+            # Lines that the agent does not load may stand between a boundary and the first message that it keeps.
+            at = len(whole)
+            while at and whole[at - 1] > boundary and lines.roles[whole[at - 1]] is Role.OTHER:
+                at -= 1
+            whole[at:at] = groups[boundary]
+        if number not in moved:
+            whole.append(number)
+    return whole
+
+
+def _dead(lines: Lines, path: Sequence[int]) -> Sequence[int]:
+    """Find the lines of the path that no model sees again: those before the last compaction."""
+    last = max((number for number in path if lines.roles[number] is Role.CHECKPOINT), default=None)
+    return () if last is None else path[: path.index(last)]
 
 
 _TOOLS = (
@@ -277,7 +300,7 @@ class ClaudeCode(base.Format):
         leaf = max(numbers.values(), default=None) if newest is None else newest[1]
         if leaf is None:
             return Shape(array("I"), frozenset())
-        path = _joined(lines, _up(lines, leaf, numbers), numbers)
+        path = _as_read(lines, _joined(lines, _up(lines, leaf, numbers), numbers), numbers)
         # What hangs on the leaf and is no message of the conversation: attachments, notes of the agent.
         names = {lines.ids[leaf]}
         for number in range(leaf + 1, len(lines)):
@@ -285,6 +308,9 @@ class ClaudeCode(base.Format):
                 names.add(lines.ids[number])
                 path.append(number)
         return Shape(array("I", path), frozenset(_dead(lines, path)))
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return checkpoints.checkpoint(session, cut, summary)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         old = values.at(entry, path)

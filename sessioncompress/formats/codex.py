@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import GrowingPath, Lines
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
-from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
+from sessioncompress.formats import codex_checkpoint as checkpoints
+from sessioncompress.formats import codex_items as items
 from sessioncompress.formats.base import Entry, Head, Name, line_of
 
 _PAYLOAD = "payload"
-_CALLS: Mapping[str, JsonPath] = {
-    "function_call": ("arguments",),
-    "custom_tool_call": ("input",),
-    "local_shell_call": ("action", "command"),
-}
-"""The items that are calls, and where in them the arguments stand."""
-
-_RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
-_TEXT_PARTS = frozenset({"input_text", "output_text"})
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
     "mcp_tool_call"
 )
-_COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
-_PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
-
 _REASONING = "reasoning"
 _PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
@@ -46,19 +37,8 @@ _SKILLS = "skills_instructions"
 FRAME = re.compile(rf"(<{_SKILLS}>).*(</{_SKILLS}>)\s*", re.DOTALL)
 """The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
 
-PREAMBLE = re.compile(
-    r"(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n"
-    r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
-)
-"""What stands above the output of a command."""
-
 _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
 """What says of two equal outputs only when they came."""
-
-_PART = re.compile(r"[^|;&\n]+")
-_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
-_WORD = re.compile(r"[^\s'\"`\\]+")
-_NAMES_SKILL = re.compile(rf"\b{re.escape(SKILL_FILE)}\b")
 
 
 class RolloutReader(base.Reader):
@@ -91,15 +71,18 @@ class RolloutReader(base.Reader):
                     return self._checkpoint(raw, values.items(history))
         return line_of(raw, Role.OTHER)
 
+    def said(self, entry: Entry) -> Iterable[Said]:
+        return checkpoints.said(entry)
+
     def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         kind = values.text(item.get("type"))
         is_answer = _is_answer(item)
-        if kind in _CALLS:
-            line = self._call(raw, item, _CALLS[kind])
-        elif kind in _RESULTS:
+        if kind in items.CALLS:
+            line = self._call(raw, item, items.CALLS[kind])
+        elif kind in items.RESULTS:
             line = self._result(raw, item)
         elif kind in ("message", "agent_message"):
-            self._said.update(hash(text) for text in _texts(item) if len(text) >= values.SMALLEST_BLOCK)
+            self._said.update(hash(text) for text in items.texts_of(item) if len(text) >= values.SMALLEST_BLOCK)
             line = _message(raw, item)
         elif kind in (_REASONING, _PASSED_OVER):
             line = line_of(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
@@ -131,12 +114,11 @@ class RolloutReader(base.Reader):
         return line._replace(facts=line.facts._replace(ties=ties))
 
     def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath) -> Line:
-        call = values.text(item.get("call_id")) or values.text(item.get("id"))
-        tool = values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call")
-        written = _arguments_of(item, place)
+        tool, call = items.called(item)
+        written = items.arguments_of(item, place)
         # A command that prints a skill is a read of it.
-        skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
-        purpose = Purpose.READ if skill else _PURPOSES.get(tool, Purpose.OTHER)
+        skill = items.skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
+        purpose = Purpose.READ if skill else items.PURPOSES.get(tool, Purpose.OTHER)
         made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
         arguments = values.given(written) if isinstance(written, str) else written
@@ -154,10 +136,10 @@ class RolloutReader(base.Reader):
         output = item.get("output")
         texts: list[tuple[JsonPath, str]] = []
         if isinstance(output, str):
-            inner = wrapped(output)
+            inner = items.wrapped(output)
             texts.append(((), output) if inner is None else (("output",), inner))
         for index, part in enumerate(values.items(output)):
-            if values.type_of(part) in _TEXT_PARTS and isinstance(part.get("text"), str):
+            if values.type_of(part) in items.TEXT_PARTS and isinstance(part.get("text"), str):
                 texts.append(((index, "text"), part["text"]))
         blocks: list[Block] = []
         for path, text in texts:
@@ -179,14 +161,14 @@ class RolloutReader(base.Reader):
             blocks += _images_in(path, parts)
             for step, part in enumerate(parts):
                 text = values.part_text(part)
-                if values.type_of(part) in _TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
+                if values.type_of(part) in items.TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
                     blocks += _result_text((*path, step, "text"), text, "", "")
-        reads = sum(len(text) for item in history for text in _texts(item))
+        reads = sum(len(text) for item in history for text in items.texts_of(item))
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
 
 
 def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
-    reads, role = sum(map(len, _texts(item))), item.get("role")
+    reads, role = sum(map(len, items.texts_of(item))), item.get("role")
     if role == "assistant":
         return line_of(raw, Role.ASSISTANT, reads=reads)
     parts = values.items(item.get("content"))
@@ -214,37 +196,8 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
 
 
-def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
-    """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
-    value: Any = item
-    for step in path:
-        value = values.fields(value).get(str(step))
-    return value if isinstance(value, list if path == _CALLS["local_shell_call"] else str) else None
-
-
-def _skill_read(command: str) -> str:
-    """Find the path of the skill that a command prints; an empty text where it prints none."""
-    for part in _PART.findall(command):
-        prints = _PRINTS.search(part)
-        for word in _WORD.findall(part, prints.end()) if prints else ():
-            if named := list(_NAMES_SKILL.finditer(word)):
-                return str(word[: named[-1].end()])
-    return ""
-
-
-def _texts(item: Mapping[str, Any]) -> list[str]:
-    return [values.part_text(part) for part in values.items(item.get("content"))]
-
-
 def _is_answer(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "message" and item.get("role") == "assistant"
-
-
-def wrapped(output: str) -> str | None:
-    """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
-    found = values.fields(within(output)) if '"metadata"' in output else {}
-    text = found.get("output")
-    return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
 
 
 def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]:
@@ -253,7 +206,7 @@ def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]
     if len(text) < values.SMALLEST_BLOCK and not marked:
         return []
     compared = written = values.literal(text)
-    if not marked and (above := PREAMBLE.match(text)) is not None:
+    if not marked and (above := items.PREAMBLE.match(text)) is not None:
         # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
         rest = written[len(values.literal(above.group())) - 1 :]
         compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
@@ -308,7 +261,7 @@ class Codex(base.Format):
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
     listings = frozenset({_SKILLS})
-    preamble = PREAMBLE
+    preamble = items.PREAMBLE
     frame: re.Pattern[str] | None = FRAME
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
@@ -336,6 +289,9 @@ class Codex(base.Format):
                 live.take_back(back)
             live.add(number)
         return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return checkpoints.checkpoint(session, cut, summary)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))
@@ -383,12 +339,12 @@ class Codex(base.Format):
 
 def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
     kind = values.text(item.get("type"))
-    place = _CALLS.get(kind)
+    place = items.CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
         may = path[-1] not in _FILE_KEYS
         if path == place:
             # A string that holds JSON only changes inside. It is parsed for this place alone: many may lie in it.
-            now = _arguments_of(item, place)
+            now = items.arguments_of(item, place)
             may = isinstance(now, str) and values.given(now) is now
         return isinstance(value, str) and may
     match path:
@@ -398,10 +354,10 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
         case ("encrypted_content",) | ("id",):
             goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
             return goes and value is REMOVED
-        case ("output",) | ("output", "output") if kind in _RESULTS:
-            is_wrapped = wrapped(values.text(item.get("output"))) is not None
+        case ("output",) | ("output", "output") if kind in items.RESULTS:
+            is_wrapped = items.wrapped(values.text(item.get("output"))) is not None
             return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)
-        case ("output", *part) if kind in _RESULTS:
+        case ("output", *part) if kind in items.RESULTS:
             return _may_change_part(item.get("output"), part, value)
         case ("content", int(index), "text") if kind == "message" and item.get("role") == "developer":
             # A list of skills stays one, in its tags.
@@ -415,7 +371,7 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
 def _may_change_part(parts: Any, path: list[Any], value: Any) -> bool:
     match path:
         case [int(index), "text"]:
-            return isinstance(value, str) and values.type_of(values.items(parts)[index]) in _TEXT_PARTS
+            return isinstance(value, str) and values.type_of(values.items(parts)[index]) in items.TEXT_PARTS
         case [int(index)]:
             return isinstance(value, dict) and values.type_of(values.items(parts)[index]) == "input_image"
     return False

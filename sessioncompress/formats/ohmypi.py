@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
@@ -59,6 +60,9 @@ class OhMyPi(pi.FamilyFormat):
         if path == _PRUNED:
             return isinstance(value, Added) and _may_be_pruned(entry)
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
+
+    def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
+        return {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return {} if path == _ARGUMENTS else super().stand_in(path, value)

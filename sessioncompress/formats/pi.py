@@ -8,12 +8,12 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.formats import base, values
-from sessioncompress.formats.base import Entry, Head, Name, line_of
+from sessioncompress.formats import base, pi_checkpoint, values
+from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16
@@ -287,10 +287,20 @@ class FamilyFormat(base.Format):
 
     def shape(self, lines: Lines) -> Shape:
         """Walk the tree. Where the header says so, or none has an id, entries follow each other."""
-        header = next((number for number, role in enumerate(lines.roles) if role is Role.HEADER), None)
-        if (header is not None and lines.facts[header].listed) or not any(lines.ids):
-            return super().shape(lines)
-        return base.tree_shape(lines)
+        return super().shape(lines) if _is_list(lines) else base.tree_shape(lines)
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        if _is_list(session.lines):
+            raise CannotCheckpoint(
+                "its entries have no ids, as in the first version of pi's sessions",
+                "Resume it once with pi, which gives them some, then run this again.",
+            )
+        live = self.shape(session.lines).live
+        return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(summary))
+
+    def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
+        """Give what a relative of pi notes in a compaction besides."""
+        return {}
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))
@@ -338,6 +348,11 @@ class FamilyFormat(base.Format):
             error=error,
             at=base.moment(message.get("timestamp")) or base.moment(entry.get("timestamp")),
         )
+
+
+def _is_list(lines: Lines) -> bool:
+    header = next((number for number, role in enumerate(lines.roles) if role is Role.HEADER), None)
+    return (header is not None and lines.facts[header].listed) or not any(lines.ids)
 
 
 def _header_of(head: Head) -> Entry | None:

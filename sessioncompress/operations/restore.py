@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
+from sessioncompress.operations.checkpoints import Checkpoints
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
@@ -32,7 +34,7 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import recover
 
 _ALREADY = "it has its original bytes already"
@@ -49,6 +51,12 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     size_before: int = 0
     size_after: int = 0
     lines_restored: int = 0
+    checkpoints_removed: int = 0
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the session was changed."""
+        return self.lines_restored > 0 or self.checkpoints_removed > 0
 
 
 def restore_session(
@@ -57,9 +65,12 @@ def restore_session(
     *,
     from_markers: bool = False,
     originals: Path | None = None,
+    keep_checkpoints: bool = False,
     form: str | None = None,
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
+
+    Checkpoints of ours are taken out, unless `keep_checkpoints`; an entry that hangs on one is hung on its parent.
 
     Each rewritten line, and each copy of one, becomes its original; all other lines stay. In an older state of the
     session, the lines that it has come back. `reason` counts the copies and the missing lines. The session is refused
@@ -74,7 +85,7 @@ def restore_session(
         recover(session, store, journal.lengths, salvaging=from_markers)
         run = _Restore(session, store, journal, policy, form)
         if not from_markers:
-            return run.exactly()
+            return run.exactly(keep_checkpoints=keep_checkpoints)
         if originals is None:
             return run.by_markers()
         other = store_of(originals.absolute(), policy)
@@ -96,7 +107,7 @@ class _Restore(NamedTuple):
     policy: Policy
     form: str | None
 
-    def exactly(self) -> RestoreStats:
+    def exactly(self, *, keep_checkpoints: bool) -> RestoreStats:
         session, store, journal = self.session, self.store, self.journal
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
@@ -122,18 +133,28 @@ class _Restore(NamedTuple):
         )
         unknown = _joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        older = _joined(not_there(len(missing)), in_merge)
-        if not swaps:
+        checkpoints = None if keep_checkpoints or not journal.checkpoints else self._checkpoints()
+        older = _joined(not_there(len(missing)), in_merge, checkpoints.not_as_written if checkpoints else "")
+        if not swaps and not (checkpoints and checkpoints.taken):
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
-        with OriginalsReader(store.originals) as originals:
-            lines = (
-                original_of(raw, swaps[number], originals, store.journal) if number in swaps else raw
-                for number, raw, _ in pieces_of(session.reader, session.size)
-            )
-            done = self._write(lines, len(swaps))
+        with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
+
+            def line(number: int, raw: bytes) -> bytes:
+                if originals is not None and number in swaps:
+                    raw = original_of(raw, swaps[number], originals, store.journal)
+                return raw if checkpoints is None else checkpoints.rehung(raw)
+
+            pieces = pieces_of(session.reader, session.size)
+            if checkpoints is not None:
+                pieces = checkpoints.without(pieces)
+            ended = [] if checkpoints is None else checkpoints.ended()
+            done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
         return replace(done, reason=_joined(copies, older, unknown))
+
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.session, self.journal, reading.format_of(self.session, self.form))
 
     def by_markers(self) -> RestoreStats:
         """Put back what the session's own store holds, then what those of its relatives do.
@@ -238,7 +259,13 @@ class _Restore(NamedTuple):
             return True
 
     def _write(
-        self, lines: Iterator[bytes], changed: int, putback: _PutBack | None = None, *, alone: bool = True
+        self,
+        lines: Iterator[bytes],
+        changed: int,
+        putback: _PutBack | None = None,
+        *,
+        ended: Sequence[CheckpointRecord] = (),
+        alone: bool = True,
     ) -> RestoreStats:
         session, journal = self.session, self.journal
         commit_originals = self.policy.commit_originals
@@ -271,10 +298,12 @@ class _Restore(NamedTuple):
                 records=(len(forms), 0),
                 session_id=journal.session_id,
             )
-            records = sealed(map(LineRecord.encode, forms), readable(run, self.store.journal))
+            written = chain(map(LineRecord.encode, forms), map(CheckpointRecord.encode, ended))
+            records = sealed(written, readable(run, self.store.journal))
             stats = self._stats(Status.RESTORED, _joined(*left))
             committed = rewrite.commit(records if journal.runs else [])
-            return replace(stats, size_after=committed.size, lines_restored=changed)
+            removed = len(ended)
+            return replace(stats, size_after=committed.size, lines_restored=changed, checkpoints_removed=removed)
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:
         size = self.session.size

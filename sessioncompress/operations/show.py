@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,7 +124,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         for journal in journals_there:
             searched.append(originals_of(journal).name.removesuffix(".zst"))
             try:
-                shown_there = _in_journal(ref, journal)
+                shown_there = _in_journal(ref, journal, path)
             except (errors.FileFailed, errors.Refused, errors.Unreadable) as error:
                 unreadable.append(error)
                 continue
@@ -189,7 +189,21 @@ def mentions(ref: str, journal: Path) -> bool:
     return False
 
 
-def _in_journal(ref: str, journal: Path) -> list[Shown]:
+def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path | None) -> list[Shown]:
+    """Find what a summary's reference names, in the session beside whose store the journal lies."""
+    # Imported here: few references are a summary's.
+    from sessioncompress.operations.checkpoints import referred
+
+    beside = journal.parent.parent / originals_of(journal).name.removesuffix(".zst")
+    path = beside if named is None or is_folder(named) else named
+    with open_session(path, writing=False) as session, ExitStack() as opened:
+        originals = None
+        if loaded.store_size:
+            originals = opened.enter_context(OriginalsReader(originals_of(journal)))
+        return [Shown(found.record, journal, found.content) for found in referred(ref, session, loaded, originals)]
+
+
+def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     path = originals_of(journal)
     with errors.failing(journal, state=""):
         refuse_linked(journal)
@@ -197,6 +211,8 @@ def _in_journal(ref: str, journal: Path) -> list[Shown]:
             return []
         refuse_linked(path)
     loaded = journals.load(journal)
+    if any(each.startswith(ref) or ref.startswith(each) for one in loaded.checkpoints for each in one.refs):
+        return _in_summary(ref, journal, loaded, named)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
     rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
     kept = [(line, block) for line, block in map(loaded.block, rows) if line.place is not None]

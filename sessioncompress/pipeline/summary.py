@@ -25,6 +25,8 @@ class Status(StrEnum):
 
     COMPRESSED = "compressed"
     WOULD_COMPRESS = "would-compress"
+    COMPACTED = "compacted"
+    WOULD_COMPACT = "would-compact"
     RESTORED = "restored"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"

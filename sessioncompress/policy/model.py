@@ -31,6 +31,7 @@ _LONGEST_NAME = 200
 Flag = Annotated[bool, Meta(description="true or false")]
 Count = Annotated[int, Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST:,}")]
 Positive = Annotated[int, Meta(ge=1, le=_MOST, description=f"a whole number from 1 to {_MOST:,}")]
+SummaryTokens = Annotated[int, Meta(ge=1_000, le=100_000, description="a whole number from 1,000 to 100,000")]
 Percent = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
 Seconds = Annotated[
     Annotated[int, Meta(ge=0, le=_MOST)] | Annotated[float, Meta(ge=0, le=_MOST)],
@@ -68,6 +69,16 @@ class Rule(StrEnum):
     OMP = "omp"
     EUNICE = "eunice"
     DELIBERATE = "deliberate"
+
+
+class CutRule(StrEnum):
+    """Decides how much of the recent conversation a checkpoint keeps as it is."""
+
+    TOKENS = "tokens"
+    MESSAGES = "messages"
+    SHARE = "share"
+    SINCE_PROMPT = "sincePrompt"
+    TURNS = "turns"
 
 
 class Placeholder(StrEnum):
@@ -179,6 +190,23 @@ class Budget(Section, frozen=True, gc=False):
     models: Models = ()
 
 
+class Compact(Section, frozen=True, gc=False):
+    """What a checkpoint keeps of the recent conversation, by one of the rules, and how long its summary may be.
+
+    Nothing is written where what would go has fewer than `min_dead_tokens`, or the model would be saved fewer than
+    `min_saved_tokens`. Raises UsageError.
+    """
+
+    rule: CutRule = CutRule.TOKENS
+    keep_tokens: Positive = 20_000
+    keep_messages: Positive = 10
+    keep_share: Share = 0.3
+    keep_turns: Positive = 4
+    summary_tokens: SummaryTokens = 3_000
+    min_dead_tokens: Count = 10_000
+    min_saved_tokens: Count = 8_000
+
+
 class Policy(Section, frozen=True, gc=False):
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
@@ -221,6 +249,7 @@ class Policy(Section, frozen=True, gc=False):
     log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
+    compact: Compact = Compact()
     at_rest: Flag = False
 
     @property
@@ -257,6 +286,7 @@ PRESETS: dict[str, Policy] = {
         prune=Prune(prune_minimum=10_000, prune_protect=20_000),
         preview_share=0.05,
         preview_max_bytes=890,
+        compact=Compact(keep_tokens=10_000, summary_tokens=2_000),
     ),
     "high-quality": replace(
         BALANCED,
@@ -266,6 +296,7 @@ PRESETS: dict[str, Policy] = {
         prune=Prune(prune_minimum=30_000, prune_protect=60_000),
         preview_share=0.10,
         preview_max_bytes=4_000,
+        compact=Compact(keep_tokens=40_000, summary_tokens=5_000),
     ),
     "archive": replace(
         BALANCED,
@@ -277,6 +308,7 @@ PRESETS: dict[str, Policy] = {
         tool_result_max_bytes=SMALLEST_LIMIT,
         preview_share=0,
         preview_max_bytes=0,
+        compact=Compact(keep_tokens=8_000),
         at_rest=True,
     ),
 }
@@ -293,6 +325,9 @@ _OPTIONS = {
 }
 
 
+_OF_COMPACT = {"keep": "rule", "keep_tokens": "keep_tokens", "summary_tokens": "summary_tokens"}
+
+
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     """Apply the options of the command line; None means that an option was not given.
 
@@ -305,6 +340,9 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
         changes["prune"] = replace(policy.prune, enabled=True)
     if options.get("rule") is not None:
         changes["budget"] = replace(policy.budget, rule=options["rule"])
+    compact = {field: options[name] for name, field in _OF_COMPACT.items() if options.get(name) is not None}
+    if compact:
+        changes["compact"] = replace(policy.compact, **compact)
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):

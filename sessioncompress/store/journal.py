@@ -22,7 +22,7 @@ from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunRecord
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -75,6 +75,8 @@ class Journal:
         self.size = size
         self.store_size = store_size
         self.broken = 0
+        self.checkpoints: list[CheckpointRecord] = []
+        """Those that no restore took out again."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
         """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
         self._blocks: list[BlockRecord] = []
@@ -82,10 +84,15 @@ class Journal:
         self._ended = (0, 0)
         """How many line and block records the runs added."""
 
-    def add(self, record: LineRecord | BlockRecord) -> None:
+    def add(self, record: LineRecord | BlockRecord | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
             self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
+        elif isinstance(record, CheckpointRecord):
+            if record.ended:
+                self.checkpoints = [each for each in self.checkpoints if each.lines != record.lines]
+            else:
+                self.checkpoints.append(record)
         elif len(self._lines) == self._ended[0]:
             raise ValueError("a block without its line")
         else:

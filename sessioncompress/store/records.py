@@ -3,6 +3,7 @@
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
+    {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
 A block record belongs to the line record before it.
 """
@@ -174,7 +175,32 @@ class RunRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-Record = LineRecord | BlockRecord | RunRecord
+class CheckpointRecord(NamedTuple):
+    """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
+
+    `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
+    without and with it. `unended`: the line before those at the end had no LF before. `ended`: a restore took it out.
+    """
+
+    form: str
+    by: str
+    rule: str
+    lines: tuple[str, ...]
+    refs: tuple[str, ...]
+    tokens: tuple[int, int]
+    unended: bool = False
+    ended: bool = False
+
+    def encode(self) -> bytes:
+        """Return the record as a line of the journal."""
+        record: dict[str, Any] = {"type": "checkpoint"}
+        record |= {"format": self.form, "by": self.by, "rule": self.rule, "lines": self.lines, "refs": self.refs}
+        record |= {"tokensBefore": self.tokens[0], "tokensAfter": self.tokens[1]}
+        record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+Record = LineRecord | BlockRecord | CheckpointRecord | RunRecord
 
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
@@ -209,6 +235,13 @@ def decode(raw: bytes) -> Record:
             file=intern(str(record.get("file", ""))),
             git_blob=_hex(blob) if blob != "" else "",
         )
+    if kind == "checkpoint":
+        refs = tuple(map(_hex, record["refs"]))
+        lines = tuple(_hex(each, _DIGEST_DIGITS) for each in record["lines"])
+        tokens = _count(record["tokensBefore"]), _count(record["tokensAfter"])
+        form, by, rule = (str(record[key]) for key in ("format", "by", "rule"))
+        flags = (record.get(key) is True for key in ("unended", "ended"))
+        return CheckpointRecord(form, by, rule, lines, refs, tokens, *flags)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
@@ -369,7 +402,7 @@ class PendingRecords:
         """Yield the records of some lines."""
         for number, (_, raw) in self._lines.items():
             for each in raw.splitlines(keepends=True) if number in numbers else ():
-                if not isinstance(record := decode(each), RunRecord):
+                if isinstance(record := decode(each), LineRecord | BlockRecord):
                     yield record
 
     def original_of(self, number: int) -> Bytes:

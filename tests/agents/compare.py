@@ -14,7 +14,7 @@ from tests.agents.rules import problems, reasoned_ids
 
 MARKER = "[[sessioncompress: "
 _FORM = re.compile(r"\n?\[\[sessioncompress: [^\[\]\n]*\]\]")
-_UNSAID = frozenset({"system", "developer"})
+UNSAID = frozenset({"system", "developer"})
 """Roles whose texts come from the agent, not from the session."""
 
 _REMINDER = "<system-reminder>"
@@ -28,12 +28,12 @@ def differences(original: Body, rewritten: Body, thoughts: Collection[str] = ())
 
     `thoughts` are the texts of the session's thinking: pi sends those of another model as plain text.
     """
-    broken = _counted(problems(rewritten, reasoned_ids(original))) - _counted(problems(original))
+    broken = counted(problems(rewritten, reasoned_ids(original))) - counted(problems(original))
     found = message_differences(messages(original), messages(rewritten), thoughts)
     return [*found, *(f"breaks a rule of the API: {problem}" for problem in broken.elements())]
 
 
-def _counted(found: Iterable[str]) -> Counter[str]:
+def counted(found: Iterable[str]) -> Counter[str]:
     """Count problems by what they say, without their places: those move when thinking goes."""
     return Counter(re.sub(r"^message \d+", "a message", problem) for problem in found)
 
@@ -95,7 +95,7 @@ def _message(where: str, old: Message, new: Message) -> Iterator[str]:
         yield f"{where}: {_kinds(old.parts)} became {_kinds(new.parts)}"
         return
     for before, after in zip(old.parts, new.parts, strict=True):
-        yield from _part(where, before, after, ours=old.role in _UNSAID)
+        yield from _part(where, before, after, ours=old.role in UNSAID)
 
 
 def _kinds(parts: Sequence[Part]) -> str:

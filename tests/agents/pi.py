@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -120,6 +121,40 @@ def run(
             done.returncode,
             done.stdout + done.stderr,
         )
+
+
+def compact(version: str, session: Path, workdir: Path, *, keep: int) -> Run:
+    """Let pi compact a copy of a session itself, keeping about so many tokens."""
+    models = tuple(dict.fromkeys(_models(session)))
+    with StandIn() as stand_in:
+        settings = {"compaction": {"enabled": False, "keepRecentTokens": keep}}
+        agent = _agent_folder(workdir / f"compact-{version}", models, stand_in.url, 10_000_000, settings)
+        copy = Path(shutil.copyfile(session, agent / "sessions" / session.name))
+        arguments = ["--mode", "rpc", "--session", str(copy), *_choice(models)]
+        output, code = _asked(_command(version, arguments), agent, stand_in.url, {"type": "compact"})
+        return Run(tuple(stand_in.requests), tuple(stand_in.strangers), copy.read_bytes(), code, output)
+
+
+def _asked(command: list[str], agent: Path, url: str, asks: Mapping[str, Any]) -> tuple[str, int]:
+    """Ask pi one thing, and return what it says up to its answer, and how it ended."""
+    environment = _environment(agent, url, Path(command[0]))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=agent, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        stop = threading.Timer(SECONDS, process.kill)
+        stop.start()
+        process.stdin.write(json.dumps(asks) + "\n")
+        process.stdin.flush()
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if '"type":"response"' in line:
+                break
+        process.stdin.close()
+        code = process.wait()
+        stop.cancel()
+    return "".join(said), code
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,20 +283,24 @@ def _key(api: str) -> str:
 
 
 def _start(version: str, arguments: list[str], agent: Path, url: str) -> subprocess.CompletedProcess[str]:
-    runtime = node()
-    if runtime is None:
-        raise ResumeError("no Node was found")
-    script = program(MODULES / f"pi-{version}", "pi")
+    command = _command(version, arguments)
     return subprocess.run(
-        [str(runtime), str(script), *arguments],
+        command,
         cwd=agent,
-        env=_environment(agent, url, runtime),
+        env=_environment(agent, url, Path(command[0])),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
+
+
+def _command(version: str, arguments: list[str]) -> list[str]:
+    runtime = node()
+    if runtime is None:
+        raise ResumeError("no Node was found")
+    return [str(runtime), str(program(MODULES / f"pi-{version}", "pi")), *arguments]
 
 
 def _environment(agent: Path, url: str, runtime: Path) -> dict[str, str]:

@@ -1,0 +1,124 @@
+"""Where a session is cut: how much of the recent conversation stays, and at which lines it may begin. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sessioncompress.core.checkpoint import Cut
+from sessioncompress.core.lines import SPOKEN, Lines, Survey, turns_on
+from sessioncompress.core.model import Role
+from sessioncompress.core.text import estimate
+from sessioncompress.policy.model import Compact, CutRule
+
+
+class NoCut(NamedTuple):
+    """Why a session is not cut."""
+
+    reason: str
+
+
+def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
+    """Cut a session at the nearest allowed place at or behind the one that the rule wants, or else before it.
+
+    With `splits` what is kept may begin inside a turn. It begins with a prompt or with an answer, never between a call
+    and its result, and with the entries before that which say nothing.
+    """
+    order = for_the_model(read)
+    lines = read.lines
+    turns = turns_on(lines, order)
+    messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
+    wanted = _wanted(lines, order, turns, messages, keep)
+    if wanted is None:
+        return NoCut("it holds no request of the user" if messages else "it holds no message")
+    if wanted <= messages[0]:
+        return NoCut("all that was said stays")
+    starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
+    allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]
+    if not allowed:
+        return NoCut("there is no place at which it could be cut" if splits else "it holds a single request")
+    start = next((each for each in allowed if each >= wanted), allowed[-1])
+    splits_turn = start not in turns
+    while start > 1 and is_silent(lines, order[start - 1]):
+        start -= 1
+    old, kept = order[:start], order[start:]
+    dead = estimate(sum(lines[number].reads for number in old if lines.roles[number] is not Role.CHECKPOINT))
+    if dead < keep.min_dead_tokens:
+        return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {keep.min_dead_tokens:,}")
+    return Cut(old, kept, splits_turn)
+
+
+def for_the_model(read: Survey) -> list[int]:
+    """List the lines of the live path as the model reads them: a checkpoint stands before what it keeps."""
+    lines, (live, dead) = read.lines, read.shape
+    last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
+    there = [number for number in live if number not in dead]
+    if last is None:
+        return there
+    checkpoint = live[last]
+    return [checkpoint, *(number for number in there if number != checkpoint)]
+
+
+def _wanted(
+    lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], keep: Compact
+) -> int | None:
+    """Find the position at which the rule has what is kept begin; None where there is nothing that it counts."""
+    newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, keep.keep_turns)}
+    newest[CutRule.MESSAGES] = (messages, keep.keep_messages)
+    if keep.rule in newest:
+        places, number = newest[keep.rule]
+        return places[max(len(places) - number, 0)] if places else None
+    if not messages:
+        return None
+    reads = [lines[number].reads for number in order]
+    most = sum(reads) * keep.keep_share if keep.rule is CutRule.SHARE else keep.keep_tokens * 4
+    position = len(order)
+    while position and most > 0:
+        position -= 1
+        most -= reads[position]
+    return position
+
+
+def _answers(lines: Lines, order: Sequence[int]) -> list[int]:
+    """Find where answers begin; what an agent writes of one in several lines is one."""
+    found = []
+    seen: set[str] = set()
+    for position, number in enumerate(order):
+        response = lines.responses[number]
+        if lines.roles[number] is Role.ASSISTANT and not (response and response in seen):
+            found.append(position)
+        seen.add(response)
+    return found
+
+
+def _outside_pairs(lines: Lines, order: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """Leave out the starts between a call and its result, or inside an answer."""
+    inside = [0] * (len(order) + 1)
+    called: dict[str, int] = {}
+    begun: dict[str, int] = {}
+
+    def close(first: int, last: int) -> None:
+        inside[first + 1] += 1
+        inside[last + 1] -= 1
+
+    for position, number in enumerate(order):
+        line = lines[number]
+        if line.response:
+            close(begun.setdefault(line.response, position), position)
+        for call in line.calls:
+            called[call.id] = position
+        for name in line.facts.several or (line.answers,):
+            if name in called:
+                close(called[name], position)
+    depth, found = 0, []
+    wanted = frozenset(starts)
+    for position in range(len(order)):
+        depth += inside[position]
+        if not depth and position in wanted:
+            found.append(position)
+    return found
+
+
+def is_silent(lines: Lines, number: int) -> bool:
+    """Tell whether a line is no message and says nothing to the model."""
+    return lines.roles[number] is Role.OTHER and not lines[number].reads

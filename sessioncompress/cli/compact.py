@@ -1,0 +1,127 @@
+"""`compact`: replace the old part of sessions, for the model, by a summary in their agent's own form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessioncompress.cli import options, output
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations import batch
+from sessioncompress.operations.compact import CompactStats, compact_session
+from sessioncompress.operations.report import kb, status_of
+from sessioncompress.pipeline.discover import Found, Globs
+from sessioncompress.pipeline.summary import Status, to_json
+
+SCHEMA = "sessioncompress.compact/1"
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
+@options.PATHS_OR_NONE
+@options.AGENT
+@options.PROJECT
+@options.ALL
+@options.OLDER_THAN
+@options.INCLUDE
+@options.EXCLUDE
+@options.JOBS
+@options.DRY_RUN
+@options.CHECK
+@click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
+@options.CONFIG
+@options.PRESET
+@click.option(
+    "--keep",
+    type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
+    help="What decides how much of the recent conversation stays; else compact.rule of the policy.",
+)
+@click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
+@click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@options.BACKUP_DIR
+@options.COMMIT_ORIGINALS
+@options.QUIET_SECONDS
+@options.FORMAT
+@options.JSON
+def compact(
+    paths: Sequence[Path],
+    agent: str | None,
+    project: Path | None,
+    everything: bool,
+    older_than: int | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    dry_run: bool,
+    check: bool,
+    prints: bool,
+    config: Path | None,
+    preset: str | None,
+    as_json: bool,
+    form: str | None,
+    **overrides: Any,
+) -> None:
+    """Replace the old part of sessions, for the model, by a summary in their agent's own form."""
+    found = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
+    rehearse = dry_run or check or prints
+    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    listed = options.all_governed(found, policies)
+    if prints and (as_json or len(listed) != 1):
+        raise click.UsageError("--print takes one session, and goes without --json")
+
+    def prepare(each: Found) -> Callable[[], CompactStats]:
+        policy = policies.of(each.path)
+        if policy.commit_originals and not rehearse:
+            options.show_originals(each.path, policy)
+        return partial(compact_session, each.path, policy, dry_run=rehearse, form=form, named=each.named)
+
+    def say(stats: CompactStats) -> None:
+        if prints and stats.summary:
+            click.echo("\n".join(map(printable, stats.summary.split("\n"))))
+        elif not as_json:
+            click.echo(_line(stats), err=prints)
+
+    done = output.told(batch.Archive(listed, prepare, jobs), say)
+    written = [stats for stats in done.results if stats.is_compacted]
+    if not paths:
+        output.tell_of_opencode(agent)
+    if as_json:
+        output.echo_json(_document(done, dry_run=rehearse))
+    elif len(listed) != 1:
+        head = f"total: {counted(len(written), 'session', 'sessions')}{_total(written, rehearse=rehearse)}"
+        others = {"unchanged": len(done.results) - len(written)} | done.others
+        click.echo(output.with_others(head, others))
+    sys.exit(batch.worst({done.exit_code} | ({1} if check and written else set())))
+
+
+def _line(stats: CompactStats) -> str:
+    said = f"{stats.status}: {stats.reason}"
+    if stats.is_compacted:
+        kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
+        would = "would be " if stats.status is Status.WOULD_COMPACT else ""
+        inside = " from inside a turn on" if stats.splits_turn else ""
+        said = (
+            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
+            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+        )
+    return f"{printable(stats.path)}: {said}"
+
+
+def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
+    before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
+    if not written:
+        return ""
+    verb = "would be compacted" if rehearse else "compacted"
+    return f" {verb}: {before:,} -> {after:,} tokens for the model"
+
+
+def _document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
+    files = [*done.results]
+    for path, error in done.failed:
+        files.append(CompactStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code))
+    told = [{key: value for key, value in to_json(each).items() if key != "summary"} for each in files]
+    return {"schema": SCHEMA, "dryRun": dry_run, "files": told}

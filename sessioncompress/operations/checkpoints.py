@@ -1,0 +1,136 @@
+"""The checkpoints of ours in a session: take them out again, and find what their summaries refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import NamedTuple
+
+from xxhash import xxh3_64_hexdigest
+
+from sessioncompress.core import jsonl
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.jsonl import Piece
+from sessioncompress.core.model import Kind
+from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.text import counted
+from sessioncompress.formats.base import Format
+from sessioncompress.pipeline import reading
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, CheckpointRecord
+
+
+class Checkpoints:
+    """The lines of a session that are those of a checkpoint of ours, as they were written.
+
+    `taken` are the records of the checkpoints that stand there, `altered` those of which not every line does.
+    """
+
+    def __init__(self, session: OpenSession, journal: Journal, form: Format | None) -> None:
+        self._form = form
+        self._spans: list[tuple[int, int]] = []
+        self._parents: dict[str, str] = {}
+        wanted = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines}
+        there: set[str] = set()
+        position = 0
+        with session.reader() as file:
+            for _, raw, whole in jsonl.pieces(file, session.size) if wanted else ():
+                start, position = position, position + len(raw)
+                digest = sha256(raw).digest() if whole else b""
+                row = journal.rewriting(digest)
+                if digest not in wanted and row is not None:
+                    digest = journal.original_of(row)
+                if digest in wanted:
+                    there.add(digest.hex())
+                    self._spans.append((start, position))
+                    self._note_parent(raw)
+        self.taken = [each for each in journal.checkpoints if there.intersection(each.lines)]
+        self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
+        """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
+        self.altered = [each for each in journal.checkpoints if not there.issuperset(each.lines)]
+
+    def _end(self, size: int) -> int:
+        end = size
+        for start, last in reversed(self._spans):
+            if last != end:
+                break
+            end = start
+        return end if end < size else -1
+
+    @property
+    def not_as_written(self) -> str:
+        """Write that checkpoints are not there as they were written; nothing where all are."""
+        number = len(self.altered)
+        of = counted(number, "checkpoint is", "checkpoints are")
+        return f"{of} no longer there as written: what stands of that stays" if number else ""
+
+    def _note_parent(self, raw: bytes) -> None:
+        entry = jsonl.parse(raw)
+        if entry is not None and self._form is not None and self._form.parent_key:
+            line = self._form.reader().line(raw, entry)
+            if line.id:
+                self._parents[line.id] = line.parent
+
+    def without(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """Pass on all of a session's pieces but those of our lines."""
+        position, spans = 0, iter(self._spans)
+        first, last = next(spans, (-1, -1))
+        for piece in pieces:
+            start, position = position, position + len(piece[1])
+            while last != -1 and start >= last:
+                first, last = next(spans, (-1, -1))
+            if first <= start < last:
+                continue
+            number, raw, whole = piece
+            yield (number, raw.removesuffix(b"\n"), whole) if position == self._unended else piece
+
+    def rehung(self, raw: bytes) -> bytes:
+        """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
+        if not any(name.encode() in raw for name in self._parents):
+            return raw
+        entry, key = jsonl.parse(raw), self._form.parent_key if self._form is not None else ""
+        parent = entry.get(key) if entry is not None else None
+        if entry is None or parent not in self._parents:
+            return raw
+        seen: set[str] = set()
+        while parent in self._parents and parent not in seen:
+            seen.add(parent)
+            parent = self._parents[parent]
+        try:
+            return splice(raw, entry, {(key,): parent or None})[0]
+        except CannotSplice:
+            return raw
+
+    def ended(self) -> list[CheckpointRecord]:
+        """Make the records that say which checkpoints were taken out."""
+        return [each._replace(ended=True) for each in self.taken]
+
+
+class Referred(NamedTuple):
+    """What a summary refers to: where it was said, and the words."""
+
+    record: BlockRecord
+    content: bytes
+
+
+def referred(ref: str, session: OpenSession, journal: Journal, originals: OriginalsReader | None) -> Iterator[Referred]:
+    """Find what a reference in a summary names: in what was said in the session, in the originals of its lines."""
+    known = reading.read_session(session, journal)
+    reader, seen = known.form.reader(), set[str]()
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+        if not whole:
+            continue
+        if originals is not None and number in known.rewritten and (record := known.rewritten[number]).place:
+            raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
+        for said in reader.said(jsonl.parse(raw) or {}):
+            for text in said.contents():
+                content = text.encode(errors="surrogatepass")
+                name = xxh3_64_hexdigest(content)
+                if name.startswith(ref) and name not in seen:
+                    seen.add(name)
+                    kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
+                    lines = content.count(b"\n") + 1
+                    block = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
+                    yield Referred(block, content)

@@ -1,0 +1,86 @@
+"""Writes checkpoints into sessions, with a cut made by hand and a short summary."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
+from sessioncompress.core.documents import document_with
+from sessioncompress.core.jsonl import document_of, parse
+from sessioncompress.core.lines import SPOKEN, Survey
+from sessioncompress.core.model import Role
+from tests.support.runs import form_of, split, survey_of, units
+
+SUMMARY = Summary(
+    "The levels were published, and then the forecasts.",
+    "Forecasts published.",
+    read=("src/tides.py",),
+    changed=("src/report.py", "src/levels.py"),
+    tokens_before=50_000,
+    tokens_after=9_000,
+)
+
+
+class Cutting(NamedTuple):
+    """A session with a checkpoint: its bytes before and after, where it was cut, and what was written."""
+
+    before: bytes
+    after: bytes
+    cut: Cut
+    checkpoint: Checkpoint
+
+
+def written_of(data: bytes, survey: Survey | None = None) -> Written:
+    """Return a session as whoever writes a checkpoint needs it."""
+    found = units(data)
+
+    def entry(number: int) -> Mapping[str, Any]:
+        return parse(found[number]) or {}
+
+    def newest(mark: bytes, takes: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any] | None:
+        numbers = (number for number in range(len(found) - 1, -1, -1) if mark in found[number])
+        return next((entry(number) for number in numbers if takes(entry(number))), None)
+
+    return Written((survey or survey_of(data)).lines, entry, newest)
+
+
+def cut_of(survey: Survey, share: float = 0.3, *, splits: bool = True) -> Cut:
+    """Cut where so large a share of what the model reads stays, or else before that at the nearest allowed place."""
+    lines = survey.lines
+    live = [number for number in survey.shape.live if number not in survey.shape.dead]
+    last = [number for number in live if lines.roles[number] is Role.CHECKPOINT][-1:]
+    path = [number for number in live if number not in last]
+    wanted = share * sum(lines[number].reads for number in path)
+    allowed = {Role.USER, Role.ASSISTANT} if splits else {Role.USER}
+    at, kept = len(path), 0
+    while at > 1 and (kept < wanted or lines.roles[path[at]] not in allowed):
+        at -= 1
+        kept += lines[path[at]].reads
+    begins = at
+    while begins > 1 and lines.roles[path[begins - 1]] not in SPOKEN:
+        begins -= 1
+    return Cut((*last, *path[:begins]), tuple(path[begins:]), lines.roles[path[at]] is not Role.USER)
+
+
+def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY) -> Cutting:
+    """Write a checkpoint into a session."""
+    form, survey = form_of(data), survey_of(data)
+    cut = cut_of(survey, share, splits=form.splits_turns)
+    made = form.checkpoint(written_of(data, survey), cut, summary)
+    assert made is not None
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    after = document_with(document, made) if document is not None else _with_lines(data, made)
+    return Cutting(data, after, cut, made)
+
+
+def _with_lines(data: bytes, made: Checkpoint) -> bytes:
+    """Add lines before those of their numbers; a line that sets all messages counts as many as it holds."""
+    found: list[bytes] = []
+    number = 0
+    added = {addition.before: addition.line for addition in made.added}
+    for line in split(data):
+        found += filter(None, [added.get(number), line])
+        number += len(units(line)) if line.startswith(b'{"$set":{"messages":[') else 1
+    return b"".join([*found, *filter(None, [added.get(number)])])
