@@ -19,7 +19,7 @@ _SHORTEST = 10
 
 HERE = "./"
 """Begins a path of the folder that the agent works in, whichever that is."""
-AT_ROOT = ":/"
+AT_ROOT = "(top)/"
 """Stands for the root itself where files are listed by folder."""
 
 

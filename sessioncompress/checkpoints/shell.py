@@ -38,9 +38,10 @@ _PURE = re.compile(
 )
 _CD = re.compile(r"\s{0,8}cd\s{1,4}(\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s;&|]{1,300})\s{0,8}(?:&&|;|\n)\s{0,8}")
 _TOKEN = re.compile(
-    r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++|[\"']", re.DOTALL
+    r"\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++", re.DOTALL
 )
-_HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?[^\n]*+\n")
+"""A quote that nobody closes goes on to the end."""
+_HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?")
 _PATCH = "*** Begin Patch"
 _HEADER = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: ([^\n]{1,400})$|^\*\*\* Move to: ([^\n]{1,400})$", re.MULTILINE
@@ -177,7 +178,7 @@ def _parts(command: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _bare(token: str) -> str:
-    return token[1:-1] if token[:1] in ("'", '"') and len(token) >= _WORD else token
+    return token[1:-1] if token[:1] in ("'", '"') and token[:1] == token[-1:] else token
 
 
 def _without_documents(command: str) -> str:
@@ -185,10 +186,11 @@ def _without_documents(command: str) -> str:
     kept: list[str] = []
     start = 0
     while found := _HERE.search(command, start):
-        kept.append(command[start : found.end()])
-        end = command.find(f"\n{found[1]}", found.end() - 1)
+        first = command.find("\n", found.end())
+        end = command.find(f"\n{found[1]}", first) if first >= 0 else -1
         if end < 0:
-            return "".join(kept)
+            return "".join([*kept, command[start : first if first >= 0 else None]])
+        kept.append(command[start : first + 1])
         start = end + 1 + len(found[1])
     return "".join([*kept, command[start:]])
 

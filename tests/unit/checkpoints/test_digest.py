@@ -54,11 +54,16 @@ def test_each_section_says_its_part() -> None:
     text = summary.text
     assert text.startswith("[Extracted by sessioncompress from 19 messages of this session, 2 of the user. A record of")
     assert "Paths are below /w/harbour/src; those with ./ are of the working folder.]\n\n## The user's requests" in text
-    assert section(text, "The user's requests").startswith("1. > Mend the tide gauge. It must never lose a reading.\n   > ")
+    assert section(text, "The user's requests").startswith(
+        "1. > Mend the tide gauge. It must never lose a reading.\n   > "
+    )
     assert "\n2. > And the ferry?" in section(text, "The user's requests")
     assert "- > It must never lose a reading." in section(text, "Constraints")
     reports = section(text, "What the agent reported")
-    assert reports == "1. > Done\n   > - The sampler queues late readings.\n   > - One test is left.\n2. > The ferry is fine."
+    assert (
+        reports
+        == "1. > Done\n   > - The sampler queues late readings.\n   > - One test is left.\n2. > The ferry is fine."
+    )
     assert section(text, "Decisions") == (
         "- > The root cause is that the sampler drops late readings instead of queueing them."
     )
@@ -66,7 +71,7 @@ def test_each_section_says_its_part() -> None:
     edited, written = section(text, "Files changed").split("\n")
     assert edited == f"- sampler.py: edited [{reference('def queue_reading():')}]"
     assert written == f"- queue.py: written, 3 lines [{reference(_CODE)}]"
-    assert section(text, "Files read only") == "- :/: gauge.py"
+    assert section(text, "Files read only") == "- (top)/: gauge.py"
     assert section(text, "Commands").split("\n") == [
         "- `pytest -q` failed: 1 failed, 3 passed",
         "- `make lint` ok: all clean",
@@ -103,7 +108,11 @@ def test_a_turn_that_ended_early_shows_its_last_call() -> None:
 @pytest.mark.parametrize("splits", [False, True])
 def test_it_is_never_longer_than_its_budget(budget: int, splits: bool) -> None:
     """However much was said."""
-    said = [each for at in range(80) for each in (asked(f"{at} {_LONG}"), *story(), *ran(f"make {at}" * 60, _LONG, at % 2 == 0))]
+    said = [
+        each
+        for at in range(80)
+        for each in (asked(f"{at} {_LONG}"), *story(), *ran(f"make {at}" * 60, _LONG, at % 2 == 0))
+    ]
     assert estimate(len(summed(said, budget, splits=splits).text)) <= budget
 
 
@@ -137,9 +146,19 @@ def hostile(text: str) -> list[Said]:
     """Return a session that says this everywhere."""
     given = {"command": text, "path": text, "file_path": text, "content": text, "new_string": text, "input": text}
     plan = {"todos": [{"content": text, "status": text}]}
-    said = [asked(text), answered(text), *called("edit", given, text), *called("read", given, text), *called(text, given, text)]
+    said = [
+        asked(text),
+        answered(text),
+        *called("edit", given, text),
+        *called("read", given, text),
+        *called(text, given, text),
+    ]
     for failed in (True, False, None):
-        said += [*called("bash", given, text, failed), *called("TaskCreate", {"subject": text}), answered(f"Found: {text}")]
+        said += [
+            *called("bash", given, text, failed),
+            *called("TaskCreate", {"subject": text}),
+            answered(f"Found: {text}"),
+        ]
     return [Said(Say.SUMMARY, text), *said, *called("TodoWrite", plan), answered(text)]
 
 
@@ -176,12 +195,27 @@ def test_nothing_that_was_said_becomes_an_order(text: str, splits: bool) -> None
         summary = summed([Said(Say.SUMMARY, summary.text), *hostile(text)], splits=splits)
 
 
-@pytest.mark.parametrize("value", [None, 7, True, [], {}, [[[{"a": [1.5]}]]], {"todos": 7}, "x" * 100_000, {"a": {"b": {}}}])
+@pytest.mark.parametrize(
+    "value", [None, 7, True, [], {}, [[[{"a": [1.5]}]]], {"todos": 7}, "x" * 100_000, {"a": {"b": {}}}]
+)
 @pytest.mark.parametrize("tool", ["bash", "read", "edit", "write", "TodoWrite", "TaskCreate", "TaskUpdate", "exec", ""])
 def test_odd_values_raise_nothing(tool: str, value: object) -> None:
     """A session's calls are given anything."""
-    keys = ("command", "cmd", "path", "file_path", "content", "input", "todos", "plan", "subject", "taskId", "status", "workdir")
-    said = [*called(tool, {key: value for key in keys}, "x"), *called(tool, {"path": value, "content": "y"})]
+    keys = (
+        "command",
+        "cmd",
+        "path",
+        "file_path",
+        "content",
+        "input",
+        "todos",
+        "plan",
+        "subject",
+        "taskId",
+        "status",
+        "workdir",
+    )
+    said = [*called(tool, dict.fromkeys(keys, value), "x"), *called(tool, {"path": value, "content": "y"})]
     assert summed([asked("x"), *said]).text
 
 

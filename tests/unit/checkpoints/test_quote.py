@@ -83,7 +83,11 @@ def test_a_long_text_is_read_from_both_ends() -> None:
     """What is between is counted."""
     text = "\n".join(f"{at:04}" for at in range(1000))
     lines = quote.excerpt(text, 40)
-    assert lines == [*(f"{at:04}" for at in range(8)), "[... 984 lines left out]", *(f"{at:04}" for at in range(992, 1000))]
+    assert lines == [
+        *(f"{at:04}" for at in range(8)),
+        "[... 984 lines left out]",
+        *(f"{at:04}" for at in range(992, 1000)),
+    ]
 
 
 def test_the_newest_rows_stay() -> None:

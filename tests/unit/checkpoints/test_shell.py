@@ -21,7 +21,10 @@ _PATCH += "*** Delete File: d.py\n*** End Patch"
         ({"command": ["bash", "-lc", "make test"]}, ["make test"]),
         ({"command": ["make", "test"]}, ["make test"]),
         ({"command": "# first\nmake\nmake test"}, ["make [...]"]),
-        ({"input": 'await tools.exec_command({cmd: "ls \\"a b\\"", yield: 1}); f({"cmd": "make"})'}, ['ls "a b"', "make"]),
+        (
+            {"input": 'await tools.exec_command({cmd: "ls \\"a b\\"", yield: 1}); f({"cmd": "make"})'},
+            ['ls "a b"', "make"],
+        ),
         ({"input": "await tools.exec_command({cmd: 'make'})"}, ["make"]),
         ({"input": "await tools.exec_command({cmd: `make ${x}`})"}, []),
         ({"command": 7, "cmd": ""}, []),
@@ -69,7 +72,7 @@ def test_a_pipe_hides_the_exit_status(command: str, hides: bool) -> None:
         ("if [ 1 > 2 ]; then :; fi", [], []),
         ("python -c 'a > b.txt'", [], []),
         ("cat <<EOF\nrm a.py", [], []),
-        ("' unfinished > a.txt", [("a.txt", "written")], []),
+        ("rm a.py ' unfinished > a.txt", [("a.py", "deleted")], []),
     ],
 )
 def test_files_that_a_command_touches(command: str, changed: list[tuple[str, str]], read: list[str]) -> None:
@@ -82,7 +85,9 @@ def test_a_command_is_run_in_a_folder() -> None:
     assert shell.script("rm a.py /b.py", "/w/p").changed == [("/w/p/a.py", "deleted"), ("/b.py", "deleted")]
 
 
-@pytest.mark.parametrize("text", [_PATCH, 'apply("' + _PATCH.replace("\n", "\\n") + '")'], ids=["plain", "in a literal"])
+@pytest.mark.parametrize(
+    "text", [_PATCH, 'apply("' + _PATCH.replace("\n", "\\n") + '")'], ids=["plain", "in a literal"]
+)
 def test_a_patch_names_its_files(text: str) -> None:
     """With what becomes of each, and its lines."""
     found = list(shell.patched(text))
