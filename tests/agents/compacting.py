@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessioncompress.checkpoints.cut import for_the_model
@@ -69,7 +69,7 @@ def differences(made: Compacted, before: Body, after: Body) -> list[str]:
     places = [place for place, (_, part) in enumerate(new) if part.kind is Kind.TEXT and HEAD in str(part.value)]
     if len(places) != 1:
         return [f"the summary stands at {places}"]
-    found = ["something stands before the summary"] if places[0] else []
+    found = [] if new[: places[0]] == old[: places[0]] else ["something else stands before the summary"]
     kept = new[places[0] + 1 :]
     if kept != old[len(old) - len(kept) :]:
         found.append(_first_difference(old, kept))
@@ -88,7 +88,8 @@ def parts_of(body: Body) -> list[tuple[str, Part]]:
     What the agent says in the user's name it may say again, elsewhere, once a summary stands for it.
     """
     return [
-        (message.role, part)
+        # Codex names each new prompt at random.
+        (message.role, replace(part, item="") if message.role == "user" else part)
         for message in messages(body)
         for part in message.parts
         if message.role not in UNSAID and not (part.kind is Kind.TEXT and str(part.value).startswith(_REPEATED))
