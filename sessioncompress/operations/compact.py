@@ -257,7 +257,7 @@ class _Compaction:
                     return entry
             return None
 
-        return Written(self._read.lines, self._entry, newest)
+        return Written(self._read.lines, self._entry, newest, self._raw)
 
 
 class _Placed(NamedTuple):
