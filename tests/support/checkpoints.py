@@ -11,6 +11,7 @@ from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
 from sessioncompress.core.documents import document_with
 from sessioncompress.core.jsonl import document_of, parse
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Role
 from sessioncompress.policy.model import Compact, CutRule
 from tests.support.runs import form_of, split, survey_of, units
 
