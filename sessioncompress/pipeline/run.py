@@ -33,10 +33,12 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
 
 
-def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
+def judge(
+    part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False, to_compact: bool = False
+) -> BudgetStats:
     """Judge what is read of a session; `saves` says how many tokens pruning would save the model.
 
-    Raises NotFinished if that does not show what the session stands against.
+    `to_compact` as in judged(). Raises NotFinished if that does not show what the session stands against.
     """
     # Imported here, as below, because hardly any policy has a rule.
     from sessioncompress.pipeline.budget import judged
@@ -52,7 +54,9 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
         found = reading.read_answers(session, known)
     run = part.journal.runs[-1] if part.journal.runs else None
     path, form = str(session.path), known.form.name
-    return judged(known.survey, found, run, policy, saves, path=path, form=form, as_left=as_left)
+    return judged(
+        known.survey, found, run, policy, saves, path=path, form=form, as_left=as_left, to_compact=to_compact
+    )
 
 
 def is_judged(policy: Policy) -> bool:
