@@ -279,15 +279,19 @@ def tree_shape(lines: Lines) -> Shape:
 
 
 def dead(lines: Lines, live: Sequence[int]) -> set[int]:
-    """Find the lines before the first entry that the last checkpoint kept; without one, before the checkpoint."""
+    """Find the lines before the first entry that the last checkpoint kept, and the checkpoints before it.
+
+    Without a kept entry all lines before it are dead.
+    """
     last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
     if last is None:
         return set()
     earlier, keeps = live[:last], lines.facts[live[last]].keeps
+    gone = {number for number in earlier if lines.roles[number] is Role.CHECKPOINT}
     if isinstance(keeps, int):
         every = entries(lines)
-        return {number for number in earlier if 0 <= keeps < len(every) and number < every[keeps]}
-    return set(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
+        return gone.union(number for number in earlier if 0 <= keeps < len(every) and number < every[keeps])
+    return gone.union(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
 
 
 _LATEST = 1 << 53
