@@ -106,7 +106,8 @@ def compact(
         output.echo_json(_document(done, dry_run=rehearse))
     elif len(listed) != 1:
         head = f"total: {counted(len(written), 'session', 'sessions')}{_total(written, rehearse=rehearse)}"
-        others = {"unchanged": len(done.results) - len(written)} | done.others
+        left = [stats.status for stats in done.results]
+        others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
         click.echo(output.with_others(head, others))
     sys.exit(batch.worst({done.exit_code} | ({1} if check and written else set())))
 

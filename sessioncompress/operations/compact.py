@@ -104,9 +104,9 @@ def compact_session(
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
     What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
-    asks for a summary, and a run of compress would not do. `form` and `named` as in compress_session(). Raises
-    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write,
-    UsageError where `if_due` has no rule to go by.
+    asks for a summary, and a run of compress would not do. `form` and `named` as in compress_session(); what was
+    found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
+    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
     path = Path(path)
     if not policy.enabled:
@@ -125,7 +125,7 @@ def compact_session(
         budget = None
         if if_due or policy.log_file is not None:
             budget = judge_open(part, store, policy, form, to_compact=if_due)
-        compaction = _Compaction(part, store, policy, budget if if_due else None)
+        compaction = _Compaction(part, store, policy, budget if if_due else None, named=named)
         stats = replace(compaction.run(dry_run=dry_run), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
         return stats
@@ -155,7 +155,8 @@ def _to_log(stats: CompactStats) -> dict[str, Any]:
 class _Compaction:
     """One checkpoint for one open session."""
 
-    def __init__(self, part: Part, store: Store, policy: Policy, budget: BudgetStats | None) -> None:
+    def __init__(self, part: Part, store: Store, policy: Policy, budget: BudgetStats | None, *, named: bool) -> None:
+        self._named = named
         self._session, self._store, self._journal, self._known = part.session, store, part.journal, part.known
         self._policy, self._budget = policy, budget
         self._read = part.known.survey
@@ -174,6 +175,9 @@ class _Compaction:
         try:
             made = form.checkpoint(self._written, found, summary)
         except CannotCheckpoint as why:
+            if not self._named:
+                # Of a subagent, say: folders of agents are full of them.
+                return replace(self._unchanged(why.what), status=Status.SKIPPED)
             raise Refused(why.what, where=self._where, state=NOT_CHANGED, remedy=why.remedy) from why
         if made is None:
             what = f"compact writes no checkpoint for sessions of {form.name} yet"
