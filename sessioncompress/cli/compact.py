@@ -14,7 +14,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.report import kb, status_of
+from sessioncompress.operations.report import compact_line, status_of
 from sessioncompress.pipeline.discover import Found, Globs
 from sessioncompress.pipeline.summary import Status, to_json
 
@@ -96,7 +96,7 @@ def compact(
         if prints and stats.summary:
             click.echo("\n".join(map(printable, stats.summary.split("\n"))))
         elif not as_json:
-            click.echo(_line(stats), err=prints)
+            click.echo(compact_line(stats), err=prints)
 
     done = output.told(batch.Archive(listed, prepare, jobs), say)
     written = [stats for stats in done.results if stats.is_compacted]
@@ -110,19 +110,6 @@ def compact(
         others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
         click.echo(output.with_others(head, others))
     sys.exit(batch.worst({done.exit_code} | ({1} if check and written else set())))
-
-
-def _line(stats: CompactStats) -> str:
-    said = f"{stats.status}: {stats.reason}"
-    if stats.is_compacted:
-        kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
-        would = "would be " if stats.status is Status.WOULD_COMPACT else ""
-        inside = " from inside a turn on" if stats.splits_turn else ""
-        said = (
-            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
-        )
-    return f"{printable(stats.path)}: {said}"
 
 
 def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
