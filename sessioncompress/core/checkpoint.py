@@ -94,6 +94,13 @@ class Written(NamedTuple):
     newest: Callable[[bytes, Callable[[Mapping[str, Any]], bool]], Mapping[str, Any] | None]
 
 
+class NewSession(NamedTuple):
+    """A session that goes on from another one: the name of its file, and its content."""
+
+    name: str
+    content: bytes
+
+
 class Addition(NamedTuple):
     """A line to add before the line of that number, or at the end: its bytes with the LF, or a document's message."""
 
