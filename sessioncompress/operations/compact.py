@@ -153,7 +153,7 @@ class _Compaction:
             if sink is None:
                 return stats
             record = CheckpointRecord(
-                form.name, EXTRACTIVE, policy.compact.rule, draft.lines, summary.refs, (before, tokens), unended
+                form.name, EXTRACTIVE, policy.compact.keep, draft.lines, summary.refs, (before, tokens), unended
             )
             return replace(stats, size_after=self._commit(sink, record))
 
