@@ -73,9 +73,9 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
             if begin >= 0 or lines:
                 yield Edit(start if begin < 0 else begin, start, b"".join(line + between for line in lines))
             lines, begin = [], -1
-    if last := new.get(len(spans)):
+    if last := between.join([*lines, *new.get(len(spans), ())]):
         end = spans[-1][1]
-        yield Edit(end, end, b"".join(between + line for line in last))
+        yield Edit(end, end, between + last) if begin < 0 else Edit(begin, end, last)
 
 
 def _between(document: Document) -> bytes:

@@ -48,6 +48,8 @@ def added(*before: int) -> tuple[Addition, ...]:
         (COMPACT, Checkpoint(added(1), frozenset({0})), b'{"messages":[{"n":10},{"n":1},{"n":2}]}'),
         (COMPACT, Checkpoint(added(3, 3)), b'{"messages":[{"n":0},{"n":1},{"n":2},{"n":10},{"n":11}]}'),
         (COMPACT, Checkpoint(added(1)), b'{"messages":[{"n":0},{"n":10},{"n":1},{"n":2}]}'),
+        (COMPACT, Checkpoint(added(3, 3), frozenset({1, 2})), b'{"messages":[{"n":0},{"n":10},{"n":11}]}'),
+        (COMPACT, Checkpoint(added(2, 3), frozenset({2})), b'{"messages":[{"n":0},{"n":1},{"n":10},{"n":11}]}'),
         (COMPACT, Checkpoint(()), COMPACT),
         (LIST, Checkpoint(added(2), frozenset({0, 1})), b'[ {"n":10} , {"n":2} ]'),
         (ONE, Checkpoint(added(1)), b'{"messages":[\n  {"n":2},\n  {"n":10}\n]}'),
