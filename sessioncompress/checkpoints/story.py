@@ -170,7 +170,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     if not told:
         return []
     rows = [_told(each, _VERBATIM) for each in told]
-    spare = room - sum(map(len, rows)) - len(rows)
+    spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
     for place in dict.fromkeys((len(told) - 1, 0, len(told) - 2)):
         if spare > 0 and 0 <= place < len(told):
             longer = _told(told[place], min(_LONG, _VERBATIM + spare))
@@ -197,9 +197,9 @@ def label(number: int) -> str:
     return f"{number}." if number else "-"
 
 
-def constraints(story: Story, room: int) -> list[str]:
-    """Write the sentences of long requests that say what must be and what must not."""
-    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints))
+def constraints(story: Story, written: str, room: int) -> list[str]:
+    """Write the sentences of long requests that say what must be and what must not, but for what stands there."""
+    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints if each not in written))
     return newest(rows, room)
 
 
