@@ -276,6 +276,7 @@ class FamilyFormat(base.Format):
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
     answer_marks = (b'"assistant"',)
+    parent_key = "parentId"
 
     def recognizes(self, head: Head) -> bool:
         return _header_of(head) is not None

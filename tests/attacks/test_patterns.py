@@ -83,7 +83,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "core.jsonl._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
     "pipeline.incremental._BEGINNING": ('"', '"a\\', "a"),
     "formats.openai_chat.CLEARED": ("[Tool: a returned 1 chars", " returned ", " returned 1", ", exit code 1"),
-    "formats.gemini._EXIT": ("Exit Code: ", "Exit Code: 1\n", "\nExit Code: -12345", "Exit Code: 123456"),
+    "formats.gemini_checkpoint._EXIT": ("Exit Code: ", "Exit Code: 1\n", "\nExit Code: -12345", "Exit Code: 123456"),
     "formats.openai_chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
     "formats.claude.ClaudeCode.links": (
         "saved to ",

@@ -1,0 +1,336 @@
+"""Compacting: the summary in the agent's form, what is kept as it was, the second run, and the way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import Damaged, NotASession, Refused
+from sessioncompress.formats.base import CannotCheckpoint, Format
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Compact, CutRule, Policy
+from sessioncompress.store.layout import store_in
+from tests.support.long import FEW, LONG, pi
+from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
+
+EACH = pytest.mark.parametrize("name", LONG)
+SMALL = replace(
+    FEW,
+    size_threshold_kb=0,
+    min_saved_kb=0,
+    turn_threshold_before_compress=1,
+    compact=Compact(keep_tokens=600, min_dead_tokens=200, min_saved_tokens=1),
+)
+
+
+def compacted(folder: Path, name: str, policy: Policy = FEW) -> Path:
+    """Write a session and compact it."""
+    path = write(folder, LONG[name](8))
+    stats = compact_session(path, policy)
+    assert stats.status is Status.COMPACTED, stats.reason
+    return path
+
+
+# What is written
+
+
+@EACH
+def test_every_line_stays_and_the_model_reads_the_summary_and_what_is_kept(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    stats = compact_session(path, FEW)
+    before, after = split(LONG[name](8)), split(path.read_bytes())
+    assert [line for line in after if line in before] == before
+    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
+    assert len(after) - len(before) == len(record["lines"])
+    assert stats.tokens_after < stats.tokens_before / 2
+    assert (stats.size_before, stats.size_after) == (len(LONG[name](8)), path.stat().st_size)
+    assert 0 < stats.messages_kept < stats.messages_before
+    read = survey_of(path.read_bytes())
+    live = [after[number] for number in read.shape.live if number not in read.shape.dead]
+    assert any(b"Extracted by sessioncompress" in line for line in live)
+    assert not any(b"service-0.log" in line and b"Extracted" not in line for line in live)
+    assert before[-1] in live
+
+
+@EACH
+def test_the_summary_has_the_requests_and_the_files(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    text = compact_session(path, FEW).summary
+    assert "Part 0: look at the logs" in text
+    assert "notes-0.md" in text
+
+
+@EACH
+def test_the_same_session_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+    one, other = (compacted(tmp_path / folder, name) for folder in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+@EACH
+def test_the_file_keeps_its_time_and_mode(name: str, tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    assert (path.stat().st_mtime_ns, path.stat().st_mode & 0o777) == (MTIME, 0o640)
+
+
+# What is left alone
+
+
+@EACH
+def test_a_second_run_writes_nothing(name: str, tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    before = snapshot(path)
+    stats = compact_session(path, FEW)
+    assert stats.status is Status.UNCHANGED
+    assert stats.reason
+    assert snapshot(path) == before
+
+
+@EACH
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    before = snapshot(path)
+    said = compact_session(path, FEW, dry_run=True)
+    assert said.status is Status.WOULD_COMPACT
+    assert snapshot(path) == before
+    done = compact_session(path, FEW)
+    assert replace(done, status=said.status) == said
+
+
+@pytest.mark.parametrize(
+    ("compact", "reason"),
+    [
+        (Compact(), "all that was said stays"),
+        (Compact(keep_tokens=3_000), "tokens lie before what stays, fewer than minDeadTokens 10,000"),
+        (
+            Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
+            "less than minSavedTokens 100,000",
+        ),
+    ],
+)
+def test_too_little_is_left(compact: Compact, reason: str, tmp_path: Path) -> None:
+    path = write(tmp_path, pi(4))
+    before = snapshot(path)
+    stats = compact_session(path, Policy(compact=compact))
+    assert stats.status is Status.UNCHANGED
+    assert reason in stats.reason
+    assert snapshot(path) == before
+
+
+def test_what_the_policy_switches_off_is_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    assert compact_session(path, replace(FEW, enabled=False)).status is Status.SKIPPED
+
+
+def test_an_agent_without_a_form_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = type(form_of(pi()))
+    monkeypatch.setattr(form, "checkpoint", lambda *_: None)
+    path = write(tmp_path, pi())
+    with pytest.raises(Refused, match="writes no checkpoint for sessions of pi"):
+        compact_session(path, FEW)
+    assert path.read_bytes() == pi()
+
+
+def test_what_a_form_cannot_be_written_into_is_refused_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CannotCheckpoint("it is a list", "Resume it once.")
+
+    monkeypatch.setattr(type(form_of(pi())), "checkpoint", refuse)
+    path = write(tmp_path, pi())
+    with pytest.raises(Refused, match=re.escape("it is a list. The session is not changed. Resume it once.")) as met:
+        compact_session(path, FEW)
+    assert "Resume it once." in str(met.value)
+
+
+def test_no_session_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, b'{"a": 1}\n')
+    with pytest.raises(NotASession):
+        compact_session(path, FEW)
+
+
+@pytest.mark.parametrize("fault", ["no checkpoint", "an old line is read", "a kept line is not read"])
+def test_a_form_that_its_own_reader_does_not_see_is_not_written(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check before the commit goes by what the next run will read."""
+    form = type(form_of(pi()))
+    real = form.checkpoint
+
+    def wrong(self: Format, *given: object) -> object:
+        made = real(self, *given)  # type: ignore[arg-type]
+        assert made is not None
+        (one,) = made.added
+        entry = json.loads(one.line)
+        ids = [json.loads(line).get("id") for line in split(pi())]
+        entry |= {
+            "no checkpoint": {"type": "custom"},
+            "an old line is read": {"firstKeptEntryId": ids[4]},
+            "a kept line is not read": {"firstKeptEntryId": ids[-1]},
+        }[fault]
+        return made._replace(added=(one._replace(line=json.dumps(entry).encode() + b"\n"),))
+
+    monkeypatch.setattr(form, "checkpoint", wrong)
+    path = write(tmp_path, pi())
+    with pytest.raises(Damaged, match="the rewritten session failed its check"):
+        compact_session(path, FEW)
+    assert path.read_bytes() == pi()
+    assert not store_in(path).journal.exists()
+
+
+# Lines without their end
+
+
+def test_behind_a_whole_line_without_its_end_one_is_added_and_taken_out(tmp_path: Path) -> None:
+    data = pi().removesuffix(b"\n")
+    path = write(tmp_path, data)
+    assert compact_session(path, FEW).status is Status.COMPACTED
+    assert path.read_bytes().startswith(data + b"\n{")
+    assert path.read_bytes().endswith(b"\n")
+    restore_session(path)
+    assert path.read_bytes() == data
+
+
+def test_what_an_agent_adds_behind_it_keeps_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, pi().removesuffix(b"\n"))
+    compact_session(path, FEW)
+    last = json.loads(split(path.read_bytes())[-1])
+    more = {"type": "custom", "id": "feedbeef", "parentId": last["id"]}
+    with path.open("ab") as file:
+        file.write(json.dumps(more).encode() + b"\n")
+    restore_session(path)
+    *before, added = split(path.read_bytes())
+    assert b"".join(before) == pi()
+    assert json.loads(added) == more | {"parentId": last["parentId"]}
+
+
+def test_half_a_line_at_the_end_is_refused(tmp_path: Path) -> None:
+    data = pi() + b'{"type":"message","id":"0123'
+    path = write(tmp_path, data)
+    with pytest.raises(Refused, match="its last line breaks off"):
+        compact_session(path, FEW)
+    assert path.read_bytes() == data
+
+
+# The way back
+
+
+@EACH
+def test_restore_takes_it_out(name: str, tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    verify_session(path)
+    stats = restore_session(path)
+    assert (stats.status, stats.checkpoints_removed, stats.reason) == (Status.RESTORED, 1, "")
+    assert path.read_bytes() == LONG[name](8)
+    assert restore_session(path).status is Status.UNCHANGED
+    verify_session(path)
+
+
+@EACH
+@pytest.mark.parametrize("first", ["compact", "compress"])
+def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    commands: list[Callable[[Path, Policy], object]] = [compact_session, compress_session]
+    for command in commands if first == "compact" else commands[::-1]:
+        command(path, SMALL)
+    records = {each["type"] for each in journal_of(path)}
+    assert records == {"line", "block", "checkpoint", "run"}
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@EACH
+def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    for _ in range(5):
+        compact_session(path, SMALL)
+        compress_session(path, SMALL)
+    before = snapshot(path)
+    for _ in range(2):
+        assert compress_session(path, SMALL).status is Status.UNCHANGED
+        assert compact_session(path, SMALL).status is Status.UNCHANGED
+    assert snapshot(path) == before
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@EACH
+def test_a_session_that_went_on_is_compacted_again_and_keeps_its_new_lines(name: str, tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    more = b"".join(split(LONG[name](16))[len(split(LONG[name](8))) :])
+    if name == "pi":
+        # Its agent hangs the next entry on the compaction.
+        ours, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), LONG[name](8)))
+        more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % ours.encode(), 1)
+    with path.open("ab") as file:
+        file.write(more)
+    assert compact_session(path, FEW).status is Status.COMPACTED
+    stats = restore_session(path)
+    assert stats.checkpoints_removed == 2
+    assert path.read_bytes() == LONG[name](16)
+
+
+@EACH
+def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    there = path.read_bytes()
+    compress(path, SMALL)
+    stats = restore_session(path, keep_checkpoints=True)
+    assert (stats.checkpoints_removed, path.read_bytes()) == (0, there)
+    assert restore_session(path).checkpoints_removed == 1
+
+
+def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> None:
+    path = compacted(tmp_path, "pi")
+    altered = path.read_bytes().replace(b"The user's requests", b"The person's requests")
+    path.write_bytes(altered)
+    stats = restore_session(path)
+    assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
+    assert "1 checkpoint is no longer there as written" in stats.reason
+
+
+# References
+
+
+@EACH
+def test_every_reference_of_a_summary_is_answered(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, keep=CutRule.TURNS, keep_turns=1)))
+    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
+    for ref in record["refs"]:
+        assert ref in stats.summary
+        assert show(ref, path)[0].content
+    compress_session(path, SMALL)
+    for ref in record["refs"]:
+        assert show(ref, path)[0].content
+
+
+def test_a_long_request_is_shown_whole_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = "Part 0: " + "look at the logs of gauge 7 before noon. " * 100
+    path = write(tmp_path, pi().replace(b"Part 0: ", request.encode(), 1))
+    compact_session(path, FEW)
+    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
+    monkeypatch.chdir(tmp_path)
+    found = [show(ref)[0].content.decode() for ref in record["refs"]]
+    assert any(each.startswith(request) for each in found)
+
+
+def test_a_reference_that_no_summary_has_is_not_found(tmp_path: Path) -> None:
+    path = compacted(tmp_path, "pi")
+    os.chdir(tmp_path)
+    with pytest.raises(Exception, match="no original with the reference"):
+        show("0123456789ab", path)
