@@ -134,6 +134,8 @@ class Story:
             self._on_the_way(self._good if self._good is not self._answer else "")
         if text:
             lines = _report_lines(text)
+            shown = one_line(text, _LINE)
+            self.texts = deque((each for each in self.texts if each != shown), _MOST_TEXTS)
             self.reported_before += len(self.reported) == _MOST_TOLD
             self.reported.append(Told(self.number, lines, reference(text)))
         self._answer = self._good = ""

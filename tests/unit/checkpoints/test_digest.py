@@ -91,7 +91,7 @@ def test_a_request_in_progress_has_a_section_of_its_own() -> None:
     assert section(text, "The user's requests") == "1. > First.\n2. (in progress: below)"
     assert section(text, "The request in progress") == "2. > Second.\n   > " + _LONG[:1500].replace("\n", "\n   > ")
     assert section(text, "What was done") == (
-        "- > I found the berth.\n2. > I found the berth.\n- The last call: `bash make tide` ok: 12 tests ok"
+        "2. > I found the berth.\n- The last call: `bash make tide` ok: 12 tests ok"
     )
     assert section(text, "What the agent reported") == "1. > Done."
 
