@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from sessioncompress.core.checkpoint import Checkpoint
 from sessioncompress.core.jsonl import Document
 from sessioncompress.core.splice import cuts_of
+
+
+_PLAINLY = 64
+"""Bytes. What is as long and was made by us stands nowhere else by chance."""
 
 
 class Edit(NamedTuple):
@@ -52,9 +58,48 @@ def taking_back(raw: bytes, edits: Iterable[Edit]) -> Sequence[Edit]:
     return found
 
 
-def still_there(raw: bytes, made: bytes, back: Iterable[Edit]) -> bool:
-    """Tell whether bytes hold what was made at the places where it is to be taken back."""
-    return all(raw[edit.start : edit.end] == made[edit.start : edit.end] for edit in back)
+class Undo(NamedTuple):
+    """What takes a checkpoint out of a document again: what was made, in the place of what, in how many bytes."""
+
+    size: int
+    edits: Sequence[tuple[int, bytes, bytes]]
+    """Where each begins, what was made there, and what stood there before."""
+
+    def encode(self) -> bytes:
+        """Write it as one line."""
+        edits = [(start, made.decode("latin-1"), was.decode("latin-1")) for start, made, was in self.edits]
+        return orjson.dumps({"size": self.size, "edits": edits}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
+    """Say what undoes these edits of a document."""
+    made = edited(raw, edits := list(edits))
+    back = taking_back(raw, edits)
+    return Undo(len(made), [(each.start, made[each.start : each.end], each.new) for each in back])
+
+
+def undo_of(encoded: bytes) -> Undo:
+    """Read what encode() wrote. Raises ValueError, KeyError or TypeError where it is none."""
+    read = orjson.loads(encoded)
+    edits = [(int(start), made.encode("latin-1"), was.encode("latin-1")) for start, made, was in read["edits"]]
+    return Undo(int(read["size"]), edits)
+
+
+def undone(raw: bytes, undo: Undo) -> bytes | None:
+    """Take a checkpoint out of a document, in which other messages may have changed since; None where it was changed.
+
+    What was made is looked for where it stood, counted from either end, or where it stands only once.
+    """
+    found: list[Edit] = []
+    for start, made, was in undo.edits:
+        places = [start, len(raw) - undo.size + start]
+        if len(made) >= _PLAINLY and raw.count(made) == 1:
+            places.append(raw.find(made))
+        place = next((each for each in places if each >= 0 and raw[each : each + len(made)] == made), None)
+        if place is None:
+            return None
+        found.append(Edit(place, place + len(made), was))
+    return edited(raw, sorted(found))
 
 
 def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:

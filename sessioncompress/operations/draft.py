@@ -15,7 +15,7 @@ from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
-from sessioncompress.core.documents import edited, edits_of, taking_back
+from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.splice import CannotSplice
@@ -33,7 +33,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
@@ -149,6 +149,10 @@ class Opened:
                 commits = self.policy.commit_originals
                 sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
+            if document is not None and not self.policy.keep_backup:
+                what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
+                remedy = "Run with originals."
+                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
             else:
@@ -239,7 +243,7 @@ class Draft:
         if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
 
-    def keep(self) -> LineRecord | None:
+    def keep(self) -> tuple[str, Place] | None:
         """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
         return None
 
@@ -285,12 +289,11 @@ class DocumentDraft(Draft):
         self._new = edited(document.raw, self._edits)
         super().__init__((), made, sink)
 
-    def keep(self) -> LineRecord | None:
+    def keep(self) -> tuple[str, Place] | None:
         """Keep what the edits take out."""
         assert self.sink is not None
-        back = taking_back(self._document.raw, self._edits)
-        kept = encoded(back)
-        return LineRecord(sha256(kept).hexdigest(), self.sink.keep(kept), sha256(self._new).hexdigest())
+        kept = undoing(self._document.raw, self._edits).encode()
+        return sha256(kept).hexdigest(), self.sink.keep(kept)
 
     def _stream(self, lines: int) -> Iterator[Piece]:
         self._take(self._new)
