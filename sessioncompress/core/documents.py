@@ -14,7 +14,6 @@ from sessioncompress.core.checkpoint import Checkpoint
 from sessioncompress.core.jsonl import Document
 from sessioncompress.core.splice import cuts_of
 
-
 _PLAINLY = 64
 """Bytes. What is as long and was made by us stands nowhere else by chance."""
 
@@ -48,16 +47,6 @@ def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join((*parts, raw[position:]))
 
 
-def taking_back(raw: bytes, edits: Iterable[Edit]) -> Sequence[Edit]:
-    """Find the edits that make the same bytes again of what these edits make of them."""
-    found: list[Edit] = []
-    moved = 0
-    for start, end, new in edits:
-        found.append(Edit(start + moved, start + moved + len(new), raw[start:end]))
-        moved += len(new) - (end - start)
-    return found
-
-
 class Undo(NamedTuple):
     """What takes a checkpoint out of a document again: what was made, in the place of what, in how many bytes."""
 
@@ -73,9 +62,12 @@ class Undo(NamedTuple):
 
 def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
     """Say what undoes these edits of a document."""
-    made = edited(raw, edits := list(edits))
-    back = taking_back(raw, edits)
-    return Undo(len(made), [(each.start, made[each.start : each.end], each.new) for each in back])
+    found: list[tuple[int, bytes, bytes]] = []
+    moved = 0
+    for start, end, new in edits:
+        found.append((start + moved, new, raw[start:end]))
+        moved += len(new) - (end - start)
+    return Undo(len(raw) + moved, found)
 
 
 def undo_of(encoded: bytes) -> Undo:

@@ -179,7 +179,8 @@ class CheckpointRecord(NamedTuple):
     """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
-    without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the line before those at the end had no LF before. `ended`: a restore took it out.
+    without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
+    line before those at the end had no LF. `ended`: a restore took it out.
     """
 
     form: str
