@@ -257,7 +257,9 @@ class _Compaction:
                     return entry
             return None
 
-        return Written(self._read.lines, self._entry, newest, self._raw)
+        document = jsonl.document_of(self._session.reader, self._session.size)
+        outer = None if document is None else document.outer
+        return Written(self._read.lines, self._entry, newest, self._raw, outer)
 
 
 class _Placed(NamedTuple):
