@@ -88,12 +88,14 @@ class Written(NamedTuple):
 
     `newest` finds the last entry whose line holds these bytes and that the given function takes. `raw` gives the bytes
     of a line, with its LF where it ends with one: a document's message and one that was set with others does not.
+    `outer` is what stands around a document's messages.
     """
 
     lines: Lines
     entry: Callable[[int], Mapping[str, Any]]
     newest: Callable[[bytes, Callable[[Mapping[str, Any]], bool]], Mapping[str, Any] | None]
     raw: Callable[[int], bytes]
+    outer: Any = None
 
 
 class NewSession(NamedTuple):

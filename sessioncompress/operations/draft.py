@@ -106,6 +106,10 @@ class Opened:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
             yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
 
+    @cached_property
+    def _document(self) -> Document | None:
+        return jsonl.document_of(self.session.reader, self.session.size)
+
     def _pieces(self) -> Iterator[Piece]:
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
@@ -136,12 +140,13 @@ class Opened:
                     return entry
             return None
 
-        return Written(self.read.lines, self.entry, newest, self._raw)
+        outer = None if self._document is None else self._document.outer
+        return Written(self.read.lines, self.entry, newest, self._raw, outer)
 
     @contextmanager
     def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
         """Write the new session beside this one, in a dry run nowhere, and check it; it goes unless it is committed."""
-        document = jsonl.document_of(self.session.reader, self.session.size)
+        document = self._document
         unended = document is None and self._ends_without_lf(made)
         with ExitStack() as entered:
             sink: Rewrite | None = None
