@@ -19,26 +19,38 @@ from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.jsonl import GAP, Piece
-from sessioncompress.core.lines import Survey, messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of
+from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.formats.base import CannotCheckpoint, Entry
+from sessioncompress.operations import log
+from sessioncompress.operations.compress import judge_open, refuse_in_merge
 from sessioncompress.pipeline import reading, triage
+from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, known_lines, to_json
 from sessioncompress.policy.file import differences
-from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, store_of
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
 EXTRACTIVE = "extractive"
 """Who writes the summary: taken from the session's own words, without a model."""
+
+MANUAL = "manual"
+"""Why a run acted that was asked to, whatever the budget."""
+
+_THRESHOLDS = ("idleSeconds", "budget", "compact")
+_TOLD = (
+    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept"),
+    *("strategy", "trigger", "tokensSince", "messagesSince"),
+)
 
 _LEAST_SUMMARY = 1_000
 _SHARE_OF_OLD = 20
@@ -49,7 +61,9 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
-    `splits_turn`: what is kept begins inside a turn. `summary` is the text, where it was asked for.
+    `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
+    the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
+    run, None without one. `summary` is the text, where it was asked for.
     """
 
     path: str
@@ -64,8 +78,13 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     messages_before: int = 0
     messages_kept: int = 0
     splits_turn: bool = False
+    strategy: str = ""
+    trigger: str = ""
+    tokens_since: int | None = None
+    messages_since: int | None = None
     exit_code: int = 0
     summary: str = ""
+    budget: BudgetStats | None = None
 
     @property
     def is_compacted(self) -> bool:
@@ -78,39 +97,76 @@ def compact_session(
     policy: Policy = BALANCED,
     *,
     dry_run: bool = False,
+    if_due: bool = False,
     form: str | None = None,
     named: bool = True,
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
-    What goes and how long the summary is says `policy.compact`. `form` and `named` as in compress_session(). Raises
-    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write.
+    What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
+    asks for a summary, and a run of compress would not do. `form` and `named` as in compress_session(); what was
+    found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
+    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
     path = Path(path)
     if not policy.enabled:
         return CompactStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
-    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session:
+    if if_due:
+        refuse_size(path, policy)
+    with (
+        open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
+        log.noting(session.path, policy, dry_run=dry_run) as note,
+    ):
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         (check if dry_run else recover)(session, store, journal.lengths)
-        known = reading.read_session(session, journal, form, named=named)
-        if any(facts.conflict for facts in known.survey.lines.facts):
-            reading.refuse_in_merge(session)
-        return _Compaction(session, store, journal, known, policy).run(dry_run=dry_run)
+        part = Part(session, reading.read_session(session, journal, form, named=named), journal)
+        refuse_in_merge(part)
+        budget = None
+        if if_due or policy.log_file is not None:
+            budget = judge_open(part, store, policy, form, to_compact=if_due)
+        compaction = _Compaction(part, store, policy, budget if if_due else None, named=named)
+        stats = replace(compaction.run(dry_run=dry_run), budget=budget)
+        note(_to_log(stats), _THRESHOLDS)
+        return stats
+
+
+def refuse_size(path: Path, policy: Policy) -> None:
+    """Raise UsageError where a policy's rule cannot tell whether a checkpoint is due: it knows no tokens."""
+    if policy.budget.rule is not Rule.SIZE:
+        return
+    others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
+    raise UsageError(
+        'the budget\'s rule is "size", which does not say when a summary is due',
+        where=path,
+        state=NOT_CHANGED,
+        remedy=f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}.",
+    )
+
+
+def _to_log(stats: CompactStats) -> dict[str, Any]:
+    told = to_json(stats)
+    record = {key: told[key] for key in ("path", "format", "status", "reason")}
+    record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
+    record |= log.judgment(stats.budget) if stats.budget else {}
+    return record | {key: told[key] for key in _TOLD}
 
 
 class _Compaction:
     """One checkpoint for one open session."""
 
-    def __init__(self, session: OpenSession, store: Store, journal: Journal, known: Known, policy: Policy) -> None:
-        self._session, self._store, self._journal, self._known = session, store, journal, known
-        self._policy = policy
-        self._read = known.survey
-        self._where = str(session.path)
+    def __init__(self, part: Part, store: Store, policy: Policy, budget: BudgetStats | None, *, named: bool) -> None:
+        self._named = named
+        self._session, self._store, self._journal, self._known = part.session, store, part.journal, part.known
+        self._policy, self._budget = policy, budget
+        self._read = part.known.survey
+        self._where = str(part.session.path)
 
     def run(self, *, dry_run: bool) -> CompactStats:
-        """Write the checkpoint, unless nothing is to go or too little is saved."""
+        """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
         form, policy = self._known.form, self._policy
+        if reason := triage.may_be_cached(self._session.stat, policy) or _not_due(self._budget):
+            return replace(self._unchanged(reason), status=Status.SKIPPED)
         found = find_cut(self._read, policy.compact, splits=form.splits_turns)
         if isinstance(found, NoCut):
             return self._unchanged(found.reason)
@@ -119,6 +175,9 @@ class _Compaction:
         try:
             made = form.checkpoint(self._written, found, summary)
         except CannotCheckpoint as why:
+            if not self._named:
+                # Of a subagent, say: folders of agents are full of them.
+                return replace(self._unchanged(why.what), status=Status.SKIPPED)
             raise Refused(why.what, where=self._where, state=NOT_CHANGED, remedy=why.remedy) from why
         if made is None:
             what = f"compact writes no checkpoint for sessions of {form.name} yet"
@@ -133,16 +192,12 @@ class _Compaction:
             draft = _Draft(self._pieces(), made.added, sink, unended=unended)
             after = draft.checked(self._known, found, self._where)
             tokens = tokens_of(after)
-            stats = CompactStats(
-                self._where,
-                form.name,
+            stats = replace(
+                self._unchanged(),
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
-                size_before=self._session.size,
                 size_after=draft.size,
-                tokens_before=before,
                 tokens_after=tokens,
                 tokens_summary=text.estimate(len(summary.text)),
-                messages_before=messages_of(self._read),
                 messages_kept=messages_of(self._read, frozenset(found.kept)),
                 splits_turn=found.splits,
                 summary=summary.text,
@@ -153,11 +208,11 @@ class _Compaction:
             if sink is None:
                 return stats
             record = CheckpointRecord(
-                form.name, EXTRACTIVE, policy.compact.rule, draft.lines, summary.refs, (before, tokens), unended
+                form.name, EXTRACTIVE, policy.compact.keep, draft.lines, summary.refs, (before, tokens), unended
             )
-            return replace(stats, size_after=self._commit(sink, record))
+            return replace(stats, size_after=self._commit(sink, record, len(after.lines)))
 
-    def _commit(self, sink: Rewrite, record: CheckpointRecord) -> int:
+    def _commit(self, sink: Rewrite, record: CheckpointRecord, lines: int) -> int:
         size = sink.finish().size
         last = self._journal.runs[-1] if self._journal.runs else None
         run = RunRecord(
@@ -168,8 +223,8 @@ class _Compaction:
             compressed_size=size,
             store_size=self._journal.store_size,
             boundary=last.boundary if last else 0,
-            # No line is rewritten: what counts from the last run that did counts on.
-            stats=last.stats if last else {},
+            # No line is rewritten: what counts from the last run that did counts on, but for what came since.
+            stats={**(last.stats if last else {}), LINES: lines},
             restored=self._journal.restored,
             records=(0, 0),
             session_id=self._known.session_id,
@@ -190,8 +245,10 @@ class _Compaction:
             raise Refused(what, where=self._where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
         return True
 
-    def _unchanged(self, reason: str) -> CompactStats:
-        size, tokens, messages = self._session.size, tokens_of(self._read), messages_of(self._read)
+    def _unchanged(self, reason: str = "") -> CompactStats:
+        read, run = self._read, self._journal.runs[-1] if self._journal.runs else None
+        size, tokens, messages = self._session.size, tokens_of(read), messages_of(read)
+        since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
         return CompactStats(
             self._where,
             self._known.form.name,
@@ -202,6 +259,10 @@ class _Compaction:
             tokens_after=tokens,
             messages_before=messages,
             messages_kept=messages,
+            strategy=self._policy.compact.rule,
+            trigger=self._budget.reason if self._budget else MANUAL,
+            tokens_since=None if since is None else tokens_of(read, among=since),
+            messages_since=None if since is None else messages_of(read, since),
         )
 
     def _summary(self, cut: Cut, before: int) -> Summary:
@@ -257,7 +318,15 @@ class _Compaction:
                     return entry
             return None
 
-        return Written(self._read.lines, self._entry, newest)
+        return Written(self._read.lines, self._entry, newest, self._raw)
+
+
+def _not_due(budget: BudgetStats | None) -> str:
+    """Word why a budget asks for no summary; empty where it does, or nobody asks it."""
+    if budget is None or budget.decision == Action.COMPACT:
+        return ""
+    enough = "" if budget.decision == Action.NONE else ": a run of compress is enough"
+    return f"{budget.reason} (rule {budget.rule}){enough}"
 
 
 class _Placed(NamedTuple):

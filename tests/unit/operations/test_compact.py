@@ -308,7 +308,7 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
 @EACH
 def test_every_reference_of_a_summary_is_answered(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, rule=CutRule.TURNS, keep_turns=1)))
+    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, keep=CutRule.TURNS, keep_turns=1)))
     (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
     for ref in record["refs"]:
         assert ref in stats.summary
