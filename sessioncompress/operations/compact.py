@@ -259,7 +259,7 @@ class _Compaction:
             tokens_after=tokens,
             messages_before=messages,
             messages_kept=messages,
-            strategy=self._policy.compact.rule,
+            strategy=self._policy.compact.keep,
             trigger=self._budget.reason if self._budget else MANUAL,
             tokens_since=None if since is None else tokens_of(read, among=since),
             messages_since=None if since is None else messages_of(read, since),
