@@ -170,11 +170,11 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     lines, first = session.lines, min(cut.kept)
     if any(role is Role.CHECKPOINT for role in lines.roles[first:]):
         raise CannotCheckpoint("the agent compacted the session behind what would be kept", "keep less of it")
-    last = next((entry for entry in map(session.entry, reversed(cut.old)) if entry.get("timestamp")), {})
+    dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
+    last = next(dated, {})
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
     boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
-    kept = {"anchorUuid": anchor, "uuids": chain, "allUuids": chain}
     added = (
         {
             "parentUuid": None,
@@ -191,7 +191,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
                 "trigger": "manual",
                 "preTokens": summary.tokens_before,
                 "preservedSegment": {"headUuid": chain[0], "anchorUuid": anchor, "tailUuid": chain[-1]},
-                "preservedMessages": kept,
+                "preservedMessages": {"anchorUuid": anchor, "uuids": chain},
             },
             **of_session,
         },
@@ -229,4 +229,9 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
         step = numbers.get(lines.parents[step])
     if walked[-1] != kept[0]:
         raise CannotCheckpoint("its lines do not hang together", "go on with it once in the agent, which mends that")
-    return [lines.ids[number] for number in reversed(walked) if session.entry(number).get("type") in _ENTRIES]
+    loaded = (
+        number
+        for number in reversed(walked)
+        if lines.roles[number] is not Role.OTHER or session.entry(number).get("type") in _ENTRIES
+    )
+    return [lines.ids[number] for number in loaded]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
-from tests.agents import claude
+from sessioncompress import Policy, compress_session
+from tests.agents import claude, compare
 from tests.agents.claude import NEW, OLD
 from tests.agents.compacting import DEFAULT, HEAD, SMALL, Compacted, compacted, differences
 from tests.agents.installed import need
 from tests.agents.replies import TEXT
-from tests.agents.sessions import FIXTURES, of_corpus
+from tests.agents.sessions import FIXTURES, NO_THRESHOLDS, of_corpus
 from tests.agents.standin import Request
 
 RUNS = [
@@ -39,7 +39,7 @@ SUMS_UP = "Your task is to create a detailed summary"
 
 OF_WHAT_IS_KEPT = {
     *("preservedSegment", "headUuid", "anchorUuid", "tailUuid"),
-    *("preservedMessages", "uuids", "allUuids"),
+    *("preservedMessages", "uuids"),
 }
 """The older version, asked to, keeps nothing; when it does by itself, it writes only the first of these."""
 
@@ -68,6 +68,18 @@ def resumed(version: str, session: Path, folder: Path) -> list[Request]:
     """Return the requests of two resumes in a row."""
     there = claude.placed(session, folder)
     return [request for _ in range(2) for request in claude.go_on(version, there, None)]
+
+
+@pytest.mark.parametrize(("name", "version"), [("claude-code", NEW), ("claude-compacted", OLD)])
+def test_what_is_dead_may_be_compressed(name: str, version: str, tmp_path: Path) -> None:
+    need(claude.command(version), f"Claude Code {version}")
+    made = compacted(FIXTURES / f"{name}.jsonl", tmp_path / "compacted", SMALL)
+    before = resumed(version, made.path, tmp_path / "resumed")
+    size = made.path.stat().st_size
+    compress_session(made.path, NO_THRESHOLDS)
+    assert made.path.stat().st_size < size
+    after = resumed(version, made.path, tmp_path / "resumed")
+    assert [compare.differences(was.body, now.body) for was, now in zip(before, after, strict=True)] == [[], []]
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])

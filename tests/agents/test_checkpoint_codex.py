@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
-from tests.agents import codex
+from sessioncompress import Policy, compress_session
+from tests.agents import codex, compare
 from tests.agents.compacting import DEFAULT, SMALL, compacted, differences
 from tests.agents.installed import need
 from tests.agents.replies import TEXT
-from tests.agents.sessions import FIXTURES, of_corpus
+from tests.agents.sessions import FIXTURES, NO_THRESHOLDS, of_corpus
 from tests.agents.standin import Request
 
 CORPUS_RUNS = [
@@ -53,6 +53,19 @@ def resumed(session: Path, workdir: Path) -> list[Request]:
     """Return the requests of two resumes in a row."""
     there = codex.placed(session, workdir)
     return [request for _ in range(2) for request in codex.go_on(there)]
+
+
+@pytest.mark.parametrize("name", ["codex", "codex-older"])
+def test_what_is_dead_may_be_compressed(name: str, tmp_path: Path) -> None:
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / "whole.jsonl")
+    made = compacted(original, tmp_path / "compacted", SMALL)
+    before = resumed(made.path, tmp_path / "one")
+    size = made.path.stat().st_size
+    compress_session(made.path, NO_THRESHOLDS)
+    assert made.path.stat().st_size < size
+    after = resumed(made.path, tmp_path / "two")
+    assert [compare.differences(was.body, now.body) for was, now in zip(before, after, strict=True)] == [[], []]
 
 
 @pytest.mark.parametrize("name", ["codex", "codex-older"])

@@ -246,7 +246,7 @@ def test_the_lines() -> None:
             "trigger": "manual",
             "preTokens": SUMMARY.tokens_before,
             "preservedSegment": {"headUuid": chain[0], "anchorUuid": summary["uuid"], "tailUuid": chain[-1]},
-            "preservedMessages": {"anchorUuid": summary["uuid"], "uuids": chain, "allUuids": chain},
+            "preservedMessages": {"anchorUuid": summary["uuid"], "uuids": chain},
         },
         **of_session,
     }
