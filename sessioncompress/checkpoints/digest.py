@@ -205,10 +205,10 @@ def _read(draft: Draft) -> Sequence[str]:
 
 def _excerpts(draft: Draft, title: str, texts: Iterable[tuple[str, str]]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
-    carried = newest(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
+    carried = shown.carry(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
     new = shown.lines(texts, "\n".join([draft.written, *carried]), draft.notes.root, draft.room - taken)
-    return [*carried, *new]
+    return shown.together([*carried, *new])
 
 
 _SECTIONS = (
@@ -249,7 +249,7 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     for _, said in old:
         notes.take(said)
     notes.end()
-    head = _head(notes)
+    head = merge.head(notes.messages, notes.story.number, notes.root)
     blocks: dict[str, str] = {}
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
@@ -266,9 +266,9 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
             blocks[title] = f"## {title}\n" + "\n".join(rows)
             left -= len(blocks[title]) + len("\n\n")
     text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
-    changed = tuple(notes.deeds.changed)
-    read = tuple(path for path in notes.deeds.read if path not in notes.deeds.changed)
-    return Summary(text, _short(notes), read, changed, tuple(_references(notes, text)))
+    known = done.merged(notes.deeds, "")
+    changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
+    return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
 
 
 def _references(notes: Notes, text: str) -> list[str]:
@@ -279,21 +279,7 @@ def _references(notes: Notes, text: str) -> list[str]:
     return [ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text]
 
 
-def _head(notes: Notes) -> str:
-    root = f" Paths are below {notes.root}." if notes.root else ""
-    return (
-        f"{merge.HEAD}{counted_plainly(notes.messages)} of this session, {notes.story.number} of the user. A record of "
-        "what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` prints what a "
-        f"reference in brackets stands for.{root}]"
-    )
-
-
-def counted_plainly(number: int) -> str:
-    """Write a number of messages without separators, so that it can be read back."""
-    return f"{number} {'message' if number == 1 else 'messages'}"
-
-
-def _short(notes: Notes) -> str:
+def _short(notes: Notes, changed: int) -> str:
     words = one_line(notes.story.newest, _SHORT)
-    files = f"({counted(len(notes.deeds.changed), 'file', 'files')} changed)"
+    files = f"({counted(changed, 'file', 'files')} changed)"
     return f"{words} {files}".strip()

@@ -16,7 +16,7 @@ _MOST_FOUND = 400
 _LOOKED_AT = 6_000
 """Characters at either end of an answer in which sentences are looked for."""
 _LINE = 220
-_SHORTEST, _LONGEST = 30, 260
+_SHORTEST, _LONGEST = 24, 260
 """Characters of a sentence."""
 
 _VERBATIM, _LONG = 260, 900

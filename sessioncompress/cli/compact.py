@@ -44,7 +44,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @click.option(
     "--keep",
     type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
-    help="What decides how much of the recent conversation stays; else compact.rule of the policy.",
+    help="What decides how much of the recent conversation stays; else compact.keep of the policy.",
 )
 @click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
-from uuid import UUID
 
 import orjson
 
@@ -13,7 +11,7 @@ from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say
 from sessioncompress.core.model import Purpose, Role
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import values
-from sessioncompress.formats.base import CannotCheckpoint
+from sessioncompress.formats.base import CannotCheckpoint, uuid_of
 
 _HEAD = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -175,7 +173,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     last = next((entry for entry in map(session.entry, reversed(cut.old)) if entry.get("timestamp")), {})
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
-    boundary, anchor = _uuid("boundary", seed), _uuid("summary", seed)
+    boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
     kept = {"anchorUuid": anchor, "uuids": chain, "allUuids": chain}
     added = (
         {
@@ -232,9 +230,3 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
     if walked[-1] != kept[0]:
         raise CannotCheckpoint("its lines do not hang together", "go on with it once in the agent, which mends that")
     return [lines.ids[number] for number in reversed(walked) if session.entry(number).get("type") in _ENTRIES]
-
-
-def _uuid(what: str, seed: str) -> str:
-    """Make an id that is always the same for what is written."""
-    made = sha256(f"{what}\n{seed}".encode(errors="surrogatepass")).digest()
-    return str(UUID(bytes=made[:16], version=4))

@@ -33,12 +33,18 @@ class GenCodeReader(base.Reader):
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     reads_as = "numbered"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = False
+        """Whether something was said: a summary stands before that."""
+
     def line(self, raw: bytes, entry: Entry) -> Line:
         parts = values.parts(entry.get("content"))
         reads = values.characters(entry.get("content"))
         blocks: list[Block] = []
         io = 0
         if entry.get("role") == "assistant":
+            self._began = True
             calls = []
             for index, part in parts:
                 if part.get("type") == "tool_use":
@@ -50,7 +56,9 @@ class GenCodeReader(base.Reader):
             return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads)
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
         if not results:
-            if entry.get("role") == "system" and values.words(entry.get("content")).startswith(SUMMARY):
+            summary = not self._began and entry.get("role") == "system"
+            self._began |= entry.get("role") != "system"
+            if summary and values.words(entry.get("content")).startswith(SUMMARY):
                 # What it sums up is no longer there.
                 return line_of(raw, Role.CHECKPOINT, reads=reads, facts=Facts(keeps=0))
             return line_of(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=reads)

@@ -20,6 +20,8 @@ _IMAGE = "image_url"
 SUMMARY = "[Continuing from compressed context.]\n\n"
 """How the message of the user begins in which we put a summary: the form has none for it."""
 
+_SPEAK = ("user", "assistant", "tool")
+
 _REASONING = ("reasoning", "reasoning_content")
 
 
@@ -36,9 +38,15 @@ class ChatReader(base.Reader):
     # Whether what is read comes with line numbers is not known.
     reads_as = "as read"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = False
+        """Whether something was said: a summary stands before that."""
+
     def line(self, raw: bytes, entry: Entry) -> Line:
         content = entry.get("content")
         size = values.characters(content)
+        began, self._began = self._began, self._began or entry.get("role") in _SPEAK
         match entry.get("role"):
             case "assistant":
                 return self._answer(raw, entry, size)
@@ -54,7 +62,7 @@ class ChatReader(base.Reader):
                 reads = size + values.pictures(blocks) + values.RESULT
                 return line_of(raw, Role.RESULT, blocks, answers=made.id, io=size, reads=reads)
             case "user":
-                if values.words(content).startswith(SUMMARY):
+                if not began and values.words(content).startswith(SUMMARY):
                     # What it sums up is no longer there.
                     return line_of(raw, Role.CHECKPOINT, reads=size, facts=Facts(keeps=0))
                 blocks = _pictures(content, "", "")

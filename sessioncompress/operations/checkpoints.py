@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
+from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import Piece
@@ -25,13 +26,14 @@ from sessioncompress.store.records import BlockRecord, CheckpointRecord
 class Checkpoints:
     """The lines of a session that are those of a checkpoint of ours, as they were written.
 
-    `taken` are the records of the checkpoints that stand there, `altered` those of which not every line does.
+    `taken` are the records of the checkpoints that stand there, `altered` those of which a line was changed since.
     """
 
     def __init__(self, session: OpenSession, journal: Journal, form: Format | None) -> None:
         self._form = form
         self._spans: list[tuple[int, int]] = []
         self._parents: dict[str, str] = {}
+        head, strange = HEAD.encode(), False
         wanted = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines}
         there: set[str] = set()
         position = 0
@@ -46,10 +48,14 @@ class Checkpoints:
                     there.add(digest.hex())
                     self._spans.append((start, position))
                     self._note_parent(raw)
+                else:
+                    strange = strange or head in raw
         self.taken = [each for each in journal.checkpoints if there.intersection(each.lines)]
         self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
         """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
-        self.altered = [each for each in journal.checkpoints if not there.issuperset(each.lines)]
+        # Without a trace of it, it was taken out, or never came into the session.
+        gone = [each for each in journal.checkpoints if not each.ended and not there.issuperset(each.lines)]
+        self.altered = [each for each in gone if strange or there.intersection(each.lines)]
 
     def _end(self, size: int) -> int:
         end = size

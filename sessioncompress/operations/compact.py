@@ -208,7 +208,7 @@ class _Compaction:
             if sink is None:
                 return stats
             record = CheckpointRecord(
-                form.name, EXTRACTIVE, policy.compact.rule, draft.lines, summary.refs, (before, tokens), unended
+                form.name, EXTRACTIVE, policy.compact.keep, draft.lines, summary.refs, (before, tokens), unended
             )
             return replace(stats, size_after=self._commit(sink, record, len(after.lines)))
 
@@ -259,7 +259,7 @@ class _Compaction:
             tokens_after=tokens,
             messages_before=messages,
             messages_kept=messages,
-            strategy=self._policy.compact.rule,
+            strategy=self._policy.compact.keep,
             trigger=self._budget.reason if self._budget else MANUAL,
             tokens_since=None if since is None else tokens_of(read, among=since),
             messages_since=None if since is None else messages_of(read, since),
@@ -318,7 +318,7 @@ class _Compaction:
                     return entry
             return None
 
-        return Written(self._read.lines, self._entry, newest)
+        return Written(self._read.lines, self._entry, newest, self._raw)
 
 
 def _not_due(budget: BudgetStats | None) -> str:

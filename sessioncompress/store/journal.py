@@ -76,7 +76,7 @@ class Journal:
         self.store_size = store_size
         self.broken = 0
         self.checkpoints: list[CheckpointRecord] = []
-        """Those that no restore took out again."""
+        """The newest record of each."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
         """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
         self._blocks: list[BlockRecord] = []
@@ -89,10 +89,8 @@ class Journal:
         if isinstance(record, LineRecord):
             self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
         elif isinstance(record, CheckpointRecord):
-            if record.ended:
-                self.checkpoints = [each for each in self.checkpoints if each.lines != record.lines]
-            else:
-                self.checkpoints.append(record)
+            # A run that took one out may have been killed before the session changed: it is looked for again.
+            self.checkpoints = [each for each in self.checkpoints if each.lines != record.lines] + [record]
         elif len(self._lines) == self._ended[0]:
             raise ValueError("a block without its line")
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.operations.clean import Limits, clean_one, plan_clean
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
@@ -24,6 +25,7 @@ from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
+from tests.support.long import FEW, LONG, TURNS
 from tests.support.runs import EAGER, reading_again, turn, write
 from tests.unit.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
@@ -53,6 +55,8 @@ class Scene:
     act: Callable[[Path], object]
     command: tuple[str, ...]
     done: Callable[[Path], bool] = lambda path: True
+    original: bytes = b""
+    """The session before anything was done to it, where it is none of built()."""
 
 
 def built(size: Size, part: int) -> PiSession:
@@ -116,11 +120,30 @@ def _is_clean(path: Path) -> bool:
     return not any(each.name.startswith("gone") for each in store_in(path).work.iterdir())
 
 
+def _long(name: str) -> Callable[[Path, Size], Path]:
+    return lambda folder, _: write(folder, LONG[name](TURNS))
+
+
+def _compacted(folder: Path, _: Size) -> Path:
+    """One that was compacted, and compressed behind that."""
+    path = write(folder, LONG["pi"](TURNS))
+    compact_session(path, FEW)
+    compress(path)
+    return path
+
+
+def _compact(path: Path) -> object:
+    return compact_session(path, FEW)
+
+
+_COMPACT = ("compact", "--keep", "tokens", "--keep-tokens", "3000")
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
     Scene("first run", _first, compress, _COMPRESS),
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
     Scene("restore", _compressed, restore_session, ("restore",)),
+    *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in LONG),
+    Scene("restore of a checkpoint", _compacted, restore_session, ("restore",), original=LONG["pi"](TURNS)),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
     Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),
 )
@@ -163,7 +186,7 @@ def stage(scene: Scene, size: Size, folder: Path) -> Stage:
     with once.played(folder / "whole") as at, reading_again(whole=True):
         scene.act(at)
         whole = at.read_bytes()
-    return Stage(scene, template, old, new, whole, _original(path, size), len(seam.calls))
+    return Stage(scene, template, old, new, whole, scene.original or _original(path, size), len(seam.calls))
 
 
 def _original(path: Path, size: Size) -> bytes:

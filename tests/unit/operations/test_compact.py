@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,10 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: 
     [
         (Compact(), "all that was said stays"),
         (Compact(keep_tokens=3_000), "tokens lie before what stays, fewer than minDeadTokens 10,000"),
-        (Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000), "less than minSavedTokens 100,000"),
+        (
+            Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
+            "less than minSavedTokens 100,000",
+        ),
     ],
 )
 def test_too_little_is_left(compact: Compact, reason: str, tmp_path: Path) -> None:
@@ -239,9 +243,9 @@ def test_restore_takes_it_out(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", ["compact", "compress"])
 def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    commands = [compact_session, compress_session]
+    commands: list[Callable[[Path, Policy], object]] = [compact_session, compress_session]
     for command in commands if first == "compact" else commands[::-1]:
-        command(path, SMALL)  # type: ignore[operator]
+        command(path, SMALL)
     records = {each["type"] for each in journal_of(path)}
     assert records == {"line", "block", "checkpoint", "run"}
     verify_session(path)
@@ -292,7 +296,7 @@ def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> None:
     path = compacted(tmp_path, "pi")
-    altered = path.read_bytes().replace(b"[Extracted by", b"[Taken by")
+    altered = path.read_bytes().replace(b"The user's requests", b"The person's requests")
     path.write_bytes(altered)
     stats = restore_session(path)
     assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
@@ -305,7 +309,7 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
 @EACH
 def test_every_reference_of_a_summary_is_answered(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, rule=CutRule.TURNS, keep_turns=1)))
+    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, keep=CutRule.TURNS, keep_turns=1)))
     (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
     for ref in record["refs"]:
         assert ref in stats.summary
