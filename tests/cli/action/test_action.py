@@ -175,7 +175,7 @@ def test_sessions_are_compacted_by_their_rule(repository: Repository, job: Job) 
     assert done.exit_code == 2
     assert "which does not say when a summary is due" in done.log
     assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
-    given = {"budget": {"rule": "omp", "thresholdTokens": 50_000}}
+    given: dict[str, object] = {"budget": {"rule": "omp", "thresholdTokens": 50_000}}
     (repository.folder / "compression.json").write_text(json.dumps({"session": given}))
     done = job.use({**USED, "compact": "if-due"})
     assert done.exit_code == 0, done.log
