@@ -96,6 +96,13 @@ class Written(NamedTuple):
     raw: Callable[[int], bytes]
 
 
+class NewSession(NamedTuple):
+    """A session that goes on from another one: the name of its file, and its content."""
+
+    name: str
+    content: bytes
+
+
 class Addition(NamedTuple):
     """A line to add before the line of that number, or at the end: its bytes with the LF, or a document's message."""
 
