@@ -14,9 +14,11 @@ from typing import Any
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Summary, Written
-from sessioncompress.core.jsonl import GAP, Piece
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.documents import edited, edits_of, undoing
+from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
 from sessioncompress.operations.compress import refuse_in_merge
@@ -31,7 +33,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
@@ -139,14 +141,22 @@ class Opened:
     @contextmanager
     def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
         """Write the new session beside this one, in a dry run nowhere, and check it; it goes unless it is committed."""
-        unended = self._ends_without_lf(made)
+        document = jsonl.document_of(self.session.reader, self.session.size)
+        unended = document is None and self._ends_without_lf(made)
         with ExitStack() as entered:
             sink: Rewrite | None = None
             if not dry_run:
                 commits = self.policy.commit_originals
                 sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
-            draft = Draft(self._pieces(), made.added, sink, unended=unended)
+            if document is not None and not self.policy.keep_backup:
+                what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
+                remedy = "Run with originals."
+                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+            if document is None:
+                draft = Draft(self._pieces(), made, sink, unended=unended)
+            else:
+                draft = DocumentDraft(document, made, sink)
             draft.check(self._known, cut, self.where)
             yield draft
 
@@ -156,24 +166,26 @@ class Opened:
         `tokens` are those of what the model reads, before and after.
         """
         assert draft.sink is not None
-        size = draft.sink.finish().size
+        removed = draft.keep()
+        finished = draft.sink.finish()
         last = self._journal.runs[-1] if self._journal.runs else None
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
             policy=differences(self.policy),
             original_size=self.session.size,
-            compressed_size=size,
-            store_size=self._journal.store_size,
+            compressed_size=finished.size,
+            store_size=finished.originals_size,
             boundary=last.boundary if last else 0,
             # No line is rewritten: what counts from the last run that did counts on, but for what came since.
             stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
             restored=self._journal.restored,
             records=(0, 0),
+            originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
         )
         record = CheckpointRecord(
-            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, unended=draft.unended
+            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, removed, unended=draft.unended
         )
         return draft.sink.commit(sealed([record.encode()], readable(run, self.store.journal))).size
 
@@ -201,11 +213,12 @@ class Draft:
     read: Survey
 
     def __init__(
-        self, pieces: Iterable[Piece], added: Iterable[Addition], sink: Rewrite | None, *, unended: bool
+        self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False
     ) -> None:
         self._pieces = pieces
+        self._made = made
         self._added: dict[int, list[bytes]] = {}
-        for each in added:
+        for each in made.added:
             self._added.setdefault(each.before, []).append(each.line)
         self.sink = sink
         self.unended = unended
@@ -213,22 +226,26 @@ class Draft:
         self.lines: tuple[str, ...] = tuple(
             sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
         )
+        self._moved: dict[int, int] = {}
+        self._ours: set[int] = set()
 
     def check(self, known: Known, cut: Cut, where: str) -> None:
         """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
-        lines = known.survey.lines
-        self._moved: dict[int, int] = {}
-        self._ours: set[int] = set()
+        lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
         self.read = reading.survey(self._stream(len(lines)), known.form)
         live = set(for_the_model(self.read))
-        kept = {self._moved[number] for number in cut.kept if not is_silent(lines, number)}
+        kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
             raise broken("a line that is kept would not be read", where, min(kept - live))
-        old = {self._moved[number] for number in cut.old}
+        old = {moved[number] for number in (*cut.old, *repeated) if number in moved}
         if old & live:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
-        if not self._ours & live:
+        if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
+        return None
 
     def _stream(self, lines: int) -> Iterator[Piece]:
         shift = 0
@@ -261,3 +278,36 @@ class Draft:
         self.size += len(raw)
         if self.sink is not None:
             self.sink.write(raw)
+
+
+class DocumentDraft(Draft):
+    """The new session where that is one document: messages may go from it, and values around them change."""
+
+    def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
+        self._document = document
+        self._edits = edits_of(document, made)
+        self._new = edited(document.raw, self._edits)
+        super().__init__((), made, sink)
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what the edits take out."""
+        assert self.sink is not None
+        kept = undoing(self._document.raw, self._edits).encode()
+        return sha256(kept).hexdigest(), self.sink.keep(kept)
+
+    def _stream(self, lines: int) -> Iterator[Piece]:
+        self._take(self._new)
+        new = jsonl.cut(self._new)
+        if new is None:
+            raise CannotSplice("the document holds no messages any more")
+        at = 0
+        for number in range(lines + 1):
+            for _ in self._added.get(number, ()):
+                self._ours.add(at)
+                at += 1
+            if number < lines and number not in self._made.removed:
+                self._moved[number] = at
+                at += 1
+        if at != len(new.spans):
+            raise CannotSplice("the document does not hold the messages that were meant")
+        return new.pieces()
