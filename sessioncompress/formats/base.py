@@ -237,7 +237,7 @@ class Format(ABC):
         raise self._no_branches()
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
-        """Write the summary of the lines that are left, behind an entry, as the agent itself does. Raises as leaves()."""
+        """Write the summary of the lines that are left, behind an entry, as the agent does. Raises as leaves()."""
         raise self._no_branches()
 
     def _no_branches(self) -> CannotCheckpoint:
