@@ -134,8 +134,6 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
     stats = BranchStats(
         session.where, form.name, size_before=size, size_after=size, tokens_before=before, tokens_after=before
     )
-    if not live:
-        raise _refused(session, "it holds no entry yet", "Go on with it first.")
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
         return replace(stats, reason="nothing was said since a branch was left; --to ENTRY leaves this one too")
