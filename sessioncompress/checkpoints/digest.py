@@ -72,7 +72,8 @@ class Notes:
                 self.excerpts.read(where, said.text)
 
     def _summary(self, text: str) -> None:
-        earlier = merge.parse(text, _TITLES)
+        # One behind what was said is of a branch that was left: it is no earlier state of this one.
+        earlier = None if self.messages else merge.parse(text, _TITLES)
         if earlier is None:
             self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
             return

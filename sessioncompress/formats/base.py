@@ -232,7 +232,7 @@ class Format(ABC):
         return None
 
     def leaves(self, lines: Lines) -> Sequence[int]:
-        """Find the entries with which branches end, in their order.
+        """Find the entries with which branches end, in their order; one at least.
 
         Raises CannotCheckpoint where the agent sums up no branches, or this session has none.
         """

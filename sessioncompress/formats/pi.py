@@ -107,6 +107,9 @@ class PiReader(base.Reader):
             summary = values.text(entry.get("summary")) or values.text(message.get("summary"))
             if text := _without_files(summary):
                 yield Said(Say.SUMMARY, text)
+        elif kind == "custom_message" and entry.get("customType") == "handoff":
+            if text := values.words(entry.get("content")):
+                yield Said(Say.SUMMARY, text)
         elif kind != "message":
             return
         elif role == "user":

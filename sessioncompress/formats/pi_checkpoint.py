@@ -102,7 +102,7 @@ def handoff(session: Written, live: Sequence[int], path: str, text: str, **besid
     entry = {
         "type": "custom_message",
         "customType": "handoff",
-        "content": _HANDOFF.format(text),
+        "content": _HANDOFF.format(text.rstrip("\n")),
         "display": True,
         **beside,
         "id": digits[-_ID_DIGITS:],
