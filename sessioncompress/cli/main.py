@@ -13,11 +13,13 @@ from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
 _COMMANDS = (
+    "branch-summary",
     "budget",
     "clean",
     "compact",
     "compress",
     "forget",
+    "handoff",
     "hook",
     "pre-commit",
     "restore",

@@ -8,10 +8,10 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, chat_checkpoint, gencode, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _FUNCTION = "function"
@@ -166,6 +166,9 @@ class Chat(base.Format):
 
         A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.
         """
+        if gencode.is_document(head.document):
+            # Its messages without calls look the same.
+            return False
         return all(map(_is_message, head.entries)) and any(
             entry["role"] in ("assistant", "tool") for entry in head.entries
         )
@@ -199,6 +202,9 @@ class Chat(base.Format):
         code = _exit_code(text)
         ended = f", exit code {code}" if code else ""
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return chat_checkpoint.chat(session, cut, SUMMARY + summary.text)
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, where its program notes that."""

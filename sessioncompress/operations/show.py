@@ -134,6 +134,8 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
+    if path is not None and path.is_file() and (found_there := _in_handoff(ref, path, policy)):
+        return tuple(found_there)
     remedy, state = "Name the session: show REF SESSION.", ""
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
@@ -201,6 +203,14 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
         if loaded.store_size:
             originals = opened.enter_context(OriginalsReader(originals_of(journal)))
         return [Shown(found.record, journal, found.content) for found in referred(ref, session, loaded, originals)]
+
+
+def _in_handoff(ref: str, path: Path, policy: Policy) -> list[Shown]:
+    """Find what a handoff's reference names, of which no journal knows: in the session itself."""
+    journal = store_of(path.absolute(), policy).journal
+    with suppress(errors.NotASession):
+        return _in_summary(ref, journal, journals.load(journal), path)
+    return []
 
 
 def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:

@@ -27,6 +27,8 @@ class Status(StrEnum):
     WOULD_COMPRESS = "would-compress"
     COMPACTED = "compacted"
     WOULD_COMPACT = "would-compact"
+    SUMMARIZED = "summarized"
+    WOULD_SUMMARIZE = "would-summarize"
     RESTORED = "restored"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"

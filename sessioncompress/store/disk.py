@@ -300,6 +300,19 @@ def _attributes(fd: int) -> dict[str, bytes]:
         return {}
 
 
+def put_new(path: Path, data: bytes) -> None:
+    """Write a file, 0600, whole or not at all. Raises OSError; FileExistsError where that name is taken."""
+    temporary = path.with_name(f".{os.getpid()}-{time.time_ns():x}.temp")
+    with closing(create(temporary)) as fd:
+        try:
+            write_all(fd, data)
+            system.fsync(fd)
+            system.link(temporary, path, follow_symlinks=False)
+        finally:
+            remove(temporary)
+    flush_folder(path.parent)
+
+
 def put(path: Path, data: bytes) -> None:
     """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")

@@ -106,9 +106,13 @@ def run(
     context_window: int = 10_000_000,
     usage: int = 1000,
     settings: Mapping[str, Any] | None = None,
+    like: Path | None = None,
 ) -> Run:
-    """Resume a copy of a session with one more prompt; `settings` are laid over those that keep pi to itself."""
-    models = tuple(dict.fromkeys(_models(session)))
+    """Resume a copy of a session with one more prompt; `settings` are laid over those that keep pi to itself.
+
+    The models are those of the session, or of the one that it is `like`.
+    """
+    models = tuple(dict.fromkeys(_models(like or session)))
     with StandIn(usage=usage) as stand_in:
         agent = _agent_folder(workdir / f"agent-{version}", models, stand_in.url, context_window, settings or {})
         copy = Path(shutil.copyfile(session, agent / "sessions" / session.name))

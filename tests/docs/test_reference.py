@@ -175,7 +175,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("stats", session),
         ("budget", session),
         ("compress", f"--log log.jsonl {session}"),
-        ("compact", session),
+        ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
         ("clean", session),
     ):
@@ -184,6 +184,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         done = place.run(f"sessioncompress {name} --json {arguments}")
         found[name] = json.loads(done.stdout)
     found["the log"] = json.loads((place.work / "log.jsonl").read_bytes())
+    found["the log of compact"] = json.loads((place.work / "log-of-compact.jsonl").read_bytes())
     return found
 
 
@@ -225,8 +226,9 @@ def test_the_document_of_stats_has_the_rows_and_the_columns_of_its_table(
     assert {"protected", "old", "dead"} <= set(heading.split()) & fields_of(section(COMMANDS, "stats"))
 
 
-def test_the_log_has_the_fields_that_are_told(documents: dict[str, Any]) -> None:
-    assert fields_of(section(DOCUMENTS, "The log")) == set(documents["the log"])
+@pytest.mark.parametrize("title", ["The log", "The log of compact"])
+def test_the_log_has_the_fields_that_are_told(documents: dict[str, Any], title: str) -> None:
+    assert fields_of(section(DOCUMENTS, title)) == set(documents[title.lower()])
 
 
 def test_the_list_of_sessions_has_the_column_that_is_told(tmp_path: Path) -> None:

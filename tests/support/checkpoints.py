@@ -45,7 +45,9 @@ def written_of(data: bytes, survey: Survey | None = None) -> Written:
         numbers = (number for number in range(len(found) - 1, -1, -1) if mark in found[number])
         return next((entry(number) for number in numbers if takes(entry(number))), None)
 
-    return Written((survey or survey_of(data)).lines, entry, newest, found.__getitem__)
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    outer = None if document is None else document.outer
+    return Written((survey or survey_of(data)).lines, entry, newest, found.__getitem__, outer)
 
 
 def cut_of(survey: Survey, share: float = 0.3, *, splits: bool = True) -> Cut:
@@ -73,13 +75,13 @@ def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY, fi
 
 
 def _with_lines(data: bytes, made: Checkpoint) -> bytes:
-    """Add lines before those of their numbers; a line that sets all messages counts as many as it holds."""
+    """Add and take out lines by their numbers; a line that sets all messages counts as many as it holds."""
     found: list[bytes] = []
     number = 0
     added: dict[int, bytes] = {}
     for addition in made.added:
         added[addition.before] = added.get(addition.before, b"") + addition.line
     for line in split(data):
-        found += filter(None, [added.get(number), line])
+        found += filter(None, [added.get(number), b"" if number in made.removed else line])
         number += len(units(line)) if line.startswith(b'{"$set":{"messages":[') else 1
     return b"".join([*found, *filter(None, [added.get(number)])])

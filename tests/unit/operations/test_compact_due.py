@@ -17,10 +17,10 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import budget_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Budget, Policy, Prune, Rule
+from sessioncompress.policy.model import Budget, Compact, Policy, Prune, Rule
 from tests.support.build import PiSession, dice
 from tests.support.long import FEW, LONG, pi
-from tests.support.runs import snapshot, write
+from tests.support.runs import fixture, snapshot, write
 from tests.support.texts import log_lines
 
 EACH = pytest.mark.parametrize("name", LONG)
@@ -83,6 +83,23 @@ def test_a_session_over_its_budget_is_compacted_once(name: str, tmp_path: Path) 
     assert snapshot(path) == there
 
 
+FORMS = ("claude-tools.jsonl", "codex-older.jsonl", "gemini.jsonl", "omp.jsonl", "openclaw.jsonl", "pi-gemini.jsonl")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_other_agents_recorded_is_stale_too(name: str, tmp_path: Path) -> None:
+    """By the time of the run where the checkpoint stands before what is kept, or else by its place."""
+    path = write(tmp_path, fixture(name), name)
+    stands = budget_session(path, FEW)
+    keeps = Compact(keep_tokens=300, min_dead_tokens=100, min_saved_tokens=100)
+    limit = stands.tokens_estimated // 2
+    policy = replace(FEW, compact=keeps, budget=Budget(rule=Rule.OMP, threshold_tokens=limit))
+    assert compact_session(path, policy).status is Status.COMPACTED
+    after = budget_session(path, policy)
+    assert (after.decision, after.tokens) == ("none", after.tokens_estimated), after
+    assert after.recorded_is_stale is (after.tokens_recorded is not None)
+
+
 @EACH
 def test_a_checkpoint_behind_a_restore_makes_stale_too(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
@@ -129,6 +146,25 @@ def test_where_pruning_is_enough_it_comes_first(policy: Policy, tmp_path: Path) 
     cleared = compress_session(path, policy)
     assert cleared.status is Status.COMPRESSED
     assert compact_session(path, policy, if_due=True).reason.endswith(f"(rule {policy.budget.rule})")
+
+
+TRIGGERS = [
+    ({"stop": "error", "errorMessage": TOO_LONG}, "the newest answer failed for its context"),
+    ({"stop": "length"}, "the newest answer was cut short at its longest"),
+]
+
+
+@pytest.mark.parametrize(("last", "reason"), TRIGGERS)
+def test_omp_sums_up_what_its_agent_does(last: dict[str, str], reason: str, tmp_path: Path) -> None:
+    """Below its threshold too, once; `budget` and `compress` go by the threshold alone."""
+    made = PiSession().raw(pi()).branch(json.loads(pi().splitlines()[-1])["id"])
+    made.assistant("And", **last)
+    path = write(tmp_path, b"".join(made.lines()[1:]))
+    policy = by(Rule.OMP)
+    assert budget_session(path, policy).decision == "none"
+    done = compact_session(path, policy, if_due=True)
+    assert (done.status, done.trigger) == (Status.COMPACTED, reason)
+    assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
 
 
 def test_eunice_sums_up_where_pruning_leaves_too_much(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""`branch-summary`: leave a branch of a session with a summary of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessioncompress.cli import options, output
+from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
+from sessioncompress.operations.report import kb
+from sessioncompress.pipeline.summary import Status, to_json
+
+SCHEMA = "sessioncompress.branch-summary/1"
+_NO_TIME = "-"
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
+@click.argument("session", type=options.EXISTING)
+@click.option("--to", metavar="ENTRY", help="The entry behind which to go on; else the last other leaf.")
+@click.option("--list", "lists", is_flag=True, help="Print the leaves, and where branches part; change nothing.")
+@options.DRY_RUN
+@options.CONFIG
+@options.BACKUP_DIR
+@options.COMMIT_ORIGINALS
+@options.QUIET_SECONDS
+@options.FORMAT
+@options.JSON
+def branch_summary(
+    session: Path,
+    to: str | None,
+    lists: bool,
+    dry_run: bool,
+    config: Path | None,
+    form: str | None,
+    as_json: bool,
+    **overrides: Any,
+) -> None:
+    """Leave the branch that a session is on, and put a summary of it where the conversation goes on."""
+    if lists and (to is not None or dry_run or as_json):
+        raise click.UsageError("--list goes with none of --to, --dry-run and --json")
+    if to == "":
+        raise click.UsageError("--to takes the id of an entry, and this one is empty")
+    policy = options.policies_of(config, **overrides).of(session)
+    options.tell_of_two_stores(session, policy)
+    if lists:
+        for place in places(session, policy, form=form):
+            click.echo(_row(place))
+        return
+    if policy.commit_originals and not dry_run:
+        options.show_originals(session, policy)
+    stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, form=form)
+    if as_json:
+        told = {key: value for key, value in to_json(stats).items() if key != "summary"}
+        output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
+    else:
+        click.echo(f"{printable(str(session))}: {_said(stats)}")
+
+
+def _row(place: Place) -> str:
+    kind = ("leaf" if place.is_leaf else "fork") + (", live" if place.is_live else "")
+    time = written_time(place.time / 1000) if place.time else _NO_TIME
+    return printable(f"{place.id}  {kind:<10}  {time:<20}  {place.words}".rstrip())
+
+
+def _said(stats: BranchStats) -> str:
+    if not stats.is_summarized:
+        return f"{stats.status}: {printable(stats.reason)}"
+    would = "would go" if stats.status is Status.WOULD_SUMMARIZE else "goes"
+    left = counted(stats.messages_left, "message", "messages")
+    return printable(
+        f"{would} on behind {stats.to}; {left} behind {stats.fork or 'its beginning'} left (summary "
+        f"{stats.tokens_summary:,} tokens); {stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
+        f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+    )

@@ -1,0 +1,43 @@
+"""`handoff`: sum up a session for another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessioncompress.cli import options
+from sessioncompress.core.text import counted, printable, utf8
+from sessioncompress.operations.handoff import Handoff, handoff_session, write_new
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
+@click.argument("session", type=options.EXISTING)
+@click.option("-o", "--output", type=options.ANY_PATH, metavar="FILE", help="Write it into this file, a new one.")
+@click.option("--new", is_flag=True, help="Begin a new session with it, beside this one (pi and oh-my-pi).")
+@click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@options.CONFIG
+@options.THEIR_FOLDER
+@options.FORMAT
+def handoff(
+    session: Path, output: Path | None, new: bool, config: Path | None, form: str | None, **overrides: Any
+) -> None:
+    """Sum up all of a session, as markdown, for another session; the session is not changed."""
+    if new and output is not None:
+        raise click.UsageError("--new names its file itself: it goes without --output")
+    policy = options.policies_of(config, **overrides).of(session)
+    options.tell_of_two_stores(session, policy)
+    made = handoff_session(session, policy, new=new, form=form)
+    if output is not None:
+        write_new(output, utf8(made.text).encode())
+    if output is not None or new:
+        click.echo(_said(made, session, made.begun or str(output)))
+    else:
+        click.echo("\n".join(map(printable, made.text.removesuffix("\n").split("\n"))))
+
+
+def _said(made: Handoff, session: Path, target: str) -> str:
+    of = counted(made.messages, "message", "messages")
+    written = f"{of}, {made.tokens_before:,} tokens for the model -> {made.tokens_summary:,} tokens in {target}"
+    return printable(f"{session}: {written}")

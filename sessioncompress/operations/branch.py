@@ -1,0 +1,226 @@
+"""Leave a branch of a session: sum it up, and hang the summary where the conversation went back to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.quote import one_line
+from sessioncompress.core import text
+from sessioncompress.core.checkpoint import Cut, Say
+from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of
+from sessioncompress.core.model import Role
+from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.formats.base import tree_shape
+from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import BALANCED, Policy
+
+_RULE = "branch"
+"""What stands in the journal where a compaction names its rule."""
+
+_TOLD = (Say.PROMPT, Say.ANSWER)
+_WORDS = 60
+_LOOKS_BACK = 16
+"""Entries above one that says nothing, among which its words are looked for."""
+
+
+class BranchStats(Struct, frozen=True, rename="camel"):
+    """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
+
+    The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
+    where they have none. `messages_left` are those that the model no longer reads.
+    """
+
+    path: str
+    format: str = ""
+    status: Status = Status.UNCHANGED
+    reason: str = ""
+    size_before: int = 0
+    size_after: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    tokens_summary: int = 0
+    messages_left: int = 0
+    leaf: str = ""
+    to: str = ""
+    fork: str = ""
+    exit_code: int = 0
+    summary: str = ""
+
+    @property
+    def is_summarized(self) -> bool:
+        """Whether a summary was written, or with `dry_run` would be."""
+        return self.status in (Status.SUMMARIZED, Status.WOULD_SUMMARIZE)
+
+
+class Place(Struct, frozen=True, rename="camel"):
+    """An entry with which a branch ends, or behind which several begin, and what was said there last.
+
+    `time` is in milliseconds since 1970, 0 where it is not known. `is_live`: the session goes on behind it, or from it.
+    """
+
+    id: str
+    is_leaf: bool
+    is_live: bool
+    time: int = 0
+    words: str = ""
+
+
+class _Left(NamedTuple):
+    """The lines of a branch that is left, as the model reads them, and the path to the entry where it goes on."""
+
+    old: Sequence[int]
+    path: Survey
+    fork: str
+
+
+def summarize_branch(
+    path: Path | str,
+    policy: Policy = BALANCED,
+    *,
+    to: str = "",
+    dry_run: bool = False,
+    form: str | None = None,
+    named: bool = True,
+) -> BranchStats:
+    """Sum up the branch on which a session is, and go on behind the entry `to`, or else from the last other leaf.
+
+    With `dry_run` only find out what that would do. `form` and `named` as in compress_session(). Raises
+    SessionCompressError with the session unchanged: Refused where the agent sums up no branches, or the session has no
+    such entry.
+    """
+    path = Path(path)
+    if not policy.enabled:
+        return BranchStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
+    with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
+        return _summarize(session, to, dry_run=dry_run)
+
+
+def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
+    """List the leaves of a session and the entries at which its branches part, in their order. Raises as above."""
+    with opened(Path(path), policy, writing=False, form=form, named=named) as session:
+        with session.refusing():
+            leaves = frozenset(session.form.leaves(session.read.lines))
+        lines, live = session.read.lines, frozenset(session.read.shape.live)
+        children = Counter(parent for name, parent in zip(lines.ids, lines.parents, strict=True) if name)
+        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        forks = {number for name, number in numbers.items() if children[name] > 1}
+        return [
+            Place(
+                lines.ids[number],
+                number in leaves,
+                number in live,
+                session.form.written_at(session.entry(number)),
+                _words(session, number, numbers),
+            )
+            for number in sorted(leaves | forks)
+        ]
+
+
+def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
+    form, read = session.form, session.read
+    lines, live = read.lines, read.shape.live
+    with session.refusing():
+        leaves = form.leaves(lines)
+    size, before = session.session.size, tokens_of(read)
+    stats = BranchStats(
+        session.where, form.name, size_before=size, size_after=size, tokens_before=before, tokens_after=before
+    )
+    stats = replace(stats, leaf=lines.ids[live[-1]])
+    if not to and _ends_with_summary(session):
+        return replace(stats, reason="nothing was said since a branch was left; --to ENTRY leaves this one too")
+    target = _target(session, leaves, to)
+    left = _left(read, target)
+    stats = replace(stats, to=lines.ids[target], fork=left.fork)
+    if not any(lines.roles[number] in SPOKEN for number in left.old):
+        return replace(stats, reason=f"nothing was said behind {lines.ids[target]} that would be left")
+    _refuse_inside_step(session, left.path, target)
+    summary = session.summary(left.old, budget=session.budget(left.old), splits=False)
+    with session.refusing():
+        made = form.branch_summary(session.written, left.old, target, summary)
+    cut = Cut(left.old, for_the_model(left.path), splits=False)
+    with session.draft(made, cut, dry_run=dry_run) as draft:
+        after = tokens_of(draft.read)
+        stats = replace(
+            stats,
+            status=Status.WOULD_SUMMARIZE if dry_run else Status.SUMMARIZED,
+            size_after=draft.size,
+            tokens_after=after,
+            tokens_summary=text.estimate(len(summary.text)),
+            messages_left=messages_of(read, frozenset(left.old)),
+            summary=summary.text,
+        )
+        if dry_run:
+            return stats
+        return replace(stats, size_after=session.commit(draft, summary, _RULE, (before, after)))
+
+
+def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
+    """Find the entry where the conversation goes on. Raises Refused."""
+    lines, live = session.read.lines, session.read.shape.live
+    if not to:
+        others = [leaf for leaf in leaves if leaf not in frozenset(live)]
+        if not others:
+            raise _refused(session, "it has no second leaf", "Name the entry to go back to with --to ENTRY.")
+        return others[-1]
+    found = [number for number, name in enumerate(lines.ids) if name == to]
+    if not found:
+        raise _refused(session, f"it has no entry {to}", "--list prints the leaves, and where branches part.")
+    if found[-1] == live[-1]:
+        remedy = "Name an entry before it, or one of another branch: --list prints the leaves."
+        raise _refused(session, f"{to} is its last entry: no branch would be left", remedy)
+    return found[-1]
+
+
+def _left(read: Survey, target: int) -> _Left:
+    lines, shape = read.lines, tree_shape(read.lines, target)
+    there = frozenset(shape.live)
+    old = [number for number in for_the_model(read) if number not in there]
+    shared = [number for number in read.shape.live if number in there]
+    fork = lines.ids[shared[-1]] if shared else ""
+    return _Left(old, Survey(lines, shape, read.size), fork)
+
+
+def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
+    """Refuse an entry behind which the results of its calls stand: no request may end between these."""
+    lines = path.lines
+    waiting = {call.id for number in path.shape.live for call in lines[number].calls}
+    waiting -= {lines[number].answers for number in path.shape.live}
+    if not waiting.isdisjoint(line.answers for line in lines):
+        what = f"{lines.ids[target]} stands between calls and their results"
+        raise _refused(session, what, "Name the last of the results, or the entry before the calls.")
+
+
+def _ends_with_summary(session: Opened) -> bool:
+    """Tell whether the last thing that was said is the summary of a branch."""
+    lines, reader = session.read.lines, session.form.reader()
+    last = next((number for number in reversed(session.read.shape.live) if lines[number].reads), None)
+    if last is None or lines.roles[last] is not Role.OTHER:
+        return False
+    return any(said.say is Say.SUMMARY for said in reader.said(session.entry(last)))
+
+
+def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
+    """Find what was said in an entry, or else nearest above it."""
+    reader, parents = session.form.reader(), session.read.lines.parents
+    step: int | None = number
+    for _ in range(_LOOKS_BACK):
+        if step is None:
+            break
+        said = (each.text for each in reader.said(session.entry(step)) if each.say in _TOLD)
+        if words := next(filter(None, said), ""):
+            return one_line(words, _WORDS)
+        step = numbers.get(parents[step])
+    return ""
+
+
+def _refused(session: Opened, what: str, remedy: str) -> Refused:
+    return Refused(what, where=session.where, state=NOT_CHANGED, remedy=remedy)

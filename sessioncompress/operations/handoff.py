@@ -1,0 +1,88 @@
+"""Hand a session off: sum up all that its model reads, for another session, of whatever agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.core import text
+from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
+from sessioncompress.core.model import Role
+from sessioncompress.errors import NOT_CHANGED, Refused, failing
+from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import disk
+
+_HEAD = "# Handoff\n\nReferences are of the session {}: `sessioncompress show REF SESSION`.\n\n"
+_NOTHING = "Nothing was written."
+
+
+class Handoff(Struct, frozen=True, rename="camel"):
+    """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
+
+    `begun` is the new session, "" where none was asked for.
+    """
+
+    path: str
+    format: str
+    text: str
+    messages: int
+    tokens_before: int
+    tokens_summary: int
+    begun: str = ""
+
+
+def handoff_session(
+    path: Path | str, policy: Policy = BALANCED, *, new: bool = False, form: str | None = None, named: bool = True
+) -> Handoff:
+    """Sum up all that the model reads of a session, which is not changed.
+
+    With `new` a new session that begins with that is written beside it. `form` and `named` as in compress_session().
+    Raises SessionCompressError: Refused where nothing was said, the agent gets no new session, or that one is there.
+    """
+    with opened(Path(path), policy, writing=False, form=form, named=named) as session:
+        order = for_the_model(session.read)
+        if not any(session.read.lines.roles[number] in SPOKEN for number in order):
+            what = "nothing was said in it that could be handed off"
+            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
+        splits = _is_in_progress(session, order)
+        summary = session.summary(order, budget=policy.compact.summary_tokens, splits=splits)
+        document = f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
+        return Handoff(
+            session.where,
+            session.form.name,
+            document,
+            messages_of(session.read),
+            tokens_of(session.read),
+            text.estimate(len(document)),
+            begun=_begin(session, document) if new else "",
+        )
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all. Raises Refused where one is there, FileFailed."""
+    with failing(path, _NOTHING):
+        try:
+            disk.put_new(path, content)
+        except FileExistsError as error:
+            remedy = "Rename or remove it first."
+            raise Refused("it is there already", where=path, state=_NOTHING, remedy=remedy) from error
+
+
+def _begin(session: Opened, document: str) -> str:
+    """Write the new session beside this one; return its path."""
+    with session.refusing():
+        made = session.form.handoff(session.written, session.where, document)
+    path = session.session.path.parent / made.name
+    write_new(path, made.content)
+    return str(path)
+
+
+def _is_in_progress(session: Opened, order: Sequence[int]) -> bool:
+    """Tell whether the last message is no answer, or one with calls that wait."""
+    lines = session.read.lines
+    last = next(lines[number] for number in reversed(order) if lines.roles[number] in SPOKEN)
+    return last.role is not Role.ASSISTANT or bool(last.calls)
