@@ -250,7 +250,7 @@ class Draft:
             raise broken("the checkpoint would not be read", where)
 
     def _stays(self, lines: Lines, number: int) -> bool:
-        """Tell whether a line is to be read still, or is not there, although the summary stands for what is around it."""
+        """Tell whether a line may be read still, or is gone, although the summary stands for what is around it."""
         del lines, number
         return False
 
