@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
 from sessioncompress.checkpoints.paths import AT_ROOT, Paths, below, is_whole, names_of
 from sessioncompress.checkpoints.quote import more, newest, one_line, reference
-from sessioncompress.checkpoints.shell import Script, commands_in, grade, patched, script
+from sessioncompress.checkpoints.shell import Script, alike, commands_in, grade, patched, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 
@@ -126,13 +126,12 @@ class Deeds:
         for path in waiting.files:
             if path in self.changed:
                 self.changed[path] = self.changed[path]._replace(failed=ended.failed)
-        keys = [each.line for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
+        keys = [alike(each.line) for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
         for key in keys:
             self.failures.pop(key, None)
             # A search that finds nothing, and a look at what is not there, fail too.
             if ended.failed and not all(grade(each.text) < 0 for each in waiting.commands or [_NO_SCRIPT]):
-                name = "" if waiting.commands else f"{waiting.tool} "
-                said_of = one_line(f"{name}{key if waiting.commands else waiting.words}", _COMMAND)
+                said_of = one_line(waiting.words if waiting.commands else key, _COMMAND)
                 self.failures[key] = (said_of, ended)
                 if len(self.failures) > _MOST_FAILURES:
                     del self.failures[next(iter(self.failures))]
@@ -142,10 +141,10 @@ class Deeds:
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed
-        self.ran.pop(ran.line, None)
+        self.ran.pop(alike(ran.line), None)
         if worth < 0:
             return
-        self.ran[ran.line] = Ran(ran.line, ended, worth)
+        self.ran[alike(ran.line)] = Ran(ran.line, ended, worth)
         if len(self.ran) > _MOST_COMMANDS:
             del self.ran[next(iter(self.ran))]
             self.commands_before += 1

@@ -11,7 +11,7 @@ from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
 from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
-from sessioncompress.checkpoints.shell import grade
+from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
@@ -97,9 +97,9 @@ class Notes:
             deeds.note_read(each.path)
         for command, verdict, line in merge.commands(earlier.section(_COMMANDS).rows):
             worth = grade(command) + 3 * (verdict == "failed")
-            deeds.ran[command] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
+            deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
         for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
-            deeds.failures[command] = (command, Outcome(verdict, line))
+            deeds.failures[alike(command)] = (command, Outcome(verdict, line))
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for title in (_BEFORE, _WROTE, _READ):
@@ -143,7 +143,7 @@ def _requests(draft: Draft) -> Sequence[str]:
 
 
 def _constraints(draft: Draft) -> Sequence[str]:
-    return told.constraints(draft.notes.story, draft.room)
+    return told.constraints(draft.notes.story, draft.written, draft.room)
 
 
 def _progress(draft: Draft) -> Sequence[str]:

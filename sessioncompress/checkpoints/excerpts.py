@@ -117,11 +117,11 @@ def _candidates(texts: list[tuple[str, str]], known: set[str]) -> tuple[list[Lin
     place = 0
     for at, (where, text) in enumerate(texts):
         recent = _OLDEST + (at + 1) / len(texts)
-        for raw in clean(text).split("\n"):
+        for raw in text.split("\n"):
             if raw.startswith(_NOT_WRITTEN):
                 continue
             number = _NUMBERED.match(raw)
-            words = (raw[number.end() :] if number else raw.removeprefix("+")).strip()
+            words = clean(raw[number.end() :] if number else raw.removeprefix("+")).replace("\n", " ").strip()
             if not _SHORTEST <= len(words) <= _LONGEST:
                 continue
             names = frozenset(names_in(words))

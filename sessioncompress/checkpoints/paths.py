@@ -25,7 +25,7 @@ AT_ROOT = "(top)/"
 
 def is_whole(path: str) -> bool:
     """Tell whether a path does not depend on the folder that the agent works in."""
-    return path.startswith(("/", "~/")) or path[1:3] == ":/"
+    return path.startswith(("/", "~/")) or path[1:3] == ":/" or "://" in path
 
 
 def joined(folder: str, path: str) -> str:
@@ -55,7 +55,7 @@ class Paths:
     def seen(self, folder: str) -> None:
         """Count a folder in which something was done."""
         self._seen += 1
-        if is_whole(folder) and (folder in self._folders or len(self._folders) < _MOST_FOLDERS):
+        if is_whole(folder) and "://" not in folder and (folder in self._folders or len(self._folders) < _MOST_FOLDERS):
             self._folders[folder] += 1
 
     def root(self) -> str:

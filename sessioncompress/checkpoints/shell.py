@@ -62,11 +62,20 @@ class Script(NamedTuple):
     hides: bool
 
 
+_VIEWS = (" 2>&1", " | tail", " | head", " | grep")
+"""Begins what only chooses of an output what is shown."""
+
+
 class Touched(NamedTuple):
     """The files that a command changes, with how, and those that it shows."""
 
     changed: Sequence[tuple[str, str]]
     read: Sequence[str]
+
+
+def alike(line: str) -> str:
+    """Name a command by what it does, however much of its output is shown."""
+    return line[: min((at for view in _VIEWS if (at := line.find(view)) > 0), default=len(line))]
 
 
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:

@@ -18,7 +18,7 @@ from uuid import UUID
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.references import image_data
@@ -231,6 +231,33 @@ class Format(ABC):
         """
         return None
 
+    def leaves(self, lines: Lines) -> Sequence[int]:
+        """Find the entries with which branches end, in their order.
+
+        Raises CannotCheckpoint where the agent sums up no branches, or this session has none.
+        """
+        raise self._no_branches()
+
+    def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
+        """Write the summary of the lines that are left, behind an entry, as the agent does. Raises as leaves()."""
+        raise self._no_branches()
+
+    def _no_branches(self) -> CannotCheckpoint:
+        what = f"branch-summary writes no summary of a branch for sessions of {self.name}"
+        return CannotCheckpoint(what, "compact sums up what is old in it.")
+
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        """Read when an entry was written, in ms since 1970; 0 where it does not say."""
+        return 0
+
+    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+        """Make a session that begins with the handoff of this one, which lies at that path.
+
+        Raises CannotCheckpoint where none is made for the agent.
+        """
+        what = f"handoff --new begins no session of {self.name}"
+        raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")
+
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that stand around a document's messages, by the number of the message."""
         return {}
@@ -272,10 +299,13 @@ def entries(lines: Lines) -> list[int]:
     return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]
 
 
-def tree_shape(lines: Lines) -> Shape:
-    """Walk from the last entry with an id to the root; a parent that is missing (or walked before) ends the walk."""
+def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
+    """Walk from the leaf, or else the last entry with an id, to the root.
+
+    A parent that is missing (or walked before) ends the walk.
+    """
     numbers = {name: number for number, name in enumerate(lines.ids) if name}
-    step = max(numbers.values(), default=None)
+    step = max(numbers.values(), default=None) if leaf is None else leaf
     path: list[int] = []
     seen = bytearray(len(lines))
     while step is not None and not seen[step]:
@@ -284,6 +314,13 @@ def tree_shape(lines: Lines) -> Shape:
         step = numbers.get(lines.parents[step])
     path.reverse()
     return Shape(array("I", path), frozenset(dead(lines, path)))
+
+
+def tree_leaves(lines: Lines) -> list[int]:
+    """Find the entries that no entry names as its parent."""
+    numbers = {name: number for number, name in enumerate(lines.ids) if name}
+    parents = frozenset(lines.parents)
+    return sorted(number for name, number in numbers.items() if name not in parents)
 
 
 def dead(lines: Lines, live: Sequence[int]) -> set[int]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sessioncompress.core.checkpoint import Summary
+from sessioncompress.core.checkpoint import NewSession, Summary, Written
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
-from sessioncompress.formats import pi, values
+from sessioncompress.formats import pi, pi_checkpoint, values
 from sessioncompress.formats.base import Cleared, Entry, Head
 
 _ARGUMENTS: JsonPath = ("data", "args")
@@ -63,6 +63,10 @@ class OhMyPi(pi.FamilyFormat):
 
     def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
         return {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
+
+    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+        live = self.shape(session.lines).live
+        return pi_checkpoint.handoff(session, live, path, text, attribution="agent")
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return {} if path == _ARGUMENTS else super().stand_in(path, value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
@@ -291,17 +291,24 @@ class FamilyFormat(base.Format):
         return super().shape(lines) if _is_list(lines) else base.tree_shape(lines)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        if _is_list(session.lines):
-            raise CannotCheckpoint(
-                "its entries have no ids, as in the first version of pi's sessions",
-                "Resume it once with pi, which gives them some, then run this again.",
-            )
+        _refuse_list(session.lines)
         live = self.shape(session.lines).live
         return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(summary))
 
     def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
         """Give what a relative of pi notes in a compaction besides."""
         return {}
+
+    def leaves(self, lines: Lines) -> Sequence[int]:
+        _refuse_list(lines)
+        return base.tree_leaves(lines)
+
+    def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
+        _refuse_list(session.lines)
+        return pi_checkpoint.branch_summary(session, self.shape(session.lines).live, left, target, summary)
+
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return base.moment(entry.get("timestamp"))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))
@@ -356,6 +363,14 @@ def _is_list(lines: Lines) -> bool:
     return (header is not None and lines.facts[header].listed) or not any(lines.ids)
 
 
+def _refuse_list(lines: Lines) -> None:
+    if _is_list(lines):
+        raise CannotCheckpoint(
+            "its entries have no ids, as in the first version of pi's sessions",
+            "Resume it once with pi, which gives them some, then run this again.",
+        )
+
+
 def _header_of(head: Head) -> Entry | None:
     """Find the header of a pi-like session: the first entry, or the second behind a title slot."""
     for entry in head.entries[:2]:
@@ -375,6 +390,9 @@ class Pi(FamilyFormat):
     name = "pi"
     reader = PiReader
     tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
+
+    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+        return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text)
 
 
 class OpenClawReader(PiReader):

@@ -1,24 +1,47 @@
-"""How pi and its relatives write a compaction: one entry at the end, which names the first entry that is kept."""
+"""How pi and its relatives write summaries: of what is old, of a branch that is left, and for a session that goes on.
+
+Each is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch hangs
+on the entry to which the conversation went back, and a handoff begins a session.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
+from uuid import UUID
 
-from xxhash import xxh3_64_hexdigest
+from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Summary, Written
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 
 _ID_DIGITS = 8
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IN_NAMES = str.maketrans(":.", "--")
 _LISTS = (("read-files", "readFiles"), ("modified-files", "modifiedFiles"))
 """The tags in which a summary lists files, and the keys under which its entry does."""
 
+_WITH_FILES = ("compaction", "branch_summary")
+"""The entries whose details list files."""
+
 _FOREIGN = ("fromHook", "fromExtension")
 """What says of a compaction that an extension wrote it: its details may be anything."""
+
+_BRANCH = """The user explored a different conversation branch before returning here.
+Summary of that exploration:
+
+"""
+"""Stands before the summary of a branch."""
+
+_HANDOFF = "<handoff-context>\n{}\n</handoff-context>\n\nThe above is a handoff document from a previous session."
+"""How oh-my-pi frames the document; it shows what stands between the tags."""
+
+_VERSION = 3
+"""The version of the sessions that all of the family read."""
 
 _BEGINNING = "1970-01-01T00:00:00.000Z"
 
@@ -30,7 +53,7 @@ def compaction(
     ids = session.lines.ids
     leaf = ids[live[-1]]
     kept = next(ids[number] for number in cut.kept if ids[number])
-    files = _files(session, cut, summary)
+    files = _files([session.entry(cut.old[0])] if session.lines.roles[cut.old[0]] is Role.CHECKPOINT else [], summary)
     entry = {
         "type": "compaction",
         "id": _new_id(ids, leaf, kept, summary.text),
@@ -43,7 +66,55 @@ def compaction(
         "details": files,
         **_system_message(session, live),
     }
-    return Checkpoint((Addition(len(session.lines), values.literal(json_safe(entry)) + b"\n"),))
+    return Checkpoint((Addition(len(session.lines), _line(entry)),))
+
+
+def branch_summary(
+    session: Written, live: Sequence[int], left: Sequence[int], target: int, summary: Summary
+) -> Checkpoint:
+    """Write the entry; the files of an earlier summary on the branch count in."""
+    ids, roles = session.lines.ids, session.lines.roles
+    silent = (number for number in left if roles[number] in (Role.OTHER, Role.CHECKPOINT))
+    files = _files((entry for entry in map(session.entry, silent) if entry.get("type") in _WITH_FILES), summary)
+    entry = {
+        "type": "branch_summary",
+        "id": _new_id(ids, ids[live[-1]], ids[target], summary.text),
+        "parentId": ids[target],
+        "timestamp": _time(session, live),
+        "fromId": ids[target],
+        "summary": _BRANCH + summary.text + _lists(files),
+        "details": files,
+    }
+    return Checkpoint((Addition(len(session.lines), _line(entry)),))
+
+
+def handoff(session: Written, live: Sequence[int], path: str, text: str, **beside: Any) -> NewSession:
+    """Write a session of a header and one entry; its name and ids come of the source, and so does its time."""
+    headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
+    source = session.entry(next(headers, 0))
+    at = base.moment(_time(session, live))
+    written = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seed = f"{values.text(source.get('id'))}\n{text}".encode(errors="backslashreplace")
+    digits = xxh3_128_hexdigest(seed)
+    name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
+    header = {"type": "session", "version": _VERSION, "id": name, "timestamp": written}
+    header |= {"cwd": values.text(source.get("cwd")), "parentSession": path}
+    entry = {
+        "type": "custom_message",
+        "customType": "handoff",
+        "content": _HANDOFF.format(text),
+        "display": True,
+        **beside,
+        "id": digits[-_ID_DIGITS:],
+        "parentId": None,
+        "timestamp": written,
+    }
+    file = f"{written.translate(_IN_NAMES)}_{name}.jsonl"
+    return NewSession(file, _line(header) + _line(entry))
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return values.literal(json_safe(entry)) + b"\n"
 
 
 def _new_id(ids: Iterable[str], *seed: str) -> str:
@@ -58,11 +129,12 @@ def _time(session: Written, live: Sequence[int]) -> str:
     return next((values.text(time) for time in times if isinstance(time, str) and base.moment(time)), _BEGINNING)
 
 
-def _files(session: Written, cut: Cut, summary: Summary) -> dict[str, list[str]]:
-    """List the files as the agent does, with those of its own compaction before."""
+def _files(earlier: Iterable[Mapping[str, Any]], summary: Summary) -> dict[str, list[str]]:
+    """List the files as the agent does, with those of its own summaries before."""
     read, changed = set(summary.read), set(summary.changed)
-    before = session.entry(cut.old[0]) if session.lines.roles[cut.old[0]] is Role.CHECKPOINT else {}
-    if not any(before.get(key) for key in _FOREIGN):
+    for before in earlier:
+        if any(before.get(key) for key in _FOREIGN):
+            continue
         details = values.fields(before.get("details"))
         read.update(map(values.text, values.items(details.get("readFiles"))))
         changed.update(map(values.text, values.items(details.get("modifiedFiles"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -11,10 +12,12 @@ from xxhash import xxh3_64_hexdigest
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.model import Kind
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Format
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
@@ -112,6 +115,27 @@ class Checkpoints:
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
         return [each._replace(ended=True) for each in self.taken]
+
+
+def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[bytes, list[CheckpointRecord]]:
+    """Take the checkpoints out of a document, the newest first; say which were taken."""
+    ended = []
+    with OriginalsReader(originals) as reader:
+        for record in reversed(journal.checkpoints):
+            # Also of one that ended: the run that took it out may have been killed before the session changed.
+            if record.removed is None:
+                continue
+            digest, place = record.removed
+            try:
+                undo = undo_of(reader.line(place, digest))
+            except (ValueError, KeyError, TypeError) as error:
+                what = "what it keeps of a checkpoint cannot be read"
+                remedy = "Put it back from a backup."
+                raise Damaged(what, where=originals, state=NOT_CHANGED, remedy=remedy) from error
+            if (new := undone(raw, undo)) is not None:
+                raw = new
+                ended.append(record._replace(ended=True))
+    return raw, ended
 
 
 class Referred(NamedTuple):

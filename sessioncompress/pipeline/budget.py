@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
@@ -189,6 +190,23 @@ def decide(situation: Situation, policy: Policy) -> Decision:
     return rules[policy.budget.rule](situation, policy)
 
 
+_MEASURED = frozenset({Rule.OMP, Rule.EUNICE})
+"""The rules that say `prune` only where that is enough."""
+
+
+def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
+    """Decide by the policy's rule, but say `compact` as well where a run of `compress` would not be enough.
+
+    Clearing comes before summing up: a checkpoint is due only where the rule would still act on what such a run leaves.
+    """
+    action, reason = decide(situation, policy)
+    if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in _MEASURED:
+        return action, reason
+    left = replace(situation, tokens=situation.after_pruning)
+    reason = f"{reason}; compress leaves about {left.tokens:,}"
+    return (action if decide(left, policy)[0] == Action.NONE else Action.COMPACT), reason
+
+
 def judged(
     read: Survey,
     answers: Answers,
@@ -199,10 +217,12 @@ def judged(
     path: str,
     form: str,
     as_left: bool = False,
+    to_compact: bool = False,
 ) -> BudgetStats:
     """Judge a session, or what follows the part of it that `run`, its newest run, finished.
 
-    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask.
+    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask. With
+    `to_compact` the question is whether a checkpoint is due.
     """
     if run is not None and run.restored:
         run = None
@@ -233,7 +253,7 @@ def judged(
         error=last.error if last is not None and _is_since(last, run) else "",
         pruning_saves=lambda: estimate(pruning_saves() * CHARACTERS_PER_TOKEN, each),
     )
-    action, reason = decide(situation, policy)
+    action, reason = (decide_on_compacting if to_compact else decide)(situation, policy)
     return BudgetStats(
         path,
         form,

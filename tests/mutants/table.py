@@ -506,7 +506,7 @@ MUTANTS = (
     Mutant(
         "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
     ),
-    Mutant("another user's log is written", "operations/compress.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
+    Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
     Mutant("git runs a repository's hooks", "store/git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),

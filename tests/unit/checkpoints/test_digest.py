@@ -33,7 +33,7 @@ def section(text: str, title: str) -> str:
 def story() -> list[Said]:
     """Return a session with something for each section."""
     return [
-        asked(f"Mend the tide gauge. It must never lose a reading.\n{_LONG}"),
+        asked(f"Mend the tide gauge.\n{_LONG}\nIt must never lose a reading.\n{_LONG}"),
         answered("The root cause is that the sampler drops late readings instead of queueing them."),
         *called("read", {"path": "/w/harbour/src/gauge.py"}, "def read_gauge(late_reading):\n    return 1"),
         *called("edit", {"path": "/w/harbour/src/sampler.py", "old_string": "a", "new_string": "def queue_reading():"}),
@@ -54,9 +54,7 @@ def test_each_section_says_its_part() -> None:
     text = summary.text
     assert text.startswith("[Extracted by sessioncompress from 19 messages of this session, 2 of the user. A record of")
     assert "Paths are below /w/harbour/src; those with ./ are of the working folder.]\n\n## The user's requests" in text
-    assert section(text, "The user's requests").startswith(
-        "1. > Mend the tide gauge. It must never lose a reading.\n   > "
-    )
+    assert section(text, "The user's requests").startswith("1. > Mend the tide gauge.\n   > ")
     assert "\n2. > And the ferry?" in section(text, "The user's requests")
     assert "- > It must never lose a reading." in section(text, "Constraints")
     reports = section(text, "What the agent reported")
@@ -93,7 +91,7 @@ def test_a_request_in_progress_has_a_section_of_its_own() -> None:
     assert section(text, "The user's requests") == "1. > First.\n2. (in progress: below)"
     assert section(text, "The request in progress") == "2. > Second.\n   > " + _LONG[:1500].replace("\n", "\n   > ")
     assert section(text, "What was done") == (
-        "- > I found the berth.\n2. > I found the berth.\n- The last call: `bash make tide` ok: 12 tests ok"
+        "2. > I found the berth.\n- The last call: `bash make tide` ok: 12 tests ok"
     )
     assert section(text, "What the agent reported") == "1. > Done."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -242,9 +243,9 @@ def test_restore_takes_it_out(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", ["compact", "compress"])
 def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    commands = [compact_session, compress_session]
+    commands: list[Callable[[Path, Policy], object]] = [compact_session, compress_session]
     for command in commands if first == "compact" else commands[::-1]:
-        command(path, SMALL)  # type: ignore[operator]
+        command(path, SMALL)
     records = {each["type"] for each in journal_of(path)}
     assert records == {"line", "block", "checkpoint", "run"}
     verify_session(path)

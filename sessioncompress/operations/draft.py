@@ -1,0 +1,316 @@
+"""What the commands that write a summary share: the open session, the summary, and the draft with the lines added."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from hashlib import sha256
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.checkpoints.cut import for_the_model, is_silent
+from sessioncompress.checkpoints.digest import digest
+from sessioncompress.core import VERSION, jsonl, text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.documents import edited, edits_of, undoing
+from sessioncompress.core.jsonl import GAP, Document, Piece
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.splice import CannotSplice
+from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.formats.base import CannotCheckpoint, Entry
+from sessioncompress.operations.compress import refuse_in_merge
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.incremental import Part
+from sessioncompress.pipeline.reading import Known
+from sessioncompress.pipeline.summary import LINES
+from sessioncompress.policy.file import differences
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.layout import Store, store_of
+from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
+from sessioncompress.store.recover import check, recover
+
+_EXTRACTIVE = "extractive"
+"""Who writes the summary: taken from the session's own words, without a model."""
+
+_LEAST_SUMMARY = 1_000
+_SHARE_OF_OLD = 20
+"""A summary takes at most one in so many tokens of what it stands for, but never less than the least."""
+
+
+@contextmanager
+def opened(path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool) -> Iterator[Opened]:
+    """Open a session that is to be summed up, locked where lines are to be added to it.
+
+    Raises SessionCompressError with the session unchanged.
+    """
+    with open_session(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        (recover if writing else check)(session, store, journal.lengths)
+        part = Part(session, reading.read_session(session, journal, form, named=named), journal)
+        refuse_in_merge(part)
+        yield Opened(part, store, policy)
+
+
+class Opened:
+    """An open session, as it is read."""
+
+    def __init__(self, part: Part, store: Store, policy: Policy) -> None:
+        self.part, self.store, self.policy = part, store, policy
+        self.session, self.form, self.read = part.session, part.known.form, part.known.survey
+        self.where = str(part.session.path)
+        self._journal, self._known = part.journal, part.known
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Refuse a session of which its format says that it can have no such summary."""
+        try:
+            yield
+        except CannotCheckpoint as why:
+            raise Refused(why.what, where=self.where, state=NOT_CHANGED, remedy=why.remedy) from why
+
+    def budget(self, old: Iterable[int]) -> int:
+        """Tell how many tokens the summary of some lines may take."""
+        tokens = text.estimate(sum(self.read.lines[number].reads for number in old))
+        return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
+
+    def summary(self, old: Sequence[int], *, budget: int, splits: bool) -> Summary:
+        """Sum up what was said in some lines; a checkpoint among them is the first. Previews count as their originals.
+
+        `splits`: the last request is still being worked on.
+        """
+        with ExitStack() as entered:
+            originals = None
+            if self._known.rewritten.rows and self._journal.store_size:
+                originals = entered.enter_context(OriginalsReader(self.store.originals))
+            return digest(self._said(old, originals), budget=budget, splits=splits)
+
+    def _said(self, old: Sequence[int], originals: OriginalsReader | None) -> Iterator[tuple[int, Said]]:
+        reader, rewritten = self.form.reader(), self._known.rewritten
+        first = old[0] if len(old) > 1 and old[0] > old[1] else None
+        if first is not None:
+            yield from ((first, each) for each in reader.said(self.entry(first)))
+        wanted = frozenset(old[1:] if first is not None else old)
+        for number, raw, whole in self._pieces():
+            if number not in wanted or not whole:
+                continue
+            if originals is not None and number in rewritten and (record := rewritten[number]).place:
+                raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
+            yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
+
+    def _pieces(self) -> Iterator[Piece]:
+        return jsonl.pieces_of(self.session.reader, self.session.size)
+
+    @cached_property
+    def _offsets(self) -> Sequence[int] | None:
+        """Where each line begins; None for a document, or where one line sets several messages."""
+        ends = list(accumulate((line.size for line in self.read.lines), initial=0))
+        return ends if ends[-1] == self.session.size else None
+
+    def _raw(self, number: int) -> bytes:
+        if self._offsets is None:
+            return next((raw for at, raw, whole in self._pieces() if at == number and whole), b"")
+        with self.session.reader(self._offsets[number]) as file:
+            return file.read(self.read.lines[number].size)
+
+    def entry(self, number: int) -> Entry:
+        """Read an entry."""
+        return jsonl.parse(self._raw(number)) or {}
+
+    @property
+    def written(self) -> Written:
+        """The session as whoever writes a checkpoint into it needs it."""
+
+        def newest(mark: bytes, takes: Callable[[Mapping[str, Any]], bool]) -> Entry | None:
+            for number in range(len(self.read.lines) - 1, -1, -1):
+                raw = self._raw(number)
+                if mark in raw and (entry := jsonl.parse(raw)) is not None and takes(entry):
+                    return entry
+            return None
+
+        document = jsonl.document_of(self.session.reader, self.session.size)
+        outer = None if document is None else document.outer
+        return Written(self.read.lines, self.entry, newest, self._raw, outer)
+
+    @contextmanager
+    def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
+        """Write the new session beside this one, in a dry run nowhere, and check it; it goes unless it is committed."""
+        document = jsonl.document_of(self.session.reader, self.session.size)
+        unended = document is None and self._ends_without_lf(made)
+        with ExitStack() as entered:
+            sink: Rewrite | None = None
+            if not dry_run:
+                commits = self.policy.commit_originals
+                sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
+                entered.enter_context(sink)
+            if document is not None and not self.policy.keep_backup:
+                what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
+                remedy = "Run with originals."
+                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+            if document is None:
+                draft = Draft(self._pieces(), made, sink, unended=unended)
+            else:
+                draft = DocumentDraft(document, made, sink)
+            draft.check(self._known, cut, self.where)
+            yield draft
+
+    def commit(self, draft: Draft, summary: Summary, rule: str, tokens: tuple[int, int]) -> int:
+        """Put a draft in the session's place, with a record of what was added; return the size of the session then.
+
+        `tokens` are those of what the model reads, before and after.
+        """
+        assert draft.sink is not None
+        removed = draft.keep()
+        finished = draft.sink.finish()
+        last = self._journal.runs[-1] if self._journal.runs else None
+        run = RunRecord(
+            at=text.written_time(time.time()),
+            version=VERSION,
+            policy=differences(self.policy),
+            original_size=self.session.size,
+            compressed_size=finished.size,
+            store_size=finished.originals_size,
+            boundary=last.boundary if last else 0,
+            # No line is rewritten: what counts from the last run that did counts on, but for what came since.
+            stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
+            restored=self._journal.restored,
+            records=(0, 0),
+            originals_sha256=finished.originals_sha256,
+            session_id=self._known.session_id,
+        )
+        record = CheckpointRecord(
+            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, removed, unended=draft.unended
+        )
+        return draft.sink.commit(sealed([record.encode()], readable(run, self.store.journal))).size
+
+    def _ends_without_lf(self, made: Checkpoint) -> bool:
+        """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
+        last = len(self.read.lines) - 1
+        if self._offsets is None or all(each.before <= last for each in made.added):
+            return False
+        raw = self._raw(last)
+        if raw.endswith(b"\n"):
+            return False
+        if jsonl.parse(raw) is None:
+            what = "its last line breaks off: its agent may be writing it, or was stopped while it did"
+            remedy = "Resume the session once with its agent, and run again."
+            raise Refused(what, where=self.where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
+        return True
+
+
+class Draft:
+    """The new session: the pieces of the old one with the lines that are added.
+
+    `lines` are the SHA-256 of these; `read` is what check() read of all.
+    """
+
+    read: Survey
+
+    def __init__(
+        self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False
+    ) -> None:
+        self._pieces = pieces
+        self._made = made
+        self._added: dict[int, list[bytes]] = {}
+        for each in made.added:
+            self._added.setdefault(each.before, []).append(each.line)
+        self.sink = sink
+        self.unended = unended
+        self.size = 0
+        self.lines: tuple[str, ...] = tuple(
+            sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
+        )
+        self._moved: dict[int, int] = {}
+        self._ours: set[int] = set()
+
+    def check(self, known: Known, cut: Cut, where: str) -> None:
+        """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
+        lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
+        self.read = reading.survey(self._stream(len(lines)), known.form)
+        live = set(for_the_model(self.read))
+        kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
+        if not kept <= live:
+            raise broken("a line that is kept would not be read", where, min(kept - live))
+        gone = frozenset((*cut.old, *repeated)) - self._made.stays
+        old = {moved[number] for number in gone if number in moved}
+        if old & live:
+            raise broken("a line that the summary stands for would still be read", where, min(old & live))
+        if len(self._ours & live) <= len(repeated):
+            raise broken("the checkpoint would not be read", where)
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
+        return None
+
+    def _stream(self, lines: int) -> Iterator[Piece]:
+        shift = 0
+        seen = -1
+        for number, raw, whole in self._pieces:
+            if number not in (GAP, seen):
+                seen = number
+                for piece in self._add(number, number + shift):
+                    shift += piece[0] != GAP
+                    yield piece
+                self._moved[number] = number + shift
+            self._take(raw)
+            yield (number if number == GAP else number + shift), raw, whole
+        if self.unended:
+            self._take(b"\n")
+        yield from self._add(lines, lines + shift)
+
+    def _add(self, before: int, at: int) -> Iterator[Piece]:
+        for line in self._added.get(before, ()):
+            self._take(line)
+            for number, raw, whole in jsonl.with_updates([(0, line, True)]):
+                if number == GAP:
+                    yield number, raw, whole
+                    continue
+                self._ours.add(at)
+                yield at, raw, whole
+                at += 1
+
+    def _take(self, raw: bytes) -> None:
+        self.size += len(raw)
+        if self.sink is not None:
+            self.sink.write(raw)
+
+
+class DocumentDraft(Draft):
+    """The new session where that is one document: messages may go from it, and values around them change."""
+
+    def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
+        self._document = document
+        self._edits = edits_of(document, made)
+        self._new = edited(document.raw, self._edits)
+        super().__init__((), made, sink)
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what the edits take out."""
+        assert self.sink is not None
+        kept = undoing(self._document.raw, self._edits).encode()
+        return sha256(kept).hexdigest(), self.sink.keep(kept)
+
+    def _stream(self, lines: int) -> Iterator[Piece]:
+        self._take(self._new)
+        new = jsonl.cut(self._new)
+        if new is None:
+            raise CannotSplice("the document holds no messages any more")
+        at = 0
+        for number in range(lines + 1):
+            for _ in self._added.get(number, ()):
+                self._ours.add(at)
+                at += 1
+            if number < lines and number not in self._made.removed:
+                self._moved[number] = at
+                at += 1
+        if at != len(new.spans):
+            raise CannotSplice("the document does not hold the messages that were meant")
+        return new.pieces()
