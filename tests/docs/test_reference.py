@@ -168,12 +168,13 @@ def test_every_exit_code_that_a_page_names_is_one() -> None:
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the document of each command that has one, over a session, and for `clean` over what one left."""
     place = Place(tmp_path_factory.mktemp("documents"))
-    session = "session.jsonl"
+    session, branches = "session.jsonl", "fixtures/pi-compacted.jsonl"
     found = {}
     for name, arguments in (
         ("sessions", ""),
         ("stats", session),
         ("budget", session),
+        ("branch-summary", f"--dry-run {branches}"),
         ("compress", f"--log log.jsonl {session}"),
         ("verify", session),
         ("clean", session),
