@@ -346,7 +346,9 @@ def test_the_list_has_leaves_and_forks(tmp_path: Path) -> None:
     assert found == [
         Place(MADE.fork, is_leaf=False, is_live=True, words="Gauge 4 failed at noon, and no other one did."),
         Place(MADE.first, is_leaf=True, is_live=False, words="The reader asks again in again.py, and that works."),
-        Place(MADE.second, is_leaf=True, is_live=True, words="The second gauge is in second.py, and it fails like [...]"),
+        Place(
+            MADE.second, is_leaf=True, is_live=True, words="The second gauge is in second.py, and it fails like [...]"
+        ),
     ]
     assert all(each.time > 0 for each in places(path))
     assert snapshot(path) == before
