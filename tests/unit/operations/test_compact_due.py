@@ -34,7 +34,9 @@ def by(rule: Rule, prune: Prune | None = None, **numbers: Any) -> Policy:
     return replace(FEW, budget=Budget(rule=rule, **numbers), prune=prune or FEW.prune)
 
 
-OMP = by(Rule.OMP, threshold_tokens=10_000)
+PROTECTING = {"turn_threshold_before_compress": 100, "protect_tokens": None}
+"""With these a run of compress takes nothing, so that only a summary helps."""
+OMP = replace(by(Rule.OMP, threshold_tokens=10_000), **PROTECTING)
 
 
 def failing(turns: int = 8) -> PiSession:
@@ -167,9 +169,17 @@ def test_omp_sums_up_what_its_agent_does(last: dict[str, str], reason: str, tmp_
     assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
 
 
+def test_a_run_without_pruning_may_be_enough_too(tmp_path: Path) -> None:
+    """Where the rule's pruning would save too little, `compress` does what it does without."""
+    policy = replace(by(Rule.OMP, threshold_tokens=10_000), min_saved_kb=0)
+    path = write(tmp_path, pi())
+    assert compact_session(path, policy, if_due=True).reason.endswith("a run of compress is enough")
+    assert compress_session(path, policy).status is Status.COMPRESSED
+
+
 def test_eunice_sums_up_where_pruning_leaves_too_much(tmp_path: Path) -> None:
     """And is content with that, though the failure still stands there."""
-    policy = by(Rule.EUNICE, target_tokens=1_000)
+    policy = replace(by(Rule.EUNICE, target_tokens=1_000), **PROTECTING)
     path = write(tmp_path, failing())
     stats = compact_session(path, policy, if_due=True)
     assert stats.status is Status.COMPACTED
@@ -216,9 +226,9 @@ def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
 @EACH
 def test_what_a_checkpoint_stands_for_is_compressed_though_nothing_else_is_due(name: str, tmp_path: Path) -> None:
     """Once: then the rule decides again."""
-    policy = replace(OMP, min_saved_kb=0)
+    policy = replace(by(Rule.OMP, threshold_tokens=10_000), min_saved_kb=0)
     path = write(tmp_path, LONG[name](8))
-    assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
+    assert compact_session(path, policy).status is Status.COMPACTED
     assert compress_session(path, policy).status is Status.COMPRESSED
     assert budget_session(path, policy).decision == "none"
     assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
@@ -239,7 +249,7 @@ def test_each_session_has_a_line_in_the_log(tmp_path: Path) -> None:
     policy = replace(OMP, log_file=str(log), min_saved_kb=0)
     path = write(tmp_path, pi())
     done = compact_session(path, policy, if_due=True)
-    compress_session(path, policy)
+    compress_session(path, replace(policy, turn_threshold_before_compress=1, protect_tokens=0))
     compact_session(path, policy, if_due=True)
     first, second, third = logged(log)
     assert {each["schema"] for each in (first, second, third)} == {"sessioncompress.log/1"}
