@@ -228,6 +228,6 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
     loaded = (
         number
         for number in reversed(walked)
-        if lines.roles[number] is not Role.OTHER or session.entry(number).get("type") in _ENTRIES
+        if lines.roles[number] is not Role.OTHER or values.text(session.entry(number).get("type")) in _ENTRIES
     )
     return [lines.ids[number] for number in loaded]

@@ -82,6 +82,11 @@ class Opened:
         tokens = text.estimate(sum(self.read.lines[number].reads for number in old))
         return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
 
+    def tokens_after(self, rule: str) -> int:
+        """Tell how many tokens the model read behind the last checkpoint, where that rule cut; 0 where it did not."""
+        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
+        return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
+
     def summary(self, old: Sequence[int], *, budget: int, splits: bool) -> Summary:
         """Sum up what was said in some lines; a checkpoint among them is the first. Previews count as their originals.
 
@@ -158,6 +163,9 @@ class Opened:
                 what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
                 remedy = "Run with originals."
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+            if document is None and made.removed:
+                what = "messages would go from it, and it has one on each line"
+                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
             if document is None:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
             else:
