@@ -43,7 +43,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
         start -= 1
     old, kept = order[:start], order[start:]
     dead = estimate(sum(lines[number].reads for number in old if lines.roles[number] is not Role.CHECKPOINT))
-    if not dead:
+    if not any(lines.roles[number] in SPOKEN for number in old):
         return NoCut("nothing was said before what stays")
     if dead < policy.min_dead_tokens:
         return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {policy.min_dead_tokens:,}")

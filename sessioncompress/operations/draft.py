@@ -13,11 +13,12 @@ from typing import Any
 
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
-from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core import VERSION, jsonl, marker, text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Role
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
@@ -104,8 +105,15 @@ class Opened:
         if first is not None:
             yield from ((first, each) for each in reader.said(self.entry(first)))
         wanted = frozenset(old[1:] if first is not None else old)
+        too_long = -1
         for number, raw, whole in self._pieces():
-            if number not in wanted or not whole:
+            if number not in wanted:
+                continue
+            if not whole:
+                if number != too_long and self.read.lines.roles[number] is Role.USER:
+                    size = marker.amount(self.read.lines[number].size)
+                    yield number, Said(Say.PROMPT, f"({size}, too long to be read)")
+                too_long = number
                 continue
             if originals is not None and number in rewritten and (record := rewritten[number]).place:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
@@ -163,9 +171,6 @@ class Opened:
                 what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
                 remedy = "Run with originals."
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
-            if document is None and made.removed:
-                what = "messages would go from it, and it has one on each line"
-                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
             if document is None:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
             else:

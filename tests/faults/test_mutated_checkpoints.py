@@ -71,11 +71,9 @@ def _run(command: str, path: Path, policy: Policy) -> str:
     try:
         status = _COMMANDS[command](path, policy).status
     except Refused as error:
-        assert error.what
-        assert error.where
-        assert error.state
-        assert error.remedy
-        assert snapshot(path) == before
+        said, state = (error.what, error.where, error.state, error.remedy), snapshot(path)
+        assert all(said), said
+        assert state == before
         return "refused"
     except Damaged as error:
         pytest.fail(str(error))
