@@ -12,9 +12,11 @@ from sessioncompress.core import VERSION as __version__
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
+    from sessioncompress.operations.branch import BranchStats, summarize_branch
     from sessioncompress.operations.compact import CompactStats, compact_session
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
+    from sessioncompress.operations.handoff import Handoff, handoff_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
     from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.show import Shown, show
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "errors": ("SessionCompressError",),
+    "operations.branch": ("BranchStats", "summarize_branch"),
     "operations.compact": ("CompactStats", "compact_session"),
     "operations.compress": ("compress_session",),
     "operations.forget": ("ForgetStats", "forget_session"),
+    "operations.handoff": ("Handoff", "handoff_session"),
     "operations.restore": ("RestoreStats", "restore_session"),
     "operations.show": ("Shown", "show"),
     "operations.sessions": ("SessionStats", "budget_session", "inspect_session"),
@@ -39,6 +43,7 @@ _HOMES = {
 
 __all__ = [
     "PRESETS",
+    "BranchStats",
     "Budget",
     "BudgetStats",
     "Compact",
@@ -46,6 +51,7 @@ __all__ = [
     "CompressionStats",
     "CutRule",
     "ForgetStats",
+    "Handoff",
     "Limits",
     "Placeholder",
     "Policy",
@@ -62,10 +68,12 @@ __all__ = [
     "compact_session",
     "compress_session",
     "forget_session",
+    "handoff_session",
     "inspect_session",
     "policy_for",
     "restore_session",
     "show",
+    "summarize_branch",
     "verify_session",
 ]
 

@@ -20,7 +20,7 @@ _NO_TIME = "-"
 @click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
 @click.argument("session", type=options.EXISTING)
 @click.option("--to", metavar="ENTRY", help="The entry behind which to go on; else the last other leaf.")
-@click.option("--list", "lists", is_flag=True, help="Print the leaves, and where branches part; change nothing.")
+@click.option("--list", "lists", is_flag=True, help="Print the leaves, forks and turns to go back to; change nothing.")
 @options.DRY_RUN
 @options.CONFIG
 @options.BACKUP_DIR
@@ -60,7 +60,7 @@ def branch_summary(
 
 
 def _row(place: Place) -> str:
-    kind = ("leaf" if place.is_leaf else "fork") + (", live" if place.is_live else "")
+    kind = place.kind + (", live" if place.is_live else "")
     time = written_time(place.time / 1000) if place.time else _NO_TIME
     return printable(f"{place.id}  {kind:<10}  {time:<20}  {place.words}".rstrip())
 

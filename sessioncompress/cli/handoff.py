@@ -14,7 +14,7 @@ from sessioncompress.operations.handoff import Handoff, handoff_session, write_n
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
 @click.argument("session", type=options.EXISTING)
-@click.option("-o", "--output", type=options.ANY_PATH, metavar="FILE", help="Write it into this file, a new one.")
+@click.option("-o", "output", type=options.ANY_PATH, metavar="FILE", help="Write it into this file, a new one.")
 @click.option("--new", is_flag=True, help="Begin a new session with it, beside this one (pi and oh-my-pi).")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
 @options.CONFIG
@@ -25,7 +25,7 @@ def handoff(
 ) -> None:
     """Sum up all of a session, as markdown, for another session; the session is not changed."""
     if new and output is not None:
-        raise click.UsageError("--new names its file itself: it goes without --output")
+        raise click.UsageError("--new names its file itself: it goes without -o")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
     made = handoff_session(session, policy, new=new, form=form)

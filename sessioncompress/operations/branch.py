@@ -14,7 +14,7 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.quote import one_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import Cut, Say
-from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of
+from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of, turns_on
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
@@ -62,13 +62,14 @@ class BranchStats(Struct, frozen=True, rename="camel"):
 
 
 class Place(Struct, frozen=True, rename="camel"):
-    """An entry with which a branch ends, or behind which several begin, and what was said there last.
+    """An entry to which one may go back, and what was said there last.
 
-    `time` is in milliseconds since 1970, 0 where it is not known. `is_live`: the session goes on behind it, or from it.
+    `kind` is "leaf" where a branch ends, "fork" where several begin behind it, and "turn" where a turn of the live path
+    ends. `is_live`: it stands on that path. `time` is in milliseconds since 1970, 0 where it is not known.
     """
 
     id: str
-    is_leaf: bool
+    kind: str
     is_live: bool
     time: int = 0
     words: str = ""
@@ -105,23 +106,26 @@ def summarize_branch(
 
 
 def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
-    """List the leaves of a session and the entries at which its branches part, in their order. Raises as above."""
+    """List the leaves of a session, its forks and the turns of its live path, in their order. Raises as above."""
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         with session.refusing():
-            leaves = frozenset(session.form.leaves(session.read.lines))
-        lines, live = session.read.lines, frozenset(session.read.shape.live)
+            leaves = session.form.leaves(session.read.lines)
+        lines, live = session.read.lines, session.read.shape.live
         children = Counter(parent for name, parent in zip(lines.ids, lines.parents, strict=True) if name)
         numbers = {name: number for number, name in enumerate(lines.ids) if name}
-        forks = {number for name, number in numbers.items() if children[name] > 1}
+        kinds = {live[position - 1]: "turn" for position in turns_on(lines, live)[1:]}
+        kinds |= {number: "fork" for name, number in numbers.items() if children[name] > 1}
+        kinds |= dict.fromkeys(leaves, "leaf")
+        on_path = frozenset(live)
         return [
             Place(
                 lines.ids[number],
-                number in leaves,
-                number in live,
+                kind,
+                number in on_path,
                 session.form.written_at(session.entry(number)),
                 _words(session, number, numbers),
             )
-            for number in sorted(leaves | forks)
+            for number, kind in sorted(kinds.items())
         ]
 
 

@@ -17,8 +17,7 @@ from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
-from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import Role
+from sessioncompress.core.lines import Survey
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
@@ -243,16 +242,12 @@ class Draft:
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
             raise broken("a line that is kept would not be read", where, min(kept - live))
-        old = {moved[number] for number in (*cut.old, *repeated) if not self._stays(lines, number)}
+        gone = frozenset((*cut.old, *repeated)) - self._made.stays
+        old = {moved[number] for number in gone if number in moved}
         if old & live:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
         if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
-
-    def _stays(self, lines: Lines, number: int) -> bool:
-        """Tell whether a line may be read still, or is gone, although the summary stands for what is around it."""
-        del lines, number
-        return False
 
     def keep(self) -> tuple[str, Place] | None:
         """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
@@ -305,10 +300,6 @@ class DocumentDraft(Draft):
         assert self.sink is not None
         kept = undoing(self._document.raw, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)
-
-    def _stays(self, lines: Lines, number: int) -> bool:
-        # The prompt of the system is one of the messages.
-        return number in self._made.removed or lines.roles[number] is Role.OTHER
 
     def _stream(self, lines: int) -> Iterator[Piece]:
         self._take(self._new)

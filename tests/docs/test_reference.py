@@ -168,12 +168,13 @@ def test_every_exit_code_that_a_page_names_is_one() -> None:
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the document of each command that has one, over a session, and for `clean` over what one left."""
     place = Place(tmp_path_factory.mktemp("documents"))
-    session = "session.jsonl"
+    session, branches = "session.jsonl", "fixtures/pi-compacted.jsonl"
     found = {}
     for name, arguments in (
         ("sessions", ""),
         ("stats", session),
         ("budget", session),
+        ("branch-summary", f"--dry-run {branches}"),
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
@@ -211,7 +212,7 @@ def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, An
     assert example["schema"] == documents["compress"]["schema"]
     assert set(example) == set(documents["compress"])
     said = quoted(rows(text)["`status`"])
-    others = {Status.RESTORED, Status.COMPACTED, Status.WOULD_COMPACT}
+    others = {Status.RESTORED, Status.COMPACTED, Status.WOULD_COMPACT, Status.SUMMARIZED, Status.WOULD_SUMMARIZE}
     assert said == {status.value for status in set(Status) - others}
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.clean import Limits, clean_one, plan_clean
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
@@ -24,6 +25,7 @@ from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
+from tests.support.branched import branched
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG, TURNS
 from tests.support.runs import EAGER, reading_again, turn, write
@@ -137,6 +139,16 @@ def _compact(path: Path) -> object:
 
 
 _PLAYED = ("pi", "claude-code", "codex", "gemini document")
+
+
+def _branched(folder: Path, _: Size) -> Path:
+    return write(folder, branched().data)
+
+
+def _leave(path: Path) -> object:
+    return summarize_branch(path, EAGER)
+
+
 _COMPACT = ("compact", "--keep", "tokens", "--keep-tokens", "3000")
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
@@ -144,6 +156,7 @@ SCENES = (
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
     Scene("restore", _compressed, restore_session, ("restore",)),
     *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in _PLAYED),
+    Scene("leave a branch", _branched, _leave, ("branch-summary",), original=branched().data),
     Scene("restore of a checkpoint", _compacted, restore_session, ("restore",), original=LONG["pi"](TURNS)),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
     Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),

@@ -256,7 +256,7 @@ def test_a_summary_that_the_reader_does_not_see_is_not_written(
     real = form.branch_summary
 
     def wrong(self: Format, *given: Any) -> object:
-        made = real(self, *given)  # type: ignore[arg-type]
+        made = real(self, *given)
         (one,) = made.added
         entry = json.loads(one.line)
         entry |= {"it hangs elsewhere": {"parentId": MADE.second}, "it is not read": {"id": ""}}[fault]
@@ -344,14 +344,29 @@ def test_the_list_has_leaves_and_forks(tmp_path: Path) -> None:
     before = snapshot(path)
     found = [replace(each, time=0) for each in places(path)]
     assert found == [
-        Place(MADE.fork, is_leaf=False, is_live=True, words="Gauge 4 failed at noon, and no other one did."),
-        Place(MADE.first, is_leaf=True, is_live=False, words="The reader asks again in again.py, and that works."),
-        Place(
-            MADE.second, is_leaf=True, is_live=True, words="The second gauge is in second.py, and it fails like [...]"
-        ),
+        Place(MADE.fork, "fork", is_live=True, words="Gauge 4 failed at noon, and no other one did."),
+        Place(MADE.first, "leaf", is_live=False, words="The reader asks again in again.py, and that works."),
+        Place(MADE.second, "leaf", is_live=True, words="The second gauge is in second.py, and it fails like [...]"),
     ]
     assert all(each.time > 0 for each in places(path))
     assert snapshot(path) == before
+
+
+def test_the_list_has_where_the_turns_of_the_live_path_end(tmp_path: Path) -> None:
+    """Of other branches only the leaves."""
+    path = write(tmp_path, LONG["pi"](3))
+    found = [(each.kind, each.is_live, each.words) for each in places(path)]
+    assert found == [
+        ("turn", True, "Gauge 0 failed at noon."),
+        ("turn", True, "Gauge 1 failed at noon."),
+        ("leaf", True, "Gauge 2 failed at noon."),
+    ]
+    assert summarize_branch(path, to=places(path)[0].id).status is Status.SUMMARIZED
+    assert [(each.kind, each.is_live, each.words) for each in places(path)] == [
+        ("fork", True, "Gauge 0 failed at noon."),
+        ("leaf", False, "Gauge 2 failed at noon."),
+        ("leaf", True, "Gauge 0 failed at noon."),
+    ]
 
 
 def test_what_says_nothing_has_the_words_above_it(tmp_path: Path) -> None:
