@@ -10,6 +10,9 @@ USAGE = 2
 
 VARIABLE = "SESSIONCOMPRESS_"
 
+NEVER, ALWAYS, IF_DUE = "false", "true", "if-due"
+"""Whether sessions are compacted before they are compressed."""
+
 
 class WrongInputError(Exception):
     """An input has a value that it cannot have; its text says which and what it may be."""
@@ -22,6 +25,7 @@ class Inputs:
     paths: tuple[str, ...]
     config: str
     preset: str
+    compact: str
     keep_originals: bool
     fail_if_larger: bool
 
@@ -35,21 +39,33 @@ def inputs_of(environ: Mapping[str, str]) -> Inputs:
         paths,
         environ[f"{VARIABLE}CONFIG"],
         environ[f"{VARIABLE}PRESET"],
-        _choice("originals", environ[f"{VARIABLE}ORIGINALS"], "commit", "none"),
-        _choice("fail-if-larger", environ[f"{VARIABLE}FAIL_IF_LARGER"], "true", "false"),
+        _choice("compact", environ[f"{VARIABLE}COMPACT"], NEVER, ALWAYS, IF_DUE),
+        _choice("originals", environ[f"{VARIABLE}ORIGINALS"], "commit", "none") == "commit",
+        _choice("fail-if-larger", environ[f"{VARIABLE}FAIL_IF_LARGER"], "true", "false") == "true",
     )
 
 
-def _choice(name: str, value: str, yes: str, no: str) -> bool:
-    if value not in (yes, no):
-        raise WrongInputError(f"the input '{name}' must be '{yes}' or '{no}'")
-    return value == yes
+def _choice(name: str, value: str, *choices: str) -> str:
+    if value not in choices:
+        words = [f"'{each}'" for each in choices]
+        raise WrongInputError(f"the input '{name}' must be {', '.join(words[:-1])} or {words[-1]}")
+    return value
 
 
 def arguments(inputs: Inputs) -> list[str]:
     """Return the command's arguments. Without originals the journal is committed too: later runs know ours by it."""
-    options = ["--json", "--commit-originals"]
-    options += [] if inputs.keep_originals else ["--no-backup"]
+    return _asked("compress", inputs, *([] if inputs.keep_originals else ["--no-backup"]))
+
+
+def to_compact(inputs: Inputs) -> list[str]:
+    """Return the arguments of the command that comes first; none where the workflow does not ask for it."""
+    if inputs.compact == NEVER:
+        return []
+    return _asked("compact", inputs, *(["--if-due"] if inputs.compact == IF_DUE else []))
+
+
+def _asked(command: str, inputs: Inputs, *more: str) -> list[str]:
+    options = ["--json", "--commit-originals", *more]
     options += ["--config", inputs.config] if inputs.config else []
     options += ["--preset", inputs.preset] if inputs.preset else []
-    return ["compress", *options, "--", *inputs.paths]
+    return [command, *options, "--", *inputs.paths]

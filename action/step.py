@@ -1,4 +1,7 @@
-"""The action's second step: compress what the inputs name, say so in the log and the job summary, keep the document."""
+"""The action's second step: compress what the inputs name, say so in the log and the job summary, keep the document.
+
+Where they ask for it, compact it first.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from pathlib import Path
 import msgspec
 import orjson
 from hidden import hidden
-from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of
+from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of, to_compact
 from summary import summary
 
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import report
+from sessioncompress.operations.batch import worst
+from sessioncompress.operations.compact import CompactStats
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.store.layout import store_in
 
@@ -33,6 +38,8 @@ SAID = {
     5: "a store or a session failed its check",
 }
 """What each exit code means; the log says more."""
+_SAID_BY_COMMAND = (Status.FAILED, Status.REFUSED)
+"""Of these the commands themselves tell in the log."""
 
 
 def on_disk(paths: Sequence[str]) -> int:
@@ -64,20 +71,37 @@ def no_commands() -> Iterator[None]:
         print(f"::{token}::", flush=True)
 
 
+def compacted_of(document: bytes) -> list[CompactStats]:
+    """Return the statistics that a document of `compact --json` holds; none where the command printed none."""
+    files = orjson.loads(document)["files"] if document else []
+    return msgspec.convert(files, list[CompactStats])
+
+
 def compress(inputs: Inputs) -> tuple[int, bytes]:
     """Run the command; return its exit code and the document. What it says of files that fail goes to the log."""
+    return called(arguments(inputs))
+
+
+def compact(inputs: Inputs) -> tuple[int, bytes]:
+    """Run the command that comes first, where it is asked for; return the same of it."""
+    given = to_compact(inputs)
+    return called(given) if given else (0, b"")
+
+
+def called(given: Sequence[str]) -> tuple[int, bytes]:
+    """Run one of our commands."""
     # No shell reads them, and the paths stand behind a "--".
-    done = subprocess.run([COMMAND, *arguments(inputs)], stdout=subprocess.PIPE, check=False)  # noqa: S603
+    done = subprocess.run([COMMAND, *given], stdout=subprocess.PIPE, check=False)  # noqa: S603
     return done.returncode, done.stdout
 
 
-def keep(document: bytes, environ: Mapping[str, str]) -> None:
-    """Write the document where later steps can read it, and name the file to them."""
+def keep(document: bytes, name: str, environ: Mapping[str, str]) -> None:
+    """Write the document where later steps can read it, and tell them the file by an output's name."""
     fd, path = tempfile.mkstemp(".json", "sessioncompress-", environ["RUNNER_TEMP"])
     with os.fdopen(fd, "wb") as file:
         file.write(document)
     with Path(environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
-        outputs.write(f"json={path}\n")
+        outputs.write(f"{name}={path}\n")
 
 
 def would_be_lost(inputs: Inputs) -> bool:
@@ -95,7 +119,7 @@ def would_be_lost(inputs: Inputs) -> bool:
 
 
 def run(environ: Mapping[str, str]) -> int:
-    """Do the step; return its exit code, which is the command's, or 1 where the paths have become larger."""
+    """Do the step; return its exit code, the worst of the commands', or 1 where compressing made the paths larger."""
     inputs = inputs_of(environ)
     before = on_disk(inputs.paths)
     with no_commands():
@@ -104,17 +128,28 @@ def run(environ: Mapping[str, str]) -> int:
                 "git ignores originals, or changes them or their sessions, which could not be restored, or does not "
                 "answer: let it take them as they are, or say originals: none"
             )
+        first, told = compact(inputs)
+        compacted = [stats for stats in compacted_of(told) if stats.status not in _SAID_BY_COMMAND]
+        for each in compacted:
+            print(report.compact_line(each), flush=True)
+        if first == USAGE:
+            return first
+        # A summary makes a session larger: that is not looked at.
+        between = on_disk(inputs.paths)
         code, document = compress(inputs)
+        code = worst({first, code})
         done = stats_of(document)
         for stats in done:
-            if stats.status not in (Status.FAILED, Status.REFUSED):
+            if stats.status not in _SAID_BY_COMMAND:
                 print(report.line(stats), flush=True)
     after = on_disk(inputs.paths)
+    if told:
+        keep(told, "compact-json", environ)
     if document:
-        keep(document, environ)
+        keep(document, "json", environ)
         with Path(environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as page:
-            page.write(summary(done, before, after))
-    return code or (LARGER if inputs.fail_if_larger and after > before else 0)
+            page.write(summary(done, before, after, compacted))
+    return code or (LARGER if inputs.fail_if_larger and after > between else 0)
 
 
 def main() -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations.compact import CompactStats
 from sessioncompress.operations.report import kb, smaller
 from sessioncompress.pipeline.summary import CompressionStats, Status
 
@@ -15,12 +16,14 @@ _PLAIN = frozenset(" ./-")
 _QUIET = (Status.UNCHANGED, Status.SKIPPED)
 
 
-def summary(done: Sequence[CompressionStats], before: int, after: int) -> str:
+def summary(done: Sequence[CompressionStats], before: int, after: int, compacted: Sequence[CompactStats] = ()) -> str:
     """Return the page; `before` and `after` are the bytes of all sessions with what lies beside them."""
-    return "".join(f"{line}\n" for line in _lines(done, before, after))
+    return "".join(f"{line}\n" for line in _lines(done, before, after, compacted))
 
 
-def _lines(done: Sequence[CompressionStats], before: int, after: int) -> Iterator[str]:
+def _lines(
+    done: Sequence[CompressionStats], before: int, after: int, compacted: Sequence[CompactStats]
+) -> Iterator[str]:
     rows = [stats for stats in done if stats.status not in _QUIET]
     yield "### Sessions"
     yield ""
@@ -31,6 +34,10 @@ def _lines(done: Sequence[CompressionStats], before: int, after: int) -> Iterato
         yield ""
     yield f"{_counts(done, len(rows))}. With their stores: {kb(before)} -> {kb(after)}."
     yield ""
+    if written := [stats for stats in compacted if stats.is_compacted]:
+        was, now = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
+        yield f"{counted(len(written), 'session', 'sessions')} compacted: {was:,} -> {now:,} tokens for the model."
+        yield ""
 
 
 def _row(stats: CompressionStats) -> str:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import click  # noqa: E402
 
-from sessioncompress import PRESETS  # noqa: E402
+from sessioncompress import PRESETS, compact_session  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
 from sessioncompress.formats.table import AGENTS, TABLE  # noqa: E402
 from sessioncompress.policy.file import KEYS, to_mapping  # noqa: E402
@@ -26,8 +26,10 @@ from sessioncompress.policy.file import KEYS, to_mapping  # noqa: E402
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"
 FORMATS = HERE / "reference" / "formats.md"
+COMPACT = HERE / "how-to" / "compact.md"
 README = HERE.parent / "README.md"
-PAGES = (COMMANDS, CONFIGURATION, FORMATS, README)
+PAGES = (COMMANDS, CONFIGURATION, FORMATS, COMPACT, README)
+EXAMPLE = HERE.parent / "fixtures" / "pi-anthropic.jsonl"
 _PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
 MEANINGS: Mapping[str, str] = {
@@ -78,7 +80,7 @@ MEANINGS: Mapping[str, str] = {
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
     "budget.models": "Your models. They are looked up before the models that we know.",
-    "compact.rule": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
+    "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
     "compact.keepTokens": "`tokens`: so many are kept. A turn that began before that is cut at an answer.",
     "compact.keepMessages": "`messages`: so many are kept.",
@@ -197,12 +199,19 @@ def folders_part() -> str:
     return "\n".join([*lines, "", ""])
 
 
+def summary_part() -> str:
+    """Return the summary of a session of the fixtures."""
+    return f"\n```text\n{compact_session(EXAMPLE, dry_run=True).summary}\n```\n\n"
+
+
 def parts(page: Path) -> Mapping[str, Callable[[], str]]:
     """Return what makes each generated part of a page."""
     if page == CONFIGURATION:
         return {"keys": keys_part, "presets": presets_part}
     if page == README:
         return {"agents": lambda: f"\nA session is one of {AGENTS}.\n\n"}
+    if page == COMPACT:
+        return {"summary": summary_part}
     if page == FORMATS:
         return {"formats": formats_part, "folders": folders_part}
     return {name: lambda name=name: command_part(name) for name in commands()}  # type: ignore[misc]

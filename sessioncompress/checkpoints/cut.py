@@ -18,7 +18,7 @@ class NoCut(NamedTuple):
     reason: str
 
 
-def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
+def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     """Cut a session at the nearest allowed place at or behind the one that the rule wants, or else before it.
 
     With `splits` what is kept may begin inside a turn. It begins with a prompt or with an answer, never between a call
@@ -28,7 +28,7 @@ def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
     lines = read.lines
     turns = turns_on(lines, order)
     messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
-    wanted = _wanted(lines, order, turns, messages, keep)
+    wanted = _wanted(lines, order, turns, messages, policy)
     if wanted is None:
         return NoCut("it holds no request of the user" if messages else "it holds no message")
     if wanted <= messages[0]:
@@ -43,8 +43,8 @@ def find_cut(read: Survey, keep: Compact, *, splits: bool) -> Cut | NoCut:
         start -= 1
     old, kept = order[:start], order[start:]
     dead = estimate(sum(lines[number].reads for number in old if lines.roles[number] is not Role.CHECKPOINT))
-    if dead < keep.min_dead_tokens:
-        return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {keep.min_dead_tokens:,}")
+    if dead < policy.min_dead_tokens:
+        return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {policy.min_dead_tokens:,}")
     return Cut(old, kept, splits_turn)
 
 
@@ -60,18 +60,18 @@ def for_the_model(read: Survey) -> list[int]:
 
 
 def _wanted(
-    lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], keep: Compact
+    lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], policy: Compact
 ) -> int | None:
     """Find the position at which the rule has what is kept begin; None where there is nothing that it counts."""
-    newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, keep.keep_turns)}
-    newest[CutRule.MESSAGES] = (messages, keep.keep_messages)
-    if keep.rule in newest:
-        places, number = newest[keep.rule]
+    newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, policy.keep_turns)}
+    newest[CutRule.MESSAGES] = (messages, policy.keep_messages)
+    if policy.keep in newest:
+        places, number = newest[policy.keep]
         return places[max(len(places) - number, 0)] if places else None
     if not messages:
         return None
     reads = [lines[number].reads for number in order]
-    most = sum(reads) * keep.keep_share if keep.rule is CutRule.SHARE else keep.keep_tokens * 4
+    most = sum(reads) * policy.keep_share if policy.keep is CutRule.SHARE else policy.keep_tokens * 4
     position = len(order)
     while position and most > 0:
         position -= 1

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
-from sessioncompress.checkpoints.paths import Paths, below, names_of
+from sessioncompress.checkpoints.paths import AT_ROOT, Paths, below, is_whole, names_of
 from sessioncompress.checkpoints.quote import more, newest, one_line, reference
-from sessioncompress.checkpoints.shell import Script, commands_in, grade, patched, script
+from sessioncompress.checkpoints.shell import Script, alike, commands_in, grade, patched, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 
@@ -18,11 +18,14 @@ _MOST_WAITING = 1_000
 _MOST_FAILURES = 60
 _SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
+_MOST_ALIKE = 50
+"""Files of one name among which a path is looked for."""
 _COMMAND, _ITEM = 120, 120
 """Characters of a row's part."""
 SHOWN_FILES = 60
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
+_FOLDER_KEYS = ("workdir", "cwd")
 _OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring", *map(str.lower, _PATH_KEYS)})
 _CHANGING = ("edit", "write", "patch", "replace", "create_file")
 _WRITING = frozenset({"write", "write_file", "create", "create_file"})
@@ -92,11 +95,12 @@ class Deeds:
         if path and not touched:
             if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
                 touched = self._change(path, tool, written)
-                texts = [(path, text) for text in written]
+                texts = [(self.paths.key(path), text) for text in written]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
+        folder = next((said.given[key] for key in _FOLDER_KEYS if isinstance(said.given.get(key), str)), "")
         for each in scripts:
-            touched += self._shell(each)
+            touched += self._shell(each, folder)
             texts.append(("", each.text))
         words = next((each.line for each in scripts), "") or path
         if not words:
@@ -122,13 +126,12 @@ class Deeds:
         for path in waiting.files:
             if path in self.changed:
                 self.changed[path] = self.changed[path]._replace(failed=ended.failed)
-        keys = [each.line for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
+        keys = [alike(each.line) for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
         for key in keys:
             self.failures.pop(key, None)
             # A search that finds nothing, and a look at what is not there, fail too.
             if ended.failed and not all(grade(each.text) < 0 for each in waiting.commands or [_NO_SCRIPT]):
-                name = "" if waiting.commands else f"{waiting.tool} "
-                said_of = one_line(f"{name}{key if waiting.commands else waiting.words}", _COMMAND)
+                said_of = one_line(waiting.words if waiting.commands else key, _COMMAND)
                 self.failures[key] = (said_of, ended)
                 if len(self.failures) > _MOST_FAILURES:
                     del self.failures[next(iter(self.failures))]
@@ -138,10 +141,10 @@ class Deeds:
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed
-        self.ran.pop(ran.line, None)
+        self.ran.pop(alike(ran.line), None)
         if worth < 0:
             return
-        self.ran[ran.line] = Ran(ran.line, ended, worth)
+        self.ran[alike(ran.line)] = Ran(ran.line, ended, worth)
         if len(self.ran) > _MOST_COMMANDS:
             del self.ran[next(iter(self.ran))]
             self.commands_before += 1
@@ -153,7 +156,7 @@ class Deeds:
             for path, how, part in patched(text):
                 self.note_change(path, how, reference(text))
                 touched.append(self.paths.key(path))
-                texts.append((path, part))
+                texts.append((touched[-1], part))
         return touched, texts
 
     def _change(self, path: str, tool: str, written: Sequence[str]) -> list[str]:
@@ -163,8 +166,8 @@ class Deeds:
         self.note_change(path, "written" if whole else "edited", reference(newest_text) if newest_text else "", lines)
         return [self.paths.key(path)]
 
-    def _shell(self, ran: Script) -> list[str]:
-        touched = script(ran.text)
+    def _shell(self, ran: Script, folder: str) -> list[str]:
+        touched = script(ran.text, folder)
         for path, how in touched.changed:
             self.note_change(path, how)
         for path in touched.read:
@@ -244,11 +247,10 @@ def _written(given: Mapping[str, Any]) -> Iterator[str]:
 
 def files(deeds: Deeds, root: str, room: int) -> list[str]:
     """Write the files that were changed, the newest last: each with how, as far as they fit; older ones by folder."""
-    known = merged(deeds.changed, root)
+    known = merged(deeds, root)
     rows = [_file(path, change) for path, change in known.items()]
-    shown = newest(rows, room)
-    if len(shown) >= len(rows):
-        return shown
+    if sum(map(len, rows)) + len(rows) <= room:
+        return rows
     # The names of all must stand there.
     names = list(known)[-SHOWN_FILES:]
     keep = len(names)
@@ -262,18 +264,42 @@ def files(deeds: Deeds, root: str, room: int) -> list[str]:
     return []
 
 
-def merged(changed: Mapping[str, Change], root: str) -> dict[str, Change]:
-    """Name files by their paths below the root; of one that was named in two ways, the newer state counts."""
+def merged(deeds: Deeds, root: str) -> dict[str, Change]:
+    """Name the files that were changed by their paths below the root; of one named twice the newer state counts."""
+    found = _whole_paths(deeds)
     known: dict[str, Change] = {}
-    for path, change in changed.items():
-        name = below(path, root)
-        before = known.pop(name, None)
-        if before:
-            change = change._replace(  # noqa: PLW2901
-                times=before.times + change.times, lines=change.lines or before.lines, ref=change.ref or before.ref
-            )
-        known[name] = change
+    for path, change in deeds.changed.items():
+        name = below(found.get(path, path), root)
+        before = known.pop(name, change._replace(times=0))
+        known[name] = change._replace(
+            times=before.times + change.times, lines=change.lines or before.lines, ref=change.ref or before.ref
+        )
     return known
+
+
+def unchanged(deeds: Deeds, root: str) -> list[str]:
+    """Name the files that were read and not changed by their paths below the root."""
+    found = _whole_paths(deeds)
+    changed = {found.get(path, path) for path in deeds.changed}
+    read = dict.fromkeys(found.get(path, path) for path in deeds.read)
+    return [below(path, root) for path in read if path not in changed]
+
+
+def _whole_paths(deeds: Deeds) -> dict[str, str]:
+    """Find whole paths for those that begin nowhere, where exactly one file has such an end."""
+    every = [*deeds.changed, *deeds.read]
+    named: dict[str, set[str]] = {}
+    for path in every:
+        if is_whole(path):
+            named.setdefault(path.rpartition("/")[2], set()).add(path)
+    found: dict[str, str] = {}
+    for path in every:
+        if not is_whole(path):
+            candidates = named.get(path.rpartition("/")[2], ())
+            whole = [each for each in candidates if each.endswith(f"/{path}")] if len(candidates) < _MOST_ALIKE else []
+            if len(whole) == 1:
+                found[path] = whole[0]
+    return found
 
 
 def _file(path: str, change: Change) -> str:
@@ -291,13 +317,12 @@ def by_folder(names: Iterable[str]) -> list[str]:
     for path in names:
         folder, slash, name = one_line(path, 160).rpartition("/")
         folders.setdefault(folder + slash, []).append(name)
-    return [f"- {folder or './'}: {', '.join(inside)}" for folder, inside in folders.items()]
+    return [f"- {folder or AT_ROOT}: {', '.join(inside)}" for folder, inside in folders.items()]
 
 
 def read_only(deeds: Deeds, root: str, room: int) -> list[str]:
     """Write the files that were read and not changed, as many of the newest as fit."""
-    changed = merged(deeds.changed, root)
-    names = [name for name in dict.fromkeys(below(path, root) for path in deeds.read) if name not in changed]
+    names = unchanged(deeds, root)
     while names:
         rows = by_folder(names)
         if sum(map(len, rows)) + len(rows) <= room:

@@ -11,7 +11,7 @@ from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
 from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
-from sessioncompress.checkpoints.shell import grade
+from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
@@ -98,9 +98,9 @@ class Notes:
             deeds.note_read(each.path)
         for command, verdict, line in merge.commands(earlier.section(_COMMANDS).rows):
             worth = grade(command) + 3 * (verdict == "failed")
-            deeds.ran[command] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
+            deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
         for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
-            deeds.failures[command] = (command, Outcome(verdict, line))
+            deeds.failures[alike(command)] = (command, Outcome(verdict, line))
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for title in (_BEFORE, _WROTE, _READ):
@@ -144,7 +144,7 @@ def _requests(draft: Draft) -> Sequence[str]:
 
 
 def _constraints(draft: Draft) -> Sequence[str]:
-    return told.constraints(draft.notes.story, draft.room)
+    return told.constraints(draft.notes.story, draft.written, draft.room)
 
 
 def _progress(draft: Draft) -> Sequence[str]:
@@ -206,10 +206,10 @@ def _read(draft: Draft) -> Sequence[str]:
 
 def _excerpts(draft: Draft, title: str, texts: Iterable[tuple[str, str]]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
-    carried = newest(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
+    carried = shown.carry(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
     new = shown.lines(texts, "\n".join([draft.written, *carried]), draft.notes.root, draft.room - taken)
-    return [*carried, *new]
+    return shown.together([*carried, *new])
 
 
 _SECTIONS = (
@@ -250,7 +250,7 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     for _, said in old:
         notes.take(said)
     notes.end()
-    head = _head(notes)
+    head = merge.head(notes.messages, notes.story.number, notes.root)
     blocks: dict[str, str] = {}
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
@@ -267,9 +267,9 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
             blocks[title] = f"## {title}\n" + "\n".join(rows)
             left -= len(blocks[title]) + len("\n\n")
     text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
-    changed = tuple(notes.deeds.changed)
-    read = tuple(path for path in notes.deeds.read if path not in notes.deeds.changed)
-    return Summary(text, _short(notes), read, changed, tuple(_references(notes, text)))
+    known = done.merged(notes.deeds, "")
+    changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
+    return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
 
 
 def _references(notes: Notes, text: str) -> list[str]:
@@ -280,21 +280,7 @@ def _references(notes: Notes, text: str) -> list[str]:
     return [ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text]
 
 
-def _head(notes: Notes) -> str:
-    root = f" Paths are below {notes.root}." if notes.root else ""
-    return (
-        f"{merge.HEAD}{counted_plainly(notes.messages)} of this session, {notes.story.number} of the user. A record of "
-        "what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` prints what a "
-        f"reference in brackets stands for.{root}]"
-    )
-
-
-def counted_plainly(number: int) -> str:
-    """Write a number of messages without separators, so that it can be read back."""
-    return f"{number} {'message' if number == 1 else 'messages'}"
-
-
-def _short(notes: Notes) -> str:
+def _short(notes: Notes, changed: int) -> str:
     words = one_line(notes.story.newest, _SHORT)
-    files = f"({counted(len(notes.deeds.changed), 'file', 'files')} changed)"
+    files = f"({counted(changed, 'file', 'files')} changed)"
     return f"{words} {files}".strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.paths import below
@@ -117,11 +117,11 @@ def _candidates(texts: list[tuple[str, str]], known: set[str]) -> tuple[list[Lin
     place = 0
     for at, (where, text) in enumerate(texts):
         recent = _OLDEST + (at + 1) / len(texts)
-        for raw in clean(text).split("\n"):
+        for raw in text.split("\n"):
             if raw.startswith(_NOT_WRITTEN):
                 continue
             number = _NUMBERED.match(raw)
-            words = (raw[number.end() :] if number else raw.removeprefix("+")).strip()
+            words = clean(raw[number.end() :] if number else raw.removeprefix("+")).replace("\n", " ").strip()
             if not _SHORTEST <= len(words) <= _LONGEST:
                 continue
             names = frozenset(names_in(words))
@@ -150,3 +150,32 @@ def _by_file(chosen: Iterable[Line], root: str) -> Iterator[str]:
         files.setdefault(_where(line.where, root), []).append(line.words)
     for where, words in files.items():
         yield f"- {where}:\n" + "\n".join(f"  > {each}" for each in words)
+
+
+def carry(rows: Sequence[str], room: int) -> list[str]:
+    """Take of an earlier summary's rows the lines that fit, of the newest row first."""
+    taken: list[str] = []
+    for row in reversed(rows):
+        where, *words = row.split("\n")
+        room -= len(where) + 1
+        kept: list[str] = []
+        for line in words:
+            room -= len(line) + 1
+            if room < 0:
+                break
+            kept.append(line)
+        if kept:
+            taken.append("\n".join([where, *kept]))
+        if room < 0:
+            break
+    taken.reverse()
+    return taken
+
+
+def together(rows: Iterable[str]) -> list[str]:
+    """Write the lines of each file in one row."""
+    files: dict[str, str] = {}
+    for row in rows:
+        where, _, words = row.partition("\n")
+        files[where] = f"{files[where]}\n{words}" if where in files else row
+    return list(files.values())

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from sessioncompress.checkpoints.paths import AT_ROOT, HERE, joined
 from sessioncompress.checkpoints.quote import clean, left_out_before
 
 HEAD = "[Extracted by sessioncompress from "
 _HEAD_WITHIN = 1_500
 """Characters within which our head stands: an agent may put words of its own before a summary."""
 _COUNTS = re.compile(r"([0-9]{1,12}) messages? of this session, ([0-9]{1,12}) of the user")
-_ROOT = re.compile(r" Paths are below (\S{1,400})\.\]")
+_ROOT, _ROOT_ENDS = " Paths are below ", "; those with ./ are of the working folder.]"
 _NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")
 _WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
 _CONTINUED = ("   > ", "  > ")
@@ -44,7 +45,8 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
     if start < 0:
         return None
     lines = clean(text[start:]).split("\n")
-    counts, root = _COUNTS.search(lines[0]), _ROOT.search(lines[0])
+    counts = _COUNTS.search(lines[0])
+    root = lines[0].partition(_ROOT)[2].removesuffix(_ROOT_ENDS)
     known = {f"## {title}": title for title in titles}
     sections: dict[str, Section] = {}
     title = ""
@@ -61,7 +63,17 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
             rows.append(line)
         elif rows and line.startswith(_CONTINUED):
             rows[-1] += f"\n{line}"
-    return Earlier(int(counts[1]) if counts else 0, int(counts[2]) if counts else 0, root[1] if root else "", sections)
+    return Earlier(int(counts[1]) if counts else 0, int(counts[2]) if counts else 0, root, sections)
+
+
+def head(messages: int, prompts: int, root: str) -> str:
+    """Write the head of a summary, by which it is known again."""
+    where = f"{_ROOT}{root}{_ROOT_ENDS}" if root else "]"
+    return (
+        f"{HEAD}{messages} {'message' if messages == 1 else 'messages'} of this session, {prompts} of the user. A "
+        "record of what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` "
+        f"prints what a reference in brackets stands for.{where}"
+    )
 
 
 def _head(text: str) -> int:
@@ -107,7 +119,7 @@ def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
         if not colon:
             continue
         if path.endswith("/"):
-            folder = "" if path == "./" else path
+            folder = "" if path == AT_ROOT else path
             yield from (FileRow(_absolute(folder + name, root)) for name in rest.split(", ") if name)
         elif found := _FILE_ROW.fullmatch(rest):
             how, times, lines, failed, ref = found.groups()
@@ -115,7 +127,7 @@ def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
 
 
 def _absolute(path: str, root: str) -> str:
-    return f"{root}/{path}" if root and not path.startswith(("/", "~")) and path[1:2] != ":" else path
+    return path.removeprefix(HERE) if path.startswith(HERE) else joined(root, path)
 
 
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:

@@ -22,11 +22,10 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _NOISE = re.compile(
-    r"(?:Output:|\(no output\)|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|Original token count: .*|"
-    r"\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|[^\w]*)",
+    r"(?:Output:|\(no output\)|\(?\w{1,20} completed with no output\)?|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|"
+    r"Original token count: .*|\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|[^\w]*)",
     re.IGNORECASE,
 )
-
 HIDDEN = "ended with"
 """Stands for a verdict where the exit status is not that of the command."""
 

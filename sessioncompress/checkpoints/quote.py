@@ -21,6 +21,8 @@ _OPENS = "\u2039"
 CUT = " [...]"
 """Ends a line that was cut."""
 _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,9}) lines? left out\]")
+_PART_OF_LINE, _LEAST_OF_LINE = 120, 40
+"""Characters for which a line is begun that does not fit; and of the only line at least."""
 _SLACK = 3
 """The head of a text gets so many times the characters of its tail."""
 
@@ -88,8 +90,14 @@ def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
     first, last = 0, len(lines)
     while first < last:
         takes_head = not tail or used_head <= _SLACK * used_tail or not head
+        left = room - used_head - used_tail
+        if tail and len(lines[first if takes_head else last - 1]) >= left:
+            takes_head = not takes_head
         line = lines[first] if takes_head else lines[last - 1]
-        if used_head + used_tail + len(line) + 1 > room:
+        if len(line) >= left:
+            if left >= _PART_OF_LINE or not head:
+                head.append(one_line(lines[first], max(left - 1, _LEAST_OF_LINE)))
+                first += 1
             break
         if takes_head:
             head.append(line)
@@ -99,9 +107,6 @@ def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
             end.append(line)
             used_tail += len(line) + 1
             last -= 1
-    if not head and first < last:
-        head.append(one_line(lines[first], max(room, 40)))
-        first += 1
     gone = sum(_count(line) for line in lines[first:last])
     end.reverse()
     while gone and head and _LEFT_OUT.fullmatch(head[-1]):
@@ -122,7 +127,9 @@ def excerpt(text: str, most: int) -> list[str]:
     between = 0
     if len(text) > 2 * most:
         head, tail = text[:most], text[-most:]
-        head, tail = head[: head.rfind("\n") + 1] or head, tail[tail.find("\n") + 1 :]
+        # Of a text of few lines, parts of these are better than none.
+        head = head[: end + 1] if (end := head.rfind("\n")) > most // 2 else head
+        tail = tail[start + 1 :] if 0 <= (start := tail.find("\n")) < most // 2 else tail
         between = text.count("\n") - head.count("\n") - tail.count("\n")
         lines = [*clean(head).split("\n"), lines_left_out(max(between, 1)), *clean(tail).split("\n")]
     else:

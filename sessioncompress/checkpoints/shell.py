@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sessioncompress.checkpoints.paths import joined
 from sessioncompress.checkpoints.quote import one_line
 from sessioncompress.formats.values import text as text_of
 
@@ -37,9 +38,10 @@ _PURE = re.compile(
 )
 _CD = re.compile(r"\s{0,8}cd\s{1,4}(\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s;&|]{1,300})\s{0,8}(?:&&|;|\n)\s{0,8}")
 _TOKEN = re.compile(
-    r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++|[\"']", re.DOTALL
+    r"\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++", re.DOTALL
 )
-_HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?[^\n]*+\n")
+"""A quote that nobody closes goes on to the end."""
+_HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?")
 _PATCH = "*** Begin Patch"
 _HEADER = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: ([^\n]{1,400})$|^\*\*\* Move to: ([^\n]{1,400})$", re.MULTILINE
@@ -60,11 +62,20 @@ class Script(NamedTuple):
     hides: bool
 
 
+_VIEWS = (" 2>&1", " | tail", " | head", " | grep")
+"""Begins what only chooses of an output what is shown."""
+
+
 class Touched(NamedTuple):
     """The files that a command changes, with how, and those that it shows."""
 
     changed: Sequence[tuple[str, str]]
     read: Sequence[str]
+
+
+def alike(line: str) -> str:
+    """Name a command by what it does, however much of its output is shown."""
+    return line[: min((at for view in _VIEWS if (at := line.find(view)) > 0), default=len(line))]
 
 
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
@@ -113,14 +124,13 @@ def grade(command: str) -> int:
     return worth - 6 if _PURE.match(command) and not (worth or ">" in command) else worth
 
 
-def script(command: str) -> Touched:
-    """Find the files that a command changes by redirection or by name, and those that it shows."""
+def script(command: str, folder: str = "") -> Touched:
+    """Find the files that a command, run in a folder, changes by redirection or by name, and those that it shows."""
     changed: list[tuple[str, str]] = []
     read: list[str] = []
-    folder = ""
     for words, target in _parts(_without_documents(command[:_LOOKED_AT])):
         if "." in target or "/" in target:
-            changed.append((_in(folder, target), "written"))
+            changed.append((joined(folder, target), "written"))
         if not words:
             continue
         if words[0] == "git" and len(words) > _WORD and words[1] in ("mv", "rm"):
@@ -128,19 +138,19 @@ def script(command: str) -> Touched:
         name, rest = words[0].rpartition("/")[2], words[1:]
         places = [each for each in rest if not each.startswith("-")]
         if name == "cd" and places:
-            folder = _in(folder, places[0])
+            folder = joined(folder, places[0])
         elif name == "rm":
-            changed += [(_in(folder, each), "deleted") for each in places]
+            changed += [(joined(folder, each), "deleted") for each in places]
         elif name in ("mv", "cp") and len(places) >= _WORD:
             if name == "mv":
-                changed += [(_in(folder, each), "moved") for each in places[:-1]]
-            changed.append((_in(folder, places[-1]), "written"))
+                changed += [(joined(folder, each), "moved") for each in places[:-1]]
+            changed.append((joined(folder, places[-1]), "written"))
         elif name == "tee":
-            changed += [(_in(folder, each), "written") for each in places]
+            changed += [(joined(folder, each), "written") for each in places]
         elif name == "sed" and any(each.startswith(("-i", "--in-place")) for each in rest):
-            changed += [(_in(folder, each), "edited") for each in places if _is_file(each)]
+            changed += [(joined(folder, each), "edited") for each in places if _is_file(each)]
         elif name in _READERS:
-            read += [_in(folder, each) for each in places if _is_file(each)]
+            read += [joined(folder, each) for each in places if _is_file(each)]
     good = [(path, how) for path, how in changed if _is_place(path)]
     return Touched(good, [path for path in read if _is_place(path)])
 
@@ -155,10 +165,6 @@ def _is_file(word: str) -> bool:
 
 def _is_place(path: str) -> bool:
     return _PLACE.match(path) is not None and not path.startswith(_NOWHERE) and path not in (".", "..", "~", "/")
-
-
-def _in(folder: str, path: str) -> str:
-    return f"{folder.rstrip('/')}/{path}" if folder and not path.startswith(("/", "~")) and path[1:2] != ":" else path
 
 
 def _parts(command: str) -> Iterator[tuple[list[str], str]]:
@@ -181,7 +187,7 @@ def _parts(command: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _bare(token: str) -> str:
-    return token[1:-1] if token[:1] in ("'", '"') and len(token) >= _WORD else token
+    return token[1:-1] if token[:1] in ("'", '"') and token[:1] == token[-1:] else token
 
 
 def _without_documents(command: str) -> str:
@@ -189,10 +195,11 @@ def _without_documents(command: str) -> str:
     kept: list[str] = []
     start = 0
     while found := _HERE.search(command, start):
-        kept.append(command[start : found.end()])
-        end = command.find(f"\n{found[1]}", found.end() - 1)
+        first = command.find("\n", found.end())
+        end = command.find(f"\n{found[1]}", first) if first >= 0 else -1
         if end < 0:
-            return "".join(kept)
+            return "".join([*kept, command[start : first if first >= 0 else None]])
+        kept.append(command[start : first + 1])
         start = end + 1 + len(found[1])
     return "".join([*kept, command[start:]])
 

@@ -16,7 +16,7 @@ _MOST_FOUND = 400
 _LOOKED_AT = 6_000
 """Characters at either end of an answer in which sentences are looked for."""
 _LINE = 220
-_SHORTEST, _LONGEST = 30, 260
+_SHORTEST, _LONGEST = 24, 260
 """Characters of a sentence."""
 
 _VERBATIM, _LONG = 260, 900
@@ -134,6 +134,8 @@ class Story:
             self._on_the_way(self._good if self._good is not self._answer else "")
         if text:
             lines = _report_lines(text)
+            shown = one_line(text, _LINE)
+            self.texts = deque((each for each in self.texts if each != shown), _MOST_TEXTS)
             self.reported_before += len(self.reported) == _MOST_TOLD
             self.reported.append(Told(self.number, lines, reference(text)))
         self._answer = self._good = ""
@@ -170,7 +172,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     if not told:
         return []
     rows = [_told(each, _VERBATIM) for each in told]
-    spare = room - sum(map(len, rows)) - len(rows)
+    spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
     for place in dict.fromkeys((len(told) - 1, 0, len(told) - 2)):
         if spare > 0 and 0 <= place < len(told):
             longer = _told(told[place], min(_LONG, _VERBATIM + spare))
@@ -197,9 +199,9 @@ def label(number: int) -> str:
     return f"{number}." if number else "-"
 
 
-def constraints(story: Story, room: int) -> list[str]:
-    """Write the sentences of long requests that say what must be and what must not."""
-    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints))
+def constraints(story: Story, written: str, room: int) -> list[str]:
+    """Write the sentences of long requests that say what must be and what must not, but for what stands there."""
+    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints if each not in written))
     return newest(rows, room)
 
 

@@ -13,12 +13,14 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.compact import CompactStats, compact_session
-from sessioncompress.operations.report import kb, status_of
+from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
+from sessioncompress.operations.report import compact_line, status_of
 from sessioncompress.pipeline.discover import Found, Globs
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.compact/1"
+
+_NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
@@ -33,18 +35,24 @@ SCHEMA = "sessioncompress.compact/1"
 @options.DRY_RUN
 @options.CHECK
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
+@click.option(
+    "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
+)
+@options.RULE
 @options.CONFIG
 @options.PRESET
 @click.option(
     "--keep",
     type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
-    help="What decides how much of the recent conversation stays; else compact.rule of the policy.",
+    help="What decides how much of the recent conversation stays; else compact.keep of the policy.",
 )
 @click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
 @options.QUIET_SECONDS
+@options.IDLE_SECONDS
+@options.LOG
 @options.FORMAT
 @options.JSON
 def compact(
@@ -59,6 +67,7 @@ def compact(
     dry_run: bool,
     check: bool,
     prints: bool,
+    if_due: bool,
     config: Path | None,
     preset: str | None,
     as_json: bool,
@@ -73,17 +82,21 @@ def compact(
     if prints and (as_json or len(listed) != 1):
         raise click.UsageError("--print takes one session, and goes without --json")
 
+    for each in listed if if_due else ():
+        if each.error is None and (policy := policies.of(each.path)).enabled:
+            refuse_size(each.path, policy)
+
     def prepare(each: Found) -> Callable[[], CompactStats]:
         policy = policies.of(each.path)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
-        return partial(compact_session, each.path, policy, dry_run=rehearse, form=form, named=each.named)
+        return partial(compact_session, each.path, policy, dry_run=rehearse, if_due=if_due, form=form, named=each.named)
 
     def say(stats: CompactStats) -> None:
         if prints and stats.summary:
             click.echo("\n".join(map(printable, stats.summary.split("\n"))))
         elif not as_json:
-            click.echo(_line(stats), err=prints)
+            click.echo(compact_line(stats), err=prints)
 
     done = output.told(batch.Archive(listed, prepare, jobs), say)
     written = [stats for stats in done.results if stats.is_compacted]
@@ -93,22 +106,10 @@ def compact(
         output.echo_json(_document(done, dry_run=rehearse))
     elif len(listed) != 1:
         head = f"total: {counted(len(written), 'session', 'sessions')}{_total(written, rehearse=rehearse)}"
-        others = {"unchanged": len(done.results) - len(written)} | done.others
+        left = [stats.status for stats in done.results]
+        others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
         click.echo(output.with_others(head, others))
     sys.exit(batch.worst({done.exit_code} | ({1} if check and written else set())))
-
-
-def _line(stats: CompactStats) -> str:
-    said = f"{stats.status}: {stats.reason}"
-    if stats.is_compacted:
-        kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
-        would = "would be " if stats.status is Status.WOULD_COMPACT else ""
-        inside = " from inside a turn on" if stats.splits_turn else ""
-        said = (
-            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
-        )
-    return f"{printable(stats.path)}: {said}"
 
 
 def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
@@ -123,5 +124,5 @@ def _document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
     files = [*done.results]
     for path, error in done.failed:
         files.append(CompactStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code))
-    told = [{key: value for key, value in to_json(each).items() if key != "summary"} for each in files]
+    told = [{key: value for key, value in to_json(each).items() if key not in _NOT_IN_JSON} for each in files]
     return {"schema": SCHEMA, "dryRun": dry_run, "files": told}

@@ -47,12 +47,8 @@ if TYPE_CHECKING:
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
 @options.QUIET_SECONDS
-@click.option(
-    "--idle-seconds",
-    type=click.FloatRange(0),
-    help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
-)
-@click.option("--log", type=options.ANY_PATH, help="Append one JSON line for each session to this file.")
+@options.IDLE_SECONDS
+@options.LOG
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @options.FORMAT
 @options.JSON

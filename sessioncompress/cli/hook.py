@@ -12,17 +12,20 @@ from sessioncompress.hooks import AGENTS
 @click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
 @click.argument("agent", type=click.Choice(AGENTS))
+@click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
-def hook(action: str, agent: str, yes: bool) -> None:
+def hook(action: str, agent: str, compact: bool, yes: bool) -> None:
     """Let an agent compress each session that has ended, and refuse to write markers into files."""
     from sessioncompress.hooks import install
 
+    if compact and action != "install":
+        raise click.UsageError("--compact goes with install")
     known = install.agent_named(agent)
     if action == "status":
         for line in install.status(known):
             click.echo(printable(line))
         return
-    change = install.to_install(known) if action == "install" else install.to_uninstall(known)
+    change = install.to_install(known, compact=compact) if action == "install" else install.to_uninstall(known)
     named = known.file()
     name = printable(str(named) if named.absolute() == change.file else f"{named} (which is {change.file})")
     if change.after == change.before:

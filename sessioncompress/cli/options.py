@@ -153,6 +153,12 @@ RULE = click.option(
     type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
     help="What decides whether a session is due; else budget.rule of the policy.",
 )
+IDLE_SECONDS = click.option(
+    "--idle-seconds",
+    type=click.FloatRange(0),
+    help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
+)
+LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 

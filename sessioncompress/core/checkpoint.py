@@ -86,12 +86,16 @@ class Summary(NamedTuple):
 class Written(NamedTuple):
     """A session as whoever writes a checkpoint into it needs it: its lines, and entries of it, parsed when asked for.
 
-    `newest` finds the last entry whose line holds these bytes and that the given function takes.
+    `newest` finds the last entry whose line holds these bytes and that the given function takes. `raw` gives the bytes
+    of a line, with its LF where it ends with one: a document's message and one that was set with others does not.
+    `outer` is what stands around a document's messages.
     """
 
     lines: Lines
     entry: Callable[[int], Mapping[str, Any]]
     newest: Callable[[bytes, Callable[[Mapping[str, Any]], bool]], Mapping[str, Any] | None]
+    raw: Callable[[int], bytes]
+    outer: Any = None
 
 
 class NewSession(NamedTuple):
@@ -112,10 +116,13 @@ class Checkpoint(NamedTuple):
     """What a checkpoint writes: lines to add; of a document also messages to take out, and values around them.
 
     All numbers are those of the session as it is read, before anything is written; several lines before one number
-    follow each other as they stand here. `removed` never holds a document's last message. `outer` has the values around
-    the messages by their paths from the document's root, under a key that is not there yet as splice.Added.
+    follow each other as they stand here. `removed` holds the last message only where one is added behind it. `outer`
+    has the values around the messages by their paths from the document's root, under a key that is not there yet as
+    splice.Added. `repeated` are lines that are kept and that an added line says again, to the byte: they are live
+    there, and dead where they stood.
     """
 
     added: tuple[Addition, ...]
     removed: frozenset[int] = frozenset()
     outer: Mapping[JsonPath, Any] = MappingProxyType({})
+    repeated: frozenset[int] = frozenset()

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from sessioncompress.core.checkpoint import Checkpoint
 from sessioncompress.core.jsonl import Document
 from sessioncompress.core.splice import cuts_of
+
+_PLAINLY = 64
+"""Bytes. What is as long and was made by us stands nowhere else by chance."""
 
 
 class Edit(NamedTuple):
@@ -42,19 +47,51 @@ def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join((*parts, raw[position:]))
 
 
-def taking_back(raw: bytes, edits: Iterable[Edit]) -> Sequence[Edit]:
-    """Find the edits that make the same bytes again of what these edits make of them."""
-    found: list[Edit] = []
+class Undo(NamedTuple):
+    """What takes a checkpoint out of a document again: what was made, in the place of what, in how many bytes."""
+
+    size: int
+    edits: Sequence[tuple[int, bytes, bytes]]
+    """Where each begins, what was made there, and what stood there before."""
+
+    def encode(self) -> bytes:
+        """Write it as one line."""
+        edits = [(start, made.decode("latin-1"), was.decode("latin-1")) for start, made, was in self.edits]
+        return orjson.dumps({"size": self.size, "edits": edits}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
+    """Say what undoes these edits of a document."""
+    found: list[tuple[int, bytes, bytes]] = []
     moved = 0
     for start, end, new in edits:
-        found.append(Edit(start + moved, start + moved + len(new), raw[start:end]))
+        found.append((start + moved, new, raw[start:end]))
         moved += len(new) - (end - start)
-    return found
+    return Undo(len(raw) + moved, found)
 
 
-def still_there(raw: bytes, made: bytes, back: Iterable[Edit]) -> bool:
-    """Tell whether bytes hold what was made at the places where it is to be taken back."""
-    return all(raw[edit.start : edit.end] == made[edit.start : edit.end] for edit in back)
+def undo_of(encoded: bytes) -> Undo:
+    """Read what encode() wrote. Raises ValueError, KeyError or TypeError where it is none."""
+    read = orjson.loads(encoded)
+    edits = [(int(start), made.encode("latin-1"), was.encode("latin-1")) for start, made, was in read["edits"]]
+    return Undo(int(read["size"]), edits)
+
+
+def undone(raw: bytes, undo: Undo) -> bytes | None:
+    """Take a checkpoint out of a document, in which other messages may have changed since; None where it was changed.
+
+    What was made is looked for where it stood, counted from either end, or where it stands only once.
+    """
+    found: list[Edit] = []
+    for start, made, was in undo.edits:
+        places = [start, len(raw) - undo.size + start]
+        if len(made) >= _PLAINLY and raw.count(made) == 1:
+            places.append(raw.find(made))
+        place = next((each for each in places if each >= 0 and raw[each : each + len(made)] == made), None)
+        if place is None:
+            return None
+        found.append(Edit(place, place + len(made), was))
+    return edited(raw, sorted(found))
 
 
 def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
@@ -73,9 +110,9 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
             if begin >= 0 or lines:
                 yield Edit(start if begin < 0 else begin, start, b"".join(line + between for line in lines))
             lines, begin = [], -1
-    if last := new.get(len(spans)):
+    if last := between.join([*lines, *new.get(len(spans), ())]):
         end = spans[-1][1]
-        yield Edit(end, end, b"".join(between + line for line in last))
+        yield Edit(end, end, between + last) if begin < 0 else Edit(begin, end, last)
 
 
 def _between(document: Document) -> bytes:

@@ -146,10 +146,11 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 """What the lines of messages are."""
 
 
-def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN) -> int:
-    """Estimate what the model reads of the live path, in tokens of so many characters."""
-    characters = sum(read.lines[number].reads for number in read.shape.live if number not in read.shape.dead)
-    return estimate(read.before.characters + characters, each)
+def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
+    """Estimate what the model reads of the live path, or of some lines on it, in tokens of so many characters."""
+    numbers = (number for number in read.shape.live if number not in read.shape.dead and number in among)
+    before = read.before.characters if among is EVERY else 0
+    return estimate(before + sum(read.lines[number].reads for number in numbers), each)
 
 
 def turns_of(read: Survey) -> int:

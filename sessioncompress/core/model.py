@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     `usage` is None where none is recorded, or none that can be: all zero, say. An answer with neither usage nor error
     that stands beside the messages names the model and the window of those behind it. `window` is the model's context
     window in tokens as the agent recorded it, `at` a time in milliseconds; 0: unknown. `line` is -1 until whoever reads
-    the lines knows it.
+    the lines knows it. `cut_short`: the answer ends where the model's longest, or its context, ended.
     """
 
     line: int = -1
@@ -53,6 +53,7 @@ class Answer(NamedTuple):
     error: str = ""
     window: int = 0
     at: int = 0
+    cut_short: bool = False
 
 
 def beside(*counts: Any) -> Usage | None:

@@ -8,10 +8,12 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from itertools import takewhile
 from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from xxhash import xxh3_64_intdigest
 
@@ -281,6 +283,12 @@ def line_of(
     return model.make_line(
         (role, len(raw), digest, id, parent, tuple(blocks), tuple(calls), answers, io, reads, facts, response, time)
     )
+
+
+def uuid_of(what: str, seed: str) -> str:
+    """Make an id that is always the same for what is written."""
+    made = sha256(f"{what}\n{seed}".encode(errors="surrogatepass")).digest()
+    return str(UUID(bytes=made[:16], version=4))
 
 
 _NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})

@@ -63,7 +63,7 @@ class ClaudeReader(base.Reader):
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        return checkpoints.said(entry, self.purposes)
+        return checkpoints.said(entry, self.said_call)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
@@ -206,24 +206,23 @@ def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> li
 
 
 def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> list[int]:
-    """Put each checkpoint, with its summary, before the first message that it kept, as the model reads them.
+    """Put checkpoints past which the path leads, each with its summary, before the first message that they keep.
 
-    What a compaction kept hangs behind the lines before it, as it always did: the path may lead through it and past
-    the compaction.
+    What a compaction keeps hangs behind the lines before it, as it always did: the agent hangs it on the summary only
+    when it loads the session.
     """
     on_path = frozenset(path)
     groups: dict[int, list[int]] = {}
     heads: dict[int, list[int]] = {}
     for number, role in enumerate(lines.roles):
         head = numbers.get(str(lines.facts[number].keeps), -1) if role is Role.CHECKPOINT else -1
-        if head in on_path:
+        if head in on_path and number not in on_path:
             groups[number] = [number]
             heads.setdefault(head, []).append(number)
     for number, parent in enumerate(lines.parents if groups else ()):
         group = groups.get(numbers.get(parent, -1), ())
-        if len(group) == 1:
+        if len(group) == 1 and number not in on_path:
             groups[group[0]].append(number)
-    moved = frozenset(number for group in groups.values() for number in group)
     whole: list[int] = []
     for number in path:
         for boundary in heads.get(number, ()):
@@ -232,15 +231,19 @@ def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> l
             while at and whole[at - 1] > boundary and lines.roles[whole[at - 1]] is Role.OTHER:
                 at -= 1
             whole[at:at] = groups[boundary]
-        if number not in moved:
-            whole.append(number)
+        whole.append(number)
     return whole
 
 
 def _dead(lines: Lines, path: Sequence[int]) -> Sequence[int]:
-    """Find the lines of the path that no model sees again: those before the last compaction."""
+    """Find the lines of the path that no model sees again: those before what the last compaction kept."""
     last = max((number for number in path if lines.roles[number] is Role.CHECKPOINT), default=None)
-    return () if last is None else path[: path.index(last)]
+    if last is None:
+        return ()
+    keeps = lines.facts[last].keeps
+    return path[
+        : next(at for at, number in enumerate(path) if number == last or (keeps and lines.ids[number] == keeps))
+    ]
 
 
 _TOOLS = (

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 import orjson
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
-from sessioncompress.core.model import Purpose, Role
+from sessioncompress.core.model import Role
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import values
-from sessioncompress.formats.base import CannotCheckpoint
+from sessioncompress.formats.base import CannotCheckpoint, uuid_of
 
 _HEAD = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -42,8 +40,8 @@ _NOT_WORDS = (
 """So begin the texts that the agent itself, or another one, says in the user's name."""
 
 
-def said(entry: Mapping[str, Any], purposes: Mapping[str, Purpose]) -> Iterator[Said]:
-    """Read what was said in a line; see Reader.said."""
+def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
+    """Read what was said in a line; see Reader.said. `call` reads a call of its id, its tool, and what it was given."""
     message = values.fields(entry.get("message"))
     content = message.get("content")
     if entry.get("isSidechain") or entry.get("isMeta"):
@@ -52,29 +50,27 @@ def said(entry: Mapping[str, Any], purposes: Mapping[str, Purpose]) -> Iterator[
         case "assistant":
             # Answers that the agent made itself were never said.
             if entry.get("isApiErrorMessage") is not True and message.get("model") != "<synthetic>":
-                yield from _answered(content, purposes)
+                yield from _answered(content, call)
         case "user" if entry.get("isCompactSummary"):
             if summary := unframed(_words(content)):
                 yield Said(Say.SUMMARY, summary)
         case "user":
             yield from _results(content)
-            yield from _prompt(entry, _words(content), entry.get("origin"))
+            yield from _prompt(entry, _words(content), entry.get("origin"), call)
         case "attachment":
             attached = values.fields(entry.get("attachment"))
             # A prompt that waited until the agent had done what it was at.
             if attached.get("type") == "queued_command" and not attached.get("isMeta"):
-                yield from _prompt(entry, _words(attached.get("prompt")), attached.get("origin"))
+                yield from _prompt(entry, _words(attached.get("prompt")), attached.get("origin"), call)
 
 
-def _answered(content: Any, purposes: Mapping[str, Purpose]) -> Iterator[Said]:
+def _answered(content: Any, call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
     for part in [{"type": "text", "text": content}] if isinstance(content, str) else values.items(content):
         kind, text = values.type_of(part), values.part_text(part)
         if kind == "text" and text.strip():
             yield Said(Say.ANSWER, text)
         elif kind == "tool_use":
-            tool, given = values.text(part.get("name")), values.fields(part.get("input"))
-            purpose = purposes.get(tool.lower(), Purpose.OTHER)
-            yield Said(Say.CALL, tool=tool, call=values.text(part.get("id")), purpose=purpose, given=given)
+            yield call(part.get("id"), part.get("name"), part.get("input"))
 
 
 def _results(content: Any) -> Iterator[Said]:
@@ -91,15 +87,13 @@ def _words(content: Any) -> str:
     return "\n".join(values.part_text(part) for part in values.items(content) if values.type_of(part) == "text")
 
 
-def _prompt(entry: Mapping[str, Any], text: str, origin: Any) -> Iterator[Said]:
+def _prompt(entry: Mapping[str, Any], text: str, origin: Any, call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
     """Read the user's own words, or the command that the user ran, or what that printed."""
     text = _without_notes(text)
     if not text.strip() or values.fields(origin).get("kind", "human") != "human":
         return
     if text.startswith("<bash-input>"):
-        given = {"command": _tagged(text, "bash-input")}
-        call = values.text(entry.get("uuid"))
-        yield Said(Say.CALL, tool="Bash", call=call, purpose=Purpose.COMMAND, given=given)
+        yield call(entry.get("uuid"), "Bash", {"command": _tagged(text, "bash-input")})
     elif text.startswith("<bash-stdout>"):
         printed = _tagged(text, "bash-stdout") + _tagged(text, "bash-stderr")
         yield Said(Say.RESULT, printed, call=values.text(entry.get("parentUuid")))
@@ -168,15 +162,15 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the last
     line that they stand for: the newest line is where the agent goes on.
     """
-    chain = _chain(session, cut.kept)
-    lines, first = session.lines, min(cut.kept)
-    if any(role is Role.CHECKPOINT for role in lines.roles[first:]):
+    first = min(cut.kept)
+    if any(role is Role.CHECKPOINT for role in session.lines.roles[first:]):
         raise CannotCheckpoint("the agent compacted the session behind what would be kept", "keep less of it")
-    last = next((entry for entry in map(session.entry, reversed(cut.old)) if entry.get("timestamp")), {})
+    chain = _chain(session, cut.kept)
+    dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
+    last = next(dated, {})
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
-    boundary, anchor = _uuid("boundary", seed), _uuid("summary", seed)
-    kept = {"anchorUuid": anchor, "uuids": chain, "allUuids": chain}
+    boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
     added = (
         {
             "parentUuid": None,
@@ -193,7 +187,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
                 "trigger": "manual",
                 "preTokens": summary.tokens_before,
                 "preservedSegment": {"headUuid": chain[0], "anchorUuid": anchor, "tailUuid": chain[-1]},
-                "preservedMessages": kept,
+                "preservedMessages": {"anchorUuid": anchor, "uuids": chain},
             },
             **of_session,
         },
@@ -231,10 +225,9 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
         step = numbers.get(lines.parents[step])
     if walked[-1] != kept[0]:
         raise CannotCheckpoint("its lines do not hang together", "go on with it once in the agent, which mends that")
-    return [lines.ids[number] for number in reversed(walked) if session.entry(number).get("type") in _ENTRIES]
-
-
-def _uuid(what: str, seed: str) -> str:
-    """Make an id that is always the same for what is written."""
-    made = sha256(f"{what}\n{seed}".encode(errors="surrogatepass")).digest()
-    return str(UUID(bytes=made[:16], version=4))
+    loaded = (
+        number
+        for number in reversed(walked)
+        if lines.roles[number] is not Role.OTHER or session.entry(number).get("type") in _ENTRIES
+    )
+    return [lines.ids[number] for number in loaded]

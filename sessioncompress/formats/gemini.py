@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, gemini_checkpoint, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
+from sessioncompress.formats.gemini_checkpoint import NOT_SAID, LivePath, snapshot_in, text_of
 
 _TOOLS = (
     "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
@@ -25,29 +25,8 @@ _OUTER_KEYS = (*_HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 _BACK = "$rewindTo"
 
-_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
-"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
-
 _COPIED = "_response"
 """Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
-
-SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
-"""The agent's own tags around a summary, which the model reads as a message of the user."""
-
-_BEFORE_SNAPSHOT = (SNAPSHOT, "<scratchpad>")
-"""How a message with a summary begins: a model may think aloud first."""
-
-THANKS = "Got it. Thanks for the additional context!"
-"""What the agent itself has the model answer to a summary."""
-
-_EXIT = re.compile(r"^Exit Code: (-?\d{1,5})$", re.MULTILINE)
-"""The line of a command's result that tells its exit status."""
-
-_EXIT_WITHIN = 200
-"""Characters at a result's end in which it stands."""
-
-_FAILED = ("error", "cancelled")
-"""What a call is recorded as that failed; of a command the exit status says more."""
 
 _THINKS = Facts(thinks=True)
 _SEVERAL = Call("", "", "", Purpose.OTHER)
@@ -74,8 +53,13 @@ class GeminiReader(base.Reader):
         super().__init__()
         self._given: set[str] = set()
         """The calls whose results stand with them: what repeats those is not counted once more."""
+        self._ended, self._answers = True, False
+        """Whether the line before ended with LF, and whether an answer came since messages were set at once: a summary
+        stands before all of them, and what looks like one behind them a user may have written."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
+        ended, self._ended = self._ended, raw.endswith(b"\n")
+        self._answers &= self._ended or not ended
         if isinstance(entry.get(_BACK), str):
             return line_of(raw, Role.OTHER, parent=entry[_BACK])
         kind = entry.get("type")
@@ -87,6 +71,7 @@ class GeminiReader(base.Reader):
         name = values.text(entry.get("id"))
         parts = values.parts(entry.get("content"))
         if kind == "gemini":
+            self._answers = True
             return self._answer(raw, name, entry, parts)
         results = [(index, part) for index, part in parts if "functionResponse" in part] if kind == "user" else []
         if results:
@@ -95,49 +80,17 @@ class GeminiReader(base.Reader):
         if kind != "user":
             return line_of(raw, Role.OTHER, blocks, name)
         blocks += values.marked_images(raw, ("content",), entry.get("content"))
-        text = _said(entry.get("content"))
-        if _snapshot(text):
+        text = text_of(entry.get("content"))
+        if snapshot_in(text) and (not self._answers or gemini_checkpoint.is_ours(name, text)):
             return line_of(raw, Role.CHECKPOINT, blocks, name, reads=len(text))
         if text.strip():
-            is_turn = not text.strip().startswith(_NOT_SAID)
+            is_turn = not text.strip().startswith(NOT_SAID)
         else:
             is_turn = any(part and "text" not in part for _, part in parts)
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
-    def said(self, entry: Entry) -> Iterator[Said]:
-        """Results of a resumed session come twice, with their calls and in a message of their own."""
-        content = entry.get("content")
-        if entry.get("type") == "gemini":
-            yield from self._answered(entry, values.items(content) if isinstance(content, list) else [content])
-        elif entry.get("type") == "user":
-            for _, part in values.parts(content):
-                yield from _given_back(part)
-            text = _said(content)
-            if snapshot := _snapshot(text):
-                yield Said(Say.SUMMARY, snapshot)
-            elif text.strip() and not text.strip().startswith(_NOT_SAID):
-                yield Said(Say.PROMPT, text)
-
-    def _answered(self, entry: Entry, parts: Sequence[Any]) -> Iterator[Said]:
-        calls = [made for _, made in values.parts(entry.get("toolCalls"))]
-        names = [made.get("id") for made in calls]
-        for part in parts:
-            text = part if isinstance(part, str) else values.part_text(part)
-            thought = bool(values.fields(part).get("thought"))
-            if text and not thought and text != THANKS:
-                yield Said(Say.ANSWER, text)
-            asks = values.fields(values.fields(part).get("functionCall"))
-            if asks and asks.get("id") not in names:
-                yield self.said_call(asks.get("id"), asks.get("name"), asks.get("args"))
-        for made in calls:
-            yield self.said_call(made.get("id"), made.get("name"), made.get("args"))
-            name, result = values.text(made.get("id")), made.get("result")
-            if isinstance(result, str):
-                yield Said(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
-            found = [said for _, part in values.parts(result) for said in _given_back(part)]
-            # After a resume each of several calls holds the results of all.
-            for said in found if len(found) == 1 else [each for each in found if each.call == name]:
-                yield said._replace(call=name, failed=_failed(made.get("status"), said.text))
+    def said(self, entry: Entry) -> Iterable[Said]:
+        return gemini_checkpoint.said(entry, self.said_call)
 
     def _results(self, raw: bytes, message: str, results: _Parts, parts: _Parts) -> Line:
         names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
@@ -177,7 +130,7 @@ class GeminiReader(base.Reader):
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
         # What of the thoughts stands beside the parts is not sent again.
         frames = sum(len(values.literal(made.get("result"))) - _sent(made.get("result")) for _, made, _ in called)
-        reads = io - frames + len(_said(entry.get("content")))
+        reads = io - frames + len(text_of(entry.get("content")))
         facts = _THINKS if thinks else PLAIN
         blocks += _thoughts_of(entry, parts, calls)
         return line_of(raw, Role.ASSISTANT, blocks, name, calls=calls.values(), io=io, reads=reads, facts=facts)
@@ -199,39 +152,6 @@ class GeminiReader(base.Reader):
             blocks += _picture(place, part, call)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
         return size + len(values.literal(result))
-
-
-def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
-    """Read the result in a part, if it holds one."""
-    answer = values.fields(part.get("functionResponse"))
-    if answer:
-        response = values.fields(answer.get("response"))
-        text = next((each for key in ("output", "error") if (each := values.text(response.get(key)))), "")
-        failed = True if "error" in response else _failed(None, text)
-        yield Said(Say.RESULT, text, call=values.text(answer.get("id")), failed=failed)
-
-
-def _failed(status: Any, text: str) -> bool | None:
-    """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
-    if status in _FAILED:
-        return True
-    code = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:]
-    return code[0] != "0" if code else False if status == "success" else None
-
-
-def _snapshot(text: str) -> str:
-    """Read the summary that a message is, without its tags; empty where it is none."""
-    start, end = text.find(SNAPSHOT), text.rfind(SNAPSHOT_END)
-    if start < 0 or end < start or not text.lstrip().startswith(_BEFORE_SNAPSHOT):
-        return ""
-    return text[start + len(SNAPSHOT) : end].strip()
-
-
-def _said(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
-    return "".join(map(values.text, texts))
 
 
 def _sent(result: Any) -> int:
@@ -275,7 +195,7 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
     blocks: list[Block] = []
     thoughts = entry.get("thoughts")
     size = len(values.literal(thoughts)) if isinstance(thoughts, list) and thoughts else 0
-    if size and (calls or _said(entry.get("content")).strip()):
+    if size and (calls or text_of(entry.get("content")).strip()):
         blocks.append(Block(Kind.THINKING, ("thoughts",), size, size))
     rest = [part for _, part in parts if not part.get("thought")]
     if any("functionCall" in part for part in rest) or (not calls and any(rest)):
@@ -321,25 +241,19 @@ class Gemini(base.Format):
         """
         if Role.HEADER not in lines.roles:
             return Shape(range(len(lines)), frozenset())
-        live: dict[str, int] = {}
-        read: set[int] = set()
+        path, read = LivePath(lines), set[int]()
         for number in base.entries(lines):
-            # A line that sets all messages, and was not cut into them.
-            checkpoint = lines.roles[number] is Role.CHECKPOINT and not lines.ids[number]
-            if checkpoint or lines.facts[number].first:
-                live.clear()
-            if back := lines.parents[number]:
-                # The message and all behind it go; where it is not there, everything, as the agent does.
-                if back not in live:
-                    live.clear()
-                while live and live.popitem()[0] != back:
-                    pass
-            elif checkpoint or lines.ids[number]:
-                # A message that is written again keeps its place.
-                live[lines.ids[number]] = number
+            if path.add(number):
                 read.add(number)
-        path = array("I", live.values())
-        return Shape(path, frozenset(read.difference(path)))
+        live = array("I", path.live.values())
+        return Shape(live, frozenset(read.difference(live)))
+
+    splits_turns = False
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        if Role.HEADER not in session.lines.roles:
+            return gemini_checkpoint.document(session, cut, summary)
+        return gemini_checkpoint.records(session, cut, summary)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
@@ -368,7 +282,7 @@ class Gemini(base.Format):
         """Read what a message of the model says of its request, or one of the agent of what failed."""
         at = base.moment(entry.get("timestamp"))
         if entry.get("type") == "error":
-            return Answer(error=_said(entry.get("content")) or "error", at=at)
+            return Answer(error=text_of(entry.get("content")) or "error", at=at)
         if entry.get("type") != "gemini":
             return None
         counted = values.fields(entry.get("tokens"))

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import Added
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, chat_checkpoint, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _USERS_WORDS = "askuserquestion"
@@ -33,12 +33,18 @@ class GenCodeReader(base.Reader):
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     reads_as = "numbered"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = False
+        """Whether something was said: a summary stands before that."""
+
     def line(self, raw: bytes, entry: Entry) -> Line:
         parts = values.parts(entry.get("content"))
         reads = values.characters(entry.get("content"))
         blocks: list[Block] = []
         io = 0
         if entry.get("role") == "assistant":
+            self._began = True
             calls = []
             for index, part in parts:
                 if part.get("type") == "tool_use":
@@ -50,7 +56,9 @@ class GenCodeReader(base.Reader):
             return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads)
         results = [(index, part) for index, part in parts if part.get("type") == "tool_result"]
         if not results:
-            if entry.get("role") == "system" and values.words(entry.get("content")).startswith(SUMMARY):
+            summary = not self._began and entry.get("role") == "system"
+            self._began |= entry.get("role") != "system"
+            if summary and values.words(entry.get("content")).startswith(SUMMARY):
                 # What it sums up is no longer there.
                 return line_of(raw, Role.CHECKPOINT, reads=reads, facts=Facts(keeps=0))
             return line_of(raw, Role.USER if entry.get("role") == "user" else Role.OTHER, reads=reads)
@@ -87,6 +95,12 @@ class GenCodeReader(base.Reader):
                     yield Said(Say.RESULT, values.text(part.get("content")), call=name, failed=failed)
 
 
+def is_document(document: Any) -> bool:
+    """Tell whether what stands around a document's messages is the agent's."""
+    metadata = values.fields(values.fields(document).get("metadata"))
+    return all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS)
+
+
 class GenCode(base.Format):
     """Sessions of gencode 0.4: a compaction takes the messages that it sums up out of the document."""
 
@@ -96,10 +110,9 @@ class GenCode(base.Format):
     kept_tools = frozenset({_USERS_WORDS})
 
     def recognizes(self, head: Head) -> bool:
-        metadata = values.fields(values.fields(head.document).get("metadata"))
-        if not all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS):
-            return False
-        return all(values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries)
+        return is_document(head.document) and all(
+            values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries
+        )
 
     def named(self, head: Head) -> Name:
         metadata = values.fields(values.fields(head.document).get("metadata"))
@@ -128,6 +141,9 @@ class GenCode(base.Format):
             return None
         at = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return chat_checkpoint.gencode(session, cut, summary, SUMMARY)
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that the document notes in its head, each with the message that it ends with."""

@@ -8,10 +8,10 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, chat_checkpoint, gencode, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _FUNCTION = "function"
@@ -19,6 +19,8 @@ _TEXT = "text"
 _IMAGE = "image_url"
 SUMMARY = "[Continuing from compressed context.]\n\n"
 """How the message of the user begins in which we put a summary: the form has none for it."""
+
+_SPEAK = ("user", "assistant", "tool")
 
 _REASONING = ("reasoning", "reasoning_content")
 
@@ -36,9 +38,15 @@ class ChatReader(base.Reader):
     # Whether what is read comes with line numbers is not known.
     reads_as = "as read"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = False
+        """Whether something was said: a summary stands before that."""
+
     def line(self, raw: bytes, entry: Entry) -> Line:
         content = entry.get("content")
         size = values.characters(content)
+        began, self._began = self._began, self._began or entry.get("role") in _SPEAK
         match entry.get("role"):
             case "assistant":
                 return self._answer(raw, entry, size)
@@ -54,7 +62,7 @@ class ChatReader(base.Reader):
                 reads = size + values.pictures(blocks) + values.RESULT
                 return line_of(raw, Role.RESULT, blocks, answers=made.id, io=size, reads=reads)
             case "user":
-                if values.words(content).startswith(SUMMARY):
+                if not began and values.words(content).startswith(SUMMARY):
                     # What it sums up is no longer there.
                     return line_of(raw, Role.CHECKPOINT, reads=size, facts=Facts(keeps=0))
                 blocks = _pictures(content, "", "")
@@ -158,6 +166,9 @@ class Chat(base.Format):
 
         A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.
         """
+        if gencode.is_document(head.document):
+            # Its messages without calls look the same.
+            return False
         return all(map(_is_message, head.entries)) and any(
             entry["role"] in ("assistant", "tool") for entry in head.entries
         )
@@ -191,6 +202,9 @@ class Chat(base.Format):
         code = _exit_code(text)
         ended = f", exit code {code}" if code else ""
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return chat_checkpoint.chat(session, cut, SUMMARY + summary.text)
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, where its program notes that."""

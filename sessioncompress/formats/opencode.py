@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, opencode_checkpoint, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _TOOLS = (
@@ -189,6 +189,9 @@ class OpenCode(base.Format):
         """Give the time by which the agent knows what it does not send; the words are its own, in the request."""
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
+
+    def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        return opencode_checkpoint.compaction(session, cut, summary)
 
     def image(self, part: Any) -> tuple[str, str]:
         address = values.text(values.fields(part).get("url"))

@@ -357,6 +357,7 @@ class FamilyFormat(base.Format):
             model=values.text(message.get("model")),
             usage=None if error else usage,
             error=error,
+            cut_short=stop == "length",
             at=base.moment(message.get("timestamp")) or base.moment(entry.get("timestamp")),
         )
 

@@ -56,11 +56,14 @@ class AgentHooks(Protocol):
     def programs(self, text: str) -> list[str]:
         """List the programs that our hooks in the text start; empty without hooks of ours."""
 
-    def is_current(self, text: str) -> bool:
+    def is_current(self, text: str, *, compact: bool) -> bool:
         """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
 
-    def added(self, text: str | None) -> list[Piece]:
-        """List what to insert into a text without our hooks. Raises Refused."""
+    def added(self, text: str | None, *, compact: bool) -> list[Piece]:
+        """List what to insert into a text without our hooks; `compact`: sessions that ended are compacted too.
+
+        Raises Refused.
+        """
 
     def taken_out(self, text: str) -> str | None:
         """Remove our hooks when there is no record of their insertion. Raises Refused."""
@@ -71,6 +74,15 @@ class AgentHooks(Protocol):
 
 _OPTIONS = ("-P", "-m", "sessioncompress.hooks")
 """`-P`: the agent starts hooks in a project's folder, whose modules must not shadow Python's."""
+
+
+COMPACT = "--compact"
+"""Behind the hook of a session's end: compact it before it is compressed."""
+
+
+def ended(*, compact: bool) -> tuple[str, ...]:
+    """Build the arguments of the hook of a session's end."""
+    return ("ended", COMPACT) if compact else ("ended",)
 
 
 def command(*arguments: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import AgentHooks, Piece, program_of, shell_line
+from sessioncompress.hooks.base import AgentHooks, Piece, ended, program_of, shell_line
 from sessioncompress.store.layout import at_home
 
 _MEMBER = "hooks"
@@ -153,18 +153,19 @@ class _Claude:
         )
         return [program for program in map(program_of, lines) if program is not None]
 
-    def is_current(self, text: str) -> bool:
-        there, ours = dict(_events(self._document(text))), _groups()
+    def is_current(self, text: str, *, compact: bool) -> bool:
+        there, ours = dict(_events(self._document(text))), _groups(compact=compact)
         return all(group in there.get(event, []) for event, group in ours.items()) and len(self.programs(text)) == len(
             ours
         )
 
-    def added(self, text: str | None) -> list[Piece]:
+    def added(self, text: str | None, *, compact: bool) -> list[Piece]:
+        groups = _groups(compact=compact)
         if text is not None:
             hooks = self._document(text).get(_MEMBER, {})
-            if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in _groups()):
+            if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in groups):
                 raise self._refused('its "hooks" are no object with a list for each event', _REMEDY)
-        return insertions(text, _groups())
+        return insertions(text, groups)
 
     def taken_out(self, text: str) -> str:
         from sessioncompress.core.splice import CannotSplice
@@ -190,11 +191,12 @@ class _Claude:
         return Refused(what, where=self.file(), state="It is not changed.", remedy=remedy)
 
 
-def _groups() -> dict[str, Group]:
-    guard, ended = (
-        [{"type": "command", "command": shell_line(event), "timeout": _SECONDS}] for event in ("guard", "ended")
+def _groups(*, compact: bool) -> dict[str, Group]:
+    guard, end = (
+        [{"type": "command", "command": shell_line(*arguments), "timeout": _SECONDS}]
+        for arguments in (("guard",), ended(compact=compact))
     )
-    return {"PreToolUse": {"matcher": _WRITING, "hooks": guard}, "SessionEnd": {"hooks": ended}}
+    return {"PreToolUse": {"matcher": _WRITING, "hooks": guard}, "SessionEnd": {"hooks": end}}
 
 
 HOOKS: AgentHooks = _Claude()

@@ -1,14 +1,21 @@
-"""Compress a session that has ended, in a process of its own: the agent does not wait for that."""
+"""Compact and compress a session that has ended, in a process of its own: the agent does not wait for that."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sessioncompress.errors import NOT_CHANGED, InUse, SessionCompressError, failing
 from sessioncompress.hooks import base
+from sessioncompress.hooks.base import COMPACT
+
+if TYPE_CHECKING:
+    from sessioncompress.policy.model import Policy
+    from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
 """The agent may still append for a moment, so that nothing must have changed for this long."""
@@ -19,7 +26,7 @@ MOST_SECONDS = 600
 _POLL_SECONDS = 0.25
 
 
-def start(raw: bytes) -> None:
+def start(raw: bytes, *, compact: bool = False) -> None:
     """Start the process for the session that the agent names (`transcript_path`), and do not wait for it."""
     # Imported here: the guard, which runs before each write, does without.
     import subprocess
@@ -28,9 +35,10 @@ def start(raw: bytes) -> None:
     if not isinstance(session, str) or not Path(session).exists():
         base.note_in_log("ended", f"the agent names no session that is there: {session}")
         return
+    more = (COMPACT,) if compact else ()
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
-        base.command("compress", os.path.abspath(session)),  # noqa: PTH100 - must not resolve links
+        base.command("compress", os.path.abspath(session), *more),  # noqa: PTH100 - must not resolve links
         # In a process session of its own, so that the end of the agent does not end it; and not in anyone's folder.
         start_new_session=True,
         cwd="/",
@@ -40,31 +48,52 @@ def start(raw: bytes) -> None:
     )
 
 
-def compress(session: Path) -> None:
-    """Compress a session and its subagents' once nobody writes to them any more."""
+def compress(session: Path, *, compact: bool = False) -> None:
+    """Compress a session and its subagents' once nobody writes to them any more; with `compact` compact it before.
+
+    The sessions of subagents are never gone on with.
+    """
     from sessioncompress.formats.table import subagents
-    from sessioncompress.operations.compress import compress_session
-    from sessioncompress.operations.report import line
-    from sessioncompress.pipeline import triage
     from sessioncompress.policy.sources import Policies
 
     policies = Policies(warn=lambda said: base.note_in_log("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
     for each in (session, *subagents(session)):
-        done = None
-        try:
-            while done is None:
-                _until_quiet(each, deadline)
-                policy = policies.of(each)
-                try:
-                    done = triage.skip(each, policy, force=False) or compress_session(each, policy)
-                except InUse:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(_POLL_SECONDS)
-            base.note_in_log("compress", line(done))
-        except SessionCompressError as error:
-            base.note_in_log("compress", str(error))
+        for name, work in (("compact", _compacted), ("compress", _compressed)):
+            if name == "compress" or (compact and each == session):
+                base.note_in_log(name, _done(work, each, policies, deadline))
+
+
+def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies, deadline: float) -> str:
+    """Do the work on a session that nobody writes to; return what became of it."""
+    try:
+        while True:
+            _until_quiet(session, deadline)
+            try:
+                return work(session, policies.of(session))
+            except InUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+    except SessionCompressError as error:
+        return str(error)
+
+
+def _compacted(session: Path, policy: Policy) -> str:
+    """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
+    from sessioncompress.operations.compact import compact_session
+    from sessioncompress.operations.report import compact_line
+    from sessioncompress.policy.model import Rule
+
+    return compact_line(compact_session(session, policy, if_due=policy.budget.rule is not Rule.SIZE, named=False))
+
+
+def _compressed(session: Path, policy: Policy) -> str:
+    from sessioncompress.operations.compress import compress_session
+    from sessioncompress.operations.report import line
+    from sessioncompress.pipeline import triage
+
+    return line(triage.skip(session, policy, force=False) or compress_session(session, policy))
 
 
 def _until_quiet(session: Path, deadline: float) -> None:

@@ -75,13 +75,13 @@ def agent_named(name: str) -> AgentHooks:
     return found
 
 
-def to_install(agent: AgentHooks) -> FileChange:
-    """Plan to install our hooks as this version writes them, in place of older ones."""
+def to_install(agent: AgentHooks, *, compact: bool = False) -> FileChange:
+    """Plan to install our hooks as this version writes them, in place of older ones, or of others of ours."""
     file, text = read(agent)
-    if text is not None and agent.is_current(text):
+    if text is not None and agent.is_current(text, compact=compact):
         return FileChange(file, text, text, load(file))
     base, folders = _without(agent, file, text), load(file).folders
-    pieces = sorted(agent.added(base), reverse=True)
+    pieces = sorted(agent.added(base, compact=compact), reverse=True)
     after = base or ""
     for at, new in pieces:
         after = after[:at] + new + after[at:]
@@ -159,8 +159,11 @@ def status(agent: AgentHooks) -> Iterator[str]:
     if text is None or not programs:
         yield f"{agent.title}: not installed ({file})"
         return
-    same = agent.is_current(text)
+    compacts = agent.is_current(text, compact=True)
+    same = compacts or agent.is_current(text, compact=False)
     yield f"{agent.title}: installed in {file}" + ("" if same else _OTHER)
+    if compacts:
+        yield "a session that ended is compacted before it is compressed"
     for program in dict.fromkeys(programs):
         there = os.access(program, os.X_OK)
         yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"

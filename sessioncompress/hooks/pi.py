@@ -10,7 +10,7 @@ from pathlib import Path
 from sessioncompress.core import VERSION
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import AgentHooks, Piece, command
+from sessioncompress.hooks.base import AgentHooks, Piece, command, ended
 from sessioncompress.store.layout import at_home
 
 _SOURCE = Path(__file__).with_name("pi.ts")
@@ -33,16 +33,16 @@ class _Pi:
         except (ValueError, IndexError):
             return []
 
-    def added(self, text: str | None) -> list[Piece]:
+    def added(self, text: str | None, *, compact: bool) -> list[Piece]:
         if text is not None:
             raise self._refused("a file lies here that is none of ours")
-        return [Piece(0, _extension())]
+        return [Piece(0, _extension(compact=compact))]
 
-    def is_current(self, text: str) -> bool:
-        return text == _extension()
+    def is_current(self, text: str, *, compact: bool) -> bool:
+        return text == _extension(compact=compact)
 
     def taken_out(self, text: str) -> None:
-        if not self.is_current(text):
+        if not any(self.is_current(text, compact=compact) for compact in (False, True)):
             raise self._refused("our extension was changed, or comes from another installation")
 
     def switched_off(self, text: str) -> str:
@@ -55,8 +55,13 @@ class _Pi:
         return Refused(what, where=self.file(), state=state, remedy=remedy)
 
 
-def _extension() -> str:
-    values = {"VERSION": VERSION, "COMMAND": json.dumps(list(command())), "PREFIX": json.dumps(PREFIX)}
+def _extension(*, compact: bool) -> str:
+    values = {
+        "VERSION": VERSION,
+        "COMMAND": json.dumps(list(command())),
+        "ENDED": json.dumps(list(ended(compact=compact))),
+        "PREFIX": json.dumps(PREFIX),
+    }
     return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], _SOURCE.read_text(encoding="utf-8"))
 
 

@@ -2,6 +2,8 @@
 import { spawn } from "node:child_process";
 
 const COMMAND = __COMMAND__;
+const GUARD = ["guard"];
+const ENDED = __ENDED__;
 const MARKER = __PREFIX__;
 const MOST_MS = 8000;
 
@@ -9,7 +11,7 @@ const MOST_MS = 8000;
 function answer(hook, question) {
   return new Promise((done) => {
     const [program, ...options] = COMMAND;
-    const child = spawn(program, [...options, hook], { stdio: ["pipe", "pipe", "ignore"] });
+    const child = spawn(program, [...options, ...hook], { stdio: ["pipe", "pipe", "ignore"] });
     let said = "";
     const end = () => {
       clearTimeout(limit);
@@ -33,7 +35,7 @@ function answer(hook, question) {
 /** Why a call may not run, undefined where it may. Only what holds the beginning of a marker is asked for. */
 async function refusal(event, session) {
   if (!JSON.stringify(event.input ?? null).includes(MARKER)) return undefined;
-  const said = await answer("guard", {
+  const said = await answer(GUARD, {
     tool_name: event.toolName,
     tool_input: event.input,
     transcript_path: session,
@@ -55,7 +57,7 @@ export default function (pi) {
   pi.on("session_shutdown", async (event, context) => {
     try {
       const session = context.sessionManager.getSessionFile();
-      if (session && event.reason !== "reload") await answer("ended", { transcript_path: session });
+      if (session && event.reason !== "reload") await answer(ENDED, { transcript_path: session });
     } catch {
       // The session stays as it is.
     }

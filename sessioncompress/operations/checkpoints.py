@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -11,16 +13,18 @@ from xxhash import xxh3_64_hexdigest
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.model import Kind
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Format
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import BlockRecord, CheckpointRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord
 
 
 class Checkpoints:
@@ -114,6 +118,51 @@ class Checkpoints:
         return [each._replace(ended=True) for each in self.taken]
 
 
+def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[bytes, list[CheckpointRecord]]:
+    """Take the checkpoints out of a document, the newest first; say which were taken."""
+    ended = []
+    with OriginalsReader(originals) as reader:
+        for record in reversed(journal.checkpoints):
+            # Also of one that ended: the run that took it out may have been killed before the session changed.
+            if record.removed is None:
+                continue
+            digest, place = record.removed
+            try:
+                undo = undo_of(reader.line(place, digest))
+            except (ValueError, KeyError, TypeError) as error:
+                what = "what it keeps of a checkpoint cannot be read"
+                remedy = "Put it back from a backup."
+                raise Damaged(what, where=originals, state=NOT_CHANGED, remedy=remedy) from error
+            if (new := undone(raw, undo)) is not None:
+                raw = new
+                ended.append(record._replace(ended=True))
+    return raw, ended
+
+
+def with_removed(
+    session: OpenSession,
+    journal: Journal,
+    originals: Path,
+    rewritten: reading.RewrittenLines,
+    missing: list[LineRecord],
+) -> list[LineRecord]:
+    """Leave out the missing lines that a checkpoint took from a document: they come back with it."""
+    document = None
+    if missing and any(each.removed for each in journal.checkpoints):
+        document = jsonl.document_of(session.reader, session.size)
+    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal, originals)[0])
+    if before is None:
+        return missing
+    there: set[str] = set()
+    for _, raw, whole in before.pieces():
+        digest = sha256(raw).digest()
+        newest = reading.original_in(raw, digest, reading.row_of(raw, digest, journal), journal) if whole else None
+        if newest is not None:
+            there.add(journal.original_of(newest).hex())
+    rewritten.fewer -= there
+    return [each for each in missing if each.sha256 not in there]
+
+
 class Referred(NamedTuple):
     """What a summary refers to: where it was said, and the words."""
 
@@ -121,22 +170,29 @@ class Referred(NamedTuple):
     content: bytes
 
 
-def referred(ref: str, session: OpenSession, journal: Journal, originals: OriginalsReader | None) -> Iterator[Referred]:
-    """Find what a reference in a summary names: in what was said in the session, in the originals of its lines."""
-    known = reading.read_session(session, journal)
-    reader, seen = known.form.reader(), set[str]()
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
-        if not whole:
-            continue
-        if originals is not None and number in known.rewritten and (record := known.rewritten[number]).place:
-            raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
-        for said in reader.said(jsonl.parse(raw) or {}):
-            for text in said.contents():
-                content = text.encode(errors="surrogatepass")
-                name = xxh3_64_hexdigest(content)
-                if name.startswith(ref) and name not in seen:
-                    seen.add(name)
-                    kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
-                    lines = content.count(b"\n") + 1
-                    block = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
-                    yield Referred(block, content)
+def referred(ref: str, session: OpenSession, journal: Journal, originals: Path) -> Iterator[Referred]:
+    """Find what a reference in a summary names: in what was said in the session, as its lines were at first."""
+    reader, seen = reading.format_of(session).reader(), set[str]()
+    document = jsonl.document_of(session.reader, session.size)
+    pieces = jsonl.pieces_of(session.reader, session.size)
+    if document is not None and any(each.removed for each in journal.checkpoints):
+        whole_document = jsonl.cut(out_of_document(document.raw, journal, originals)[0])
+        pieces = iter(()) if whole_document is None else whole_document.pieces()
+    with ExitStack() as opened:
+        kept = opened.enter_context(OriginalsReader(originals)) if journal.counts[0] and journal.store_size else None
+        for number, raw, whole in pieces:
+            if not whole:
+                continue
+            row = reading.row_of(raw, sha256(raw).digest(), journal)
+            if kept is not None and row is not None and (place := (record := journal.placed(row)).place):
+                raw = kept.line(place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
+            for said in reader.said(jsonl.parse(raw) or {}):
+                for text in said.contents():
+                    content = text.encode(errors="surrogatepass")
+                    name = xxh3_64_hexdigest(content)
+                    if name.startswith(ref) and name not in seen:
+                        seen.add(name)
+                        kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
+                        lines = content.count(b"\n") + 1
+                        block = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
+                        yield Referred(block, content)

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.core import text
-from sessioncompress.core.lines import messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.core.lines import EVERY, messages_of, tokens_of
+from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
+from sessioncompress.operations import log
+from sessioncompress.operations.compress import judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
+from sessioncompress.policy.model import BALANCED, Policy, Rule
+
+MANUAL = "manual"
+"""Why a run acted that was asked to, whatever the budget."""
+
+_THRESHOLDS = ("idleSeconds", "budget", "compact")
+_TOLD = (
+    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept"),
+    *("strategy", "trigger", "tokensSince", "messagesSince"),
+)
 
 
 class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
-    `splits_turn`: what is kept begins inside a turn. `summary` is the text, where it was asked for.
+    `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
+    the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
+    run, None without one. `summary` is the text, where it was asked for.
     """
 
     path: str
@@ -36,8 +51,13 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     messages_before: int = 0
     messages_kept: int = 0
     splits_turn: bool = False
+    strategy: str = ""
+    trigger: str = ""
+    tokens_since: int | None = None
+    messages_since: int | None = None
     exit_code: int = 0
     summary: str = ""
+    budget: BudgetStats | None = None
 
     @property
     def is_compacted(self) -> bool:
@@ -50,70 +70,131 @@ def compact_session(
     policy: Policy = BALANCED,
     *,
     dry_run: bool = False,
+    if_due: bool = False,
     form: str | None = None,
     named: bool = True,
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
-    What goes and how long the summary is says `policy.compact`. `form` and `named` as in compress_session(). Raises
-    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write.
+    What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
+    asks for a summary, and a run of compress would not do. `form` and `named` as in compress_session(); what was
+    found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
+    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
     path = Path(path)
     if not policy.enabled:
         return CompactStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
-    with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
-        return _compact(session, dry_run=dry_run)
+    if if_due:
+        refuse_size(path, policy)
+    with (
+        opened(path, policy, writing=not dry_run, form=form, named=named) as session,
+        log.noting(session.session.path, policy, dry_run=dry_run) as note,
+    ):
+        budget = None
+        if if_due or policy.log_file is not None:
+            budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
+        compaction = _Compaction(session, budget if if_due else None, named=named)
+        stats = replace(compaction.run(dry_run=dry_run), budget=budget)
+        note(_to_log(stats), _THRESHOLDS)
+        return stats
 
 
-def _compact(session: Opened, *, dry_run: bool) -> CompactStats:
-    """Write the checkpoint, unless nothing is to go or too little is saved."""
-    form, read, rules = session.form, session.read, session.policy.compact
-    found = find_cut(read, rules, splits=form.splits_turns)
-    if isinstance(found, NoCut):
-        return _unchanged(session, found.reason)
-    before = tokens_of(read)
-    summary = session.summary(found.old, budget=session.budget(found.old), splits=found.splits)
-    kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
-    summary = summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))
-    with session.refusing():
-        made = form.checkpoint(session.written, found, summary)
-    if made is None:
-        what = f"compact writes no checkpoint for sessions of {form.name} yet"
-        raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
-    with session.draft(made, found, dry_run=dry_run) as draft:
-        tokens = tokens_of(draft.read)
-        stats = CompactStats(
-            session.where,
-            form.name,
-            status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
-            size_before=session.session.size,
-            size_after=draft.size,
-            tokens_before=before,
-            tokens_after=tokens,
-            tokens_summary=text.estimate(len(summary.text)),
-            messages_before=messages_of(read),
-            messages_kept=messages_of(read, frozenset(found.kept)),
-            splits_turn=found.splits,
-            summary=summary.text,
-        )
-        if before - tokens < rules.min_saved_tokens:
-            least = rules.min_saved_tokens
-            return _unchanged(session, f"it would save {before - tokens:,} tokens, less than minSavedTokens {least:,}")
-        if dry_run:
-            return stats
-        return replace(stats, size_after=session.commit(draft, summary, rules.rule, (before, tokens)))
-
-
-def _unchanged(session: Opened, reason: str) -> CompactStats:
-    size, tokens, messages = session.session.size, tokens_of(session.read), messages_of(session.read)
-    return CompactStats(
-        session.where,
-        session.form.name,
-        reason=reason,
-        size_before=size,
-        size_after=size,
-        tokens_before=tokens,
-        tokens_after=tokens,
-        messages_before=messages,
-        messages_kept=messages,
+def refuse_size(path: Path, policy: Policy) -> None:
+    """Raise UsageError where a policy's rule cannot tell whether a checkpoint is due: it knows no tokens."""
+    if policy.budget.rule is not Rule.SIZE:
+        return
+    others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
+    raise UsageError(
+        'the budget\'s rule is "size", which does not say when a summary is due',
+        where=path,
+        state=NOT_CHANGED,
+        remedy=f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}.",
     )
+
+
+def _to_log(stats: CompactStats) -> dict[str, Any]:
+    told = to_json(stats)
+    record = {key: told[key] for key in ("path", "format", "status", "reason")}
+    record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
+    record |= log.judgment(stats.budget) if stats.budget else {}
+    return record | {key: told[key] for key in _TOLD}
+
+
+class _Compaction:
+    """One checkpoint for one open session."""
+
+    def __init__(self, session: Opened, budget: BudgetStats | None, *, named: bool) -> None:
+        self._session, self._budget, self._named = session, budget, named
+        self._rules = session.policy.compact
+
+    def run(self, *, dry_run: bool) -> CompactStats:
+        """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
+        session, rules = self._session, self._rules
+        form, read = session.form, session.read
+        if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
+            return replace(self._unchanged(reason), status=Status.SKIPPED)
+        found = find_cut(read, rules, splits=form.splits_turns)
+        if isinstance(found, NoCut):
+            return self._unchanged(found.reason)
+        before = tokens_of(read)
+        summary = session.summary(found.old, budget=session.budget(found.old), splits=found.splits)
+        kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
+        summary = summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))
+        try:
+            with session.refusing():
+                made = form.checkpoint(session.written, found, summary)
+        except Refused as why:
+            if self._named:
+                raise
+            # Of a subagent, say: folders of agents are full of them.
+            return replace(self._unchanged(why.what), status=Status.SKIPPED)
+        if made is None:
+            what = f"compact writes no checkpoint for sessions of {form.name} yet"
+            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
+        with session.draft(made, found, dry_run=dry_run) as draft:
+            tokens = tokens_of(draft.read)
+            stats = replace(
+                self._unchanged(),
+                status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
+                size_after=draft.size,
+                tokens_after=tokens,
+                tokens_summary=text.estimate(len(summary.text)),
+                messages_kept=messages_of(read, frozenset(found.kept)),
+                splits_turn=found.splits,
+                summary=summary.text,
+            )
+            if (saved := before - tokens) < rules.min_saved_tokens:
+                least = f"minSavedTokens {rules.min_saved_tokens:,}"
+                return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
+            if dry_run:
+                return stats
+            return replace(stats, size_after=session.commit(draft, summary, rules.keep, (before, tokens)))
+
+    def _unchanged(self, reason: str = "") -> CompactStats:
+        session, runs = self._session, self._session.part.journal.runs
+        read, run = session.read, runs[-1] if runs else None
+        size, tokens, messages = session.session.size, tokens_of(read), messages_of(read)
+        since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
+        return CompactStats(
+            session.where,
+            session.form.name,
+            reason=reason,
+            size_before=size,
+            size_after=size,
+            tokens_before=tokens,
+            tokens_after=tokens,
+            messages_before=messages,
+            messages_kept=messages,
+            strategy=self._rules.keep,
+            trigger=self._budget.reason if self._budget else MANUAL,
+            tokens_since=None if since is None else tokens_of(read, among=since),
+            messages_since=None if since is None else messages_of(read, since),
+        )
+
+
+def _not_due(budget: BudgetStats | None) -> str:
+    """Word why a budget asks for no summary; empty where it does, or nobody asks it."""
+    if budget is None or budget.decision == Action.COMPACT:
+        return ""
+    enough = "" if budget.decision == Action.NONE else ": a run of compress is enough"
+    return f"{budget.reason} (rule {budget.rule}){enough}"

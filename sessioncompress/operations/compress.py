@@ -1,36 +1,27 @@
-"""Compress one session, end to end, and note the run in the policy's log."""
+"""Compress one session, end to end, and note the run in the policy's log; judge one by its budget."""
 
 from __future__ import annotations
 
 import os
-import stat
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
-from sessioncompress.core import VERSION, text
-from sessioncompress.errors import FileFailed
+from sessioncompress.operations import log
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
-from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
-from sessioncompress.policy.file import to_mapping
-from sessioncompress.policy.model import BALANCED, Budget, Policy
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, to_json
+from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.disk import appending
 from sessioncompress.store.journal import last_run
-from sessioncompress.store.layout import Store, store_of
+from sessioncompress.store.layout import Store, has_leftovers, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import check, recover
 
-SCHEMA = "sessioncompress.log/1"
-
-_BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
 _TEXTS = ("path", "format", "status", "reason")
 _NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
@@ -59,14 +50,12 @@ def compress_session(
                 reading.refuse_unless_session(session, form)
         return skipped
     asked = Asked(policy, dry_run=dry_run, force=force, form=form)
-    with open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session, ExitStack() as opened:
-        store = store_of(session.path, policy)
-        note = None
-        if policy.log_file is not None and not dry_run:
-            note = opened.enter_context(_log(session.path, policy, policy.log_file))
-        stats = _compress(session, store, asked, named=named)
-        if note is not None:
-            note(stats)
+    with (
+        open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
+        log.noting(session.path, policy, dry_run=dry_run) as note,
+    ):
+        stats = _compress(session, store_of(session.path, policy), asked, named=named)
+        note(_to_log(stats), _THRESHOLDS)
         return stats
 
 
@@ -77,10 +66,23 @@ def rehearse_open(
     return _compress_whole(session, store, Asked(policy, dry_run=True, force=force, form=form), named=True)
 
 
-def pruning_saves(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> int:
-    """Return how many tokens a run with pruning would save in an open session."""
-    pruning = replace(policy, prune=replace(policy.prune, enabled=True), budget=Budget(), log_file=None)
-    found = rehearse_open(session, store, pruning, form, force=True)
+def judge_open(
+    part: Part, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
+) -> BudgetStats:
+    """Judge an open session, read as a whole; with `to_compact` by whether a checkpoint is due."""
+    path = part.session.path
+    as_left = not has_leftovers(path) and triage.is_as_left(path, policy, os.stat(path))
+    # By this rule a run prunes only where the policy does.
+    prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
+
+    saves = partial(_run_saves, part.session, store, policy, form, prunes=prunes)
+    return judge(part, policy, saves, as_left=as_left, to_compact=to_compact)
+
+
+def _run_saves(session: OpenSession, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
+    """Return how many tokens a run, with pruning or without, would save in an open session."""
+    policy = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
+    found = rehearse_open(session, store, policy, form, force=True)
     return found.tokens_before - found.tokens_after
 
 
@@ -115,7 +117,8 @@ def _compress_part(part: Part, store: Store, asked: Asked) -> CompressionStats:
     refuse_in_merge(part)
     budget = None
     if is_judged(asked.policy):
-        budget = judge(part, asked.policy, lambda: pruning_saves(part.session, store, asked.policy, asked.form))
+        saves = partial(_run_saves, part.session, store, asked.policy, asked.form, prunes=True)
+        budget = judge(part, asked.policy, saves)
     policy = with_pruning(asked.policy, budget)
     run = Run(part, store, asked, policy)
     if reason := not_due(part, asked.policy, budget, force=asked.force):
@@ -133,69 +136,10 @@ def _compress_part(part: Part, store: Store, asked: Asked) -> CompressionStats:
     return replace(stats, budget=budget) if budget else stats
 
 
-@contextmanager
-def _log(session: Path, policy: Policy, log_file: str) -> Iterator[Callable[[CompressionStats], None]]:
-    """Open the policy's log before the session is touched; yield a function that adds a run to it.
-
-    Raises FileFailed if the file is no log of this user, or cannot be written; the message says whether the session
-    was changed by then.
-    """
-    file = session.parent / os.path.expanduser(log_file)  # noqa: PTH111 - leaves a home that is not there as it is
-    as_it_was = f"{session} is not changed."
-    done = f"What was done with {session} stands; only the line that tells of it is missing."
-
-    def refuse(why: str) -> None:
-        remedy = "Name another file, with --log or as logFile."
-        raise FileFailed(f"{why}: nothing is added to it", where=file, state=as_it_was, remedy=remedy)
-
-    def refuse_other(fd: int) -> None:
-        # A glob may have named a session, say.
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            refuse("it is not a regular file")
-        if found.st_uid != os.geteuid():
-            refuse("it belongs to another user")
-        if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
-            refuse("this is no log of sessioncompress")
-
-    with ExitStack() as opened:
-        with _failing(file, as_it_was):
-            if file.is_symlink():
-                refuse("it is a symbolic link")
-            add = opened.enter_context(appending(file, refuse_other))
-
-        def note(stats: CompressionStats) -> None:
-            with _failing(file, done):
-                add(_log_line(stats, policy))
-
-        yield note
-
-
-@contextmanager
-def _failing(file: Path, state: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"the log cannot be written: {(error.strerror or str(error)).lower()}"
-        remedy = "Name a file that can be written, with --log or as logFile."
-        raise FileFailed(what, where=file, state=state, remedy=remedy) from error
-
-
-def _log_line(stats: CompressionStats, policy: Policy) -> bytes:
-    given, told = to_mapping(policy), to_json(stats)
-    record: dict[str, Any] = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION}
-    record |= {key: told[key] for key in _TEXTS + _NUMBERS}
+def _to_log(stats: CompressionStats) -> dict[str, Any]:
+    told = to_json(stats)
+    record = {key: told[key] for key in _TEXTS + _NUMBERS}
     if budget := stats.budget:
-        record |= {
-            "rule": budget.rule,
-            "decision": budget.decision,
-            "trigger": budget.reason,
-            "messagesPreserved": max(budget.messages - stats.messages_changed, 0),
-            "messagesSince": budget.messages_since,
-            "secondsSince": budget.seconds_since,
-            "contextWindow": budget.context_window,
-            "utilisation": round(budget.utilisation, 4),
-        }
-    record["thresholds"] = {key: given[key] for key in _THRESHOLDS}
-    # Printable, so that no text in it ends the line, by any reader's idea of a line.
-    return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"
+        record["messagesPreserved"] = max(budget.messages - stats.messages_changed, 0)
+        record |= log.judgment(budget)
+    return record

@@ -14,22 +14,27 @@ from typing import Any
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Summary, Written
-from sessioncompress.core.jsonl import GAP, Piece
-from sessioncompress.core.lines import Survey
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.documents import edited, edits_of, undoing
+from sessioncompress.core.jsonl import GAP, Document, Piece
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Role
+from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
+from sessioncompress.operations.compress import refuse_in_merge
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.reading import Known
+from sessioncompress.pipeline.summary import LINES
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, store_of
-from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
@@ -51,20 +56,19 @@ def opened(path: Path, policy: Policy, *, writing: bool, form: str | None, named
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         (recover if writing else check)(session, store, journal.lengths)
-        known = reading.read_session(session, journal, form, named=named)
-        if any(facts.conflict for facts in known.survey.lines.facts):
-            reading.refuse_in_merge(session)
-        yield Opened(session, store, journal, known, policy)
+        part = Part(session, reading.read_session(session, journal, form, named=named), journal)
+        refuse_in_merge(part)
+        yield Opened(part, store, policy)
 
 
 class Opened:
     """An open session, as it is read."""
 
-    def __init__(self, session: OpenSession, store: Store, journal: Journal, known: Known, policy: Policy) -> None:
-        self.session, self.form, self.policy = session, known.form, policy
-        self.read = known.survey
-        self.where = str(session.path)
-        self._store, self._journal, self._known = store, journal, known
+    def __init__(self, part: Part, store: Store, policy: Policy) -> None:
+        self.part, self.store, self.policy = part, store, policy
+        self.session, self.form, self.read = part.session, part.known.form, part.known.survey
+        self.where = str(part.session.path)
+        self._journal, self._known = part.journal, part.known
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
@@ -87,7 +91,7 @@ class Opened:
         with ExitStack() as entered:
             originals = None
             if self._known.rewritten.rows and self._journal.store_size:
-                originals = entered.enter_context(OriginalsReader(self._store.originals))
+                originals = entered.enter_context(OriginalsReader(self.store.originals))
             return digest(self._said(old, originals), budget=budget, splits=splits)
 
     def _said(self, old: Sequence[int], originals: OriginalsReader | None) -> Iterator[tuple[int, Said]]:
@@ -102,6 +106,10 @@ class Opened:
             if originals is not None and number in rewritten and (record := rewritten[number]).place:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
             yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
+
+    @cached_property
+    def _document(self) -> Document | None:
+        return jsonl.document_of(self.session.reader, self.session.size)
 
     def _pieces(self) -> Iterator[Piece]:
         return jsonl.pieces_of(self.session.reader, self.session.size)
@@ -133,19 +141,28 @@ class Opened:
                     return entry
             return None
 
-        return Written(self.read.lines, self.entry, newest)
+        outer = None if self._document is None else self._document.outer
+        return Written(self.read.lines, self.entry, newest, self._raw, outer)
 
     @contextmanager
     def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
         """Write the new session beside this one, in a dry run nowhere, and check it; it goes unless it is committed."""
-        unended = self._ends_without_lf(made)
+        document = self._document
+        unended = document is None and self._ends_without_lf(made)
         with ExitStack() as entered:
             sink: Rewrite | None = None
             if not dry_run:
                 commits = self.policy.commit_originals
-                sink = Rewrite(self.session, self._store, self._journal.lengths, commit_originals=commits)
+                sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
-            draft = Draft(self._pieces(), made.added, sink, unended=unended)
+            if document is not None and not self.policy.keep_backup:
+                what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
+                remedy = "Run with originals."
+                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+            if document is None:
+                draft = Draft(self._pieces(), made, sink, unended=unended)
+            else:
+                draft = DocumentDraft(document, made, sink)
             draft.check(self._known, cut, self.where)
             yield draft
 
@@ -155,26 +172,28 @@ class Opened:
         `tokens` are those of what the model reads, before and after.
         """
         assert draft.sink is not None
-        size = draft.sink.finish().size
+        removed = draft.keep()
+        finished = draft.sink.finish()
         last = self._journal.runs[-1] if self._journal.runs else None
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
             policy=differences(self.policy),
             original_size=self.session.size,
-            compressed_size=size,
-            store_size=self._journal.store_size,
+            compressed_size=finished.size,
+            store_size=finished.originals_size,
             boundary=last.boundary if last else 0,
-            # No line is rewritten: what counts from the last run that did counts on.
-            stats=last.stats if last else {},
+            # No line is rewritten: what counts from the last run that did counts on, but for what came since.
+            stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
             restored=self._journal.restored,
             records=(0, 0),
+            originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
         )
         record = CheckpointRecord(
-            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, unended=draft.unended
+            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, removed, unended=draft.unended
         )
-        return draft.sink.commit(sealed([record.encode()], readable(run, self._store.journal))).size
+        return draft.sink.commit(sealed([record.encode()], readable(run, self.store.journal))).size
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
@@ -200,11 +219,12 @@ class Draft:
     read: Survey
 
     def __init__(
-        self, pieces: Iterable[Piece], added: Iterable[Addition], sink: Rewrite | None, *, unended: bool
+        self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False
     ) -> None:
         self._pieces = pieces
+        self._made = made
         self._added: dict[int, list[bytes]] = {}
-        for each in added:
+        for each in made.added:
             self._added.setdefault(each.before, []).append(each.line)
         self.sink = sink
         self.unended = unended
@@ -212,22 +232,31 @@ class Draft:
         self.lines: tuple[str, ...] = tuple(
             sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
         )
+        self._moved: dict[int, int] = {}
+        self._ours: set[int] = set()
 
     def check(self, known: Known, cut: Cut, where: str) -> None:
         """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
-        lines = known.survey.lines
-        self._moved: dict[int, int] = {}
-        self._ours: set[int] = set()
+        lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
         self.read = reading.survey(self._stream(len(lines)), known.form)
         live = set(for_the_model(self.read))
-        kept = {self._moved[number] for number in cut.kept if not is_silent(lines, number)}
+        kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
             raise broken("a line that is kept would not be read", where, min(kept - live))
-        old = {self._moved[number] for number in cut.old}
+        old = {moved[number] for number in (*cut.old, *repeated) if not self._stays(lines, number)}
         if old & live:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
-        if not self._ours & live:
+        if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
+
+    def _stays(self, lines: Lines, number: int) -> bool:
+        """Tell whether a line may be read still, or is gone, although the summary stands for what is around it."""
+        del lines, number
+        return False
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
+        return None
 
     def _stream(self, lines: int) -> Iterator[Piece]:
         shift = 0
@@ -260,3 +289,40 @@ class Draft:
         self.size += len(raw)
         if self.sink is not None:
             self.sink.write(raw)
+
+
+class DocumentDraft(Draft):
+    """The new session where that is one document: messages may go from it, and values around them change."""
+
+    def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
+        self._document = document
+        self._edits = edits_of(document, made)
+        self._new = edited(document.raw, self._edits)
+        super().__init__((), made, sink)
+
+    def keep(self) -> tuple[str, Place] | None:
+        """Keep what the edits take out."""
+        assert self.sink is not None
+        kept = undoing(self._document.raw, self._edits).encode()
+        return sha256(kept).hexdigest(), self.sink.keep(kept)
+
+    def _stays(self, lines: Lines, number: int) -> bool:
+        # The prompt of the system is one of the messages.
+        return number in self._made.removed or lines.roles[number] is Role.OTHER
+
+    def _stream(self, lines: int) -> Iterator[Piece]:
+        self._take(self._new)
+        new = jsonl.cut(self._new)
+        if new is None:
+            raise CannotSplice("the document holds no messages any more")
+        at = 0
+        for number in range(lines + 1):
+            for _ in self._added.get(number, ()):
+                self._ours.add(at)
+                at += 1
+            if number < lines and number not in self._made.removed:
+                self._moved[number] = at
+                at += 1
+        if at != len(new.spans):
+            raise CannotSplice("the document does not hold the messages that were meant")
+        return new.pieces()

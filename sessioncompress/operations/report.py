@@ -15,6 +15,7 @@ from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
     from sessioncompress.operations.batch import Outcome
+    from sessioncompress.operations.compact import CompactStats
     from sessioncompress.operations.forget import ForgetStats
     from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
@@ -71,6 +72,20 @@ def line(stats: CompressionStats) -> str:
     would = stats.status is Status.WOULD_COMPRESS
     parts = [change(stats, _WOULD), _uncached(stats)] if would else [change(stats)]
     return f"{name}: {'; '.join([*parts, stats.reason] if stats.reason else parts)}"
+
+
+def compact_line(stats: CompactStats) -> str:
+    """Format one file's result of `compact`."""
+    said = f"{stats.status}: {stats.reason}"
+    if stats.is_compacted:
+        kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
+        would = "would be " if stats.status is Status.WOULD_COMPACT else ""
+        inside = " from inside a turn on" if stats.splits_turn else ""
+        said = (
+            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
+            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+        )
+    return f"{printable(stats.path)}: {said}"
 
 
 def _uncached(stats: CompressionStats) -> str:

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from sessioncompress import errors
 from sessioncompress.core import VERSION, text
-from sessioncompress.core.jsonl import parse, parse_any, pieces_of
+from sessioncompress.core.jsonl import document_of, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import Checkpoints
+from sessioncompress.operations.checkpoints import Checkpoints, out_of_document
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
@@ -113,6 +113,15 @@ class _Restore(NamedTuple):
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, store, self.policy, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
+        if not keep_checkpoints and (done := self._out_of_document()) is not None:
+            rest = self._now().exactly(keep_checkpoints=True)
+            return replace(
+                rest,
+                status=Status.RESTORED,
+                reason=rest.reason if rest.is_restored else "",
+                size_before=done.size_before,
+                checkpoints_removed=done.checkpoints_removed,
+            )
         swaps, missing = reading.find(session, journal)
         reasons = []
         if changed := altered(session, journal, swaps, missing, store.originals, self.form):
@@ -152,6 +161,18 @@ class _Restore(NamedTuple):
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
         return replace(done, reason=_joined(copies, older, unknown))
+
+    def _out_of_document(self) -> RestoreStats | None:
+        """Take the checkpoints out of a session that is one document; None where it is none, or holds none of them.
+
+        That is a run of its own: which of its messages are rewritten ones shows only then.
+        """
+        if not any(each.removed for each in self.journal.checkpoints):
+            return None
+        if (document := document_of(self.session.reader, self.session.size)) is None:
+            return None
+        new, ended = out_of_document(document.raw, self.journal, self.store.originals)
+        return self._write(iter([new]), 0, ended=ended) if ended else None
 
     def _checkpoints(self) -> Checkpoints:
         return Checkpoints(self.session, self.journal, reading.format_of(self.session, self.form))

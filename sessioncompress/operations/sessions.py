@@ -17,15 +17,14 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import turns_of
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
-from sessioncompress.operations.compress import compress_session, pruning_saves, refuse_in_merge, rehearse_open
+from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
 from sessioncompress.pipeline.incremental import Part
-from sessioncompress.pipeline.run import judge
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import has_leftovers, store_at, store_of
+from sessioncompress.store.layout import store_at, store_of
 from sessioncompress.store.lock import open_session
 
 
@@ -219,6 +218,5 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(store.journal)
         part = Part(session, reading.read_session(session, journal, form), journal)
         refuse_in_merge(part)
-        as_left = not has_leftovers(session.path) and triage.is_as_left(session.path, policy, os.stat(session.path))
-        stats = judge(part, policy, lambda: pruning_saves(session, store, policy, form), as_left=as_left)
+        stats = judge_open(part, store, policy, form)
         return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,11 +198,9 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
 
     beside = journal.parent.parent / originals_of(journal).name.removesuffix(".zst")
     path = beside if named is None or is_folder(named) else named
-    with open_session(path, writing=False) as session, ExitStack() as opened:
-        originals = None
-        if loaded.store_size:
-            originals = opened.enter_context(OriginalsReader(originals_of(journal)))
-        return [Shown(found.record, journal, found.content) for found in referred(ref, session, loaded, originals)]
+    with open_session(path, writing=False) as session:
+        found = referred(ref, session, loaded, originals_of(journal))
+        return [Shown(each.record, journal, each.content) for each in found]
 
 
 def _in_handoff(ref: str, path: Path, policy: Policy) -> list[Shown]:

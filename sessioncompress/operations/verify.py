@@ -12,6 +12,7 @@ from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
+from sessioncompress.operations.checkpoints import with_removed
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading, relatives
@@ -70,6 +71,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         for relative in family:
             _read_originals(relative, strangers)
         rewritten, missing = reading.find(session, journal)
+        missing = with_removed(session, journal, store.originals, rewritten, missing)
         checked = _originals(session, store, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, store.originals, form):
             raise Damaged(

@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
@@ -60,8 +61,8 @@ class Situation(Struct, frozen=True, dict=True):
     """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
 
     `since_*` count from the last run, None where there was none. `as_left`: nothing came since that run. `error` is
-    what the newest answer failed with, empty where it did not fail or a run came since. `pruning_saves` is asked only
-    by rules that measure what pruning would leave.
+    what the newest answer failed with, empty where it did not fail or a run came since; so is `cut_short`.
+    `pruning_saves` is asked only by rules that measure what pruning would leave.
     """
 
     size: int
@@ -75,6 +76,7 @@ class Situation(Struct, frozen=True, dict=True):
     as_left: bool
     error: str
     pruning_saves: Callable[[], int]
+    cut_short: bool = False
 
     @cached_property
     def after_pruning(self) -> int:
@@ -189,6 +191,29 @@ def decide(situation: Situation, policy: Policy) -> Decision:
     return rules[policy.budget.rule](situation, policy)
 
 
+_MEASURED = frozenset({Rule.OMP, Rule.EUNICE})
+"""The rules that say `prune` only where that is enough."""
+
+
+def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
+    """Decide by the policy's rule, but say `compact` as well where a run of `compress` would not be enough.
+
+    Clearing comes before summing up: a checkpoint is due only where the rule would still act on what such a run leaves.
+    oh-my-pi also sums up when an answer failed for its context, or was cut short.
+    """
+    action, reason = decide(situation, policy)
+    if policy.budget.rule is Rule.OMP and action == Action.NONE:
+        if did_not_fit(situation.error):
+            return Action.COMPACT, "the newest answer failed for its context"
+        if situation.cut_short:
+            return Action.COMPACT, "the newest answer was cut short at its longest"
+    if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in _MEASURED:
+        return action, reason
+    left = replace(situation, tokens=situation.after_pruning)
+    reason = f"{reason}; compress leaves about {left.tokens:,}"
+    return (action if decide(left, policy)[0] == Action.NONE else Action.COMPACT), reason
+
+
 def judged(
     read: Survey,
     answers: Answers,
@@ -199,10 +224,12 @@ def judged(
     path: str,
     form: str,
     as_left: bool = False,
+    to_compact: bool = False,
 ) -> BudgetStats:
     """Judge a session, or what follows the part of it that `run`, its newest run, finished.
 
-    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask.
+    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask. With
+    `to_compact` the question is whether a checkpoint is due.
     """
     if run is not None and run.restored:
         run = None
@@ -232,8 +259,9 @@ def judged(
         # A run since then has changed what the next request holds.
         error=last.error if last is not None and _is_since(last, run) else "",
         pruning_saves=lambda: estimate(pruning_saves() * CHARACTERS_PER_TOKEN, each),
+        cut_short=last is not None and last.cut_short and _is_since(last, run),
     )
-    action, reason = decide(situation, policy)
+    action, reason = (decide_on_compacting if to_compact else decide)(situation, policy)
     return BudgetStats(
         path,
         form,

@@ -33,10 +33,12 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
 
 
-def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False) -> BudgetStats:
+def judge(
+    part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False, to_compact: bool = False
+) -> BudgetStats:
     """Judge what is read of a session; `saves` says how many tokens pruning would save the model.
 
-    Raises NotFinished if that does not show what the session stands against.
+    `to_compact` as in judged(). Raises NotFinished if that does not show what the session stands against.
     """
     # Imported here, as below, because hardly any policy has a rule.
     from sessioncompress.pipeline.budget import judged
@@ -51,8 +53,11 @@ def judge(part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool
     else:
         found = reading.read_answers(session, known)
     run = part.journal.runs[-1] if part.journal.runs else None
+    if run is not None and part.journal.checkpoints:
+        # Also behind a restore: what a request held before the checkpoint is not what the next one will.
+        run = run._replace(restored=False)
     path, form = str(session.path), known.form.name
-    return judged(known.survey, found, run, policy, saves, path=path, form=form, as_left=as_left)
+    return judged(known.survey, found, run, policy, saves, path=path, form=form, as_left=as_left, to_compact=to_compact)
 
 
 def is_judged(policy: Policy) -> bool:
@@ -67,7 +72,9 @@ def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bo
     if policy.budget.rule is not Rule.SIZE:
         from sessioncompress.pipeline.budget import Action
 
-        waits = budget is not None and budget.decision == Action.NONE and not force
+        # What a checkpoint stands for can go, though what the model reads is little then.
+        due = force or part.journal.ends_with_checkpoint
+        waits = budget is not None and budget.decision == Action.NONE and not due
         return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
     before = summary.noted(part.journal.runs[-1], summary.TURNS) if part.journal.runs else 0
     waits = policy.every_turns is None or turns_of(part.known.survey) - before < policy.every_turns

@@ -197,7 +197,7 @@ class Compact(Section, frozen=True, gc=False):
     `min_saved_tokens`. Raises UsageError.
     """
 
-    rule: CutRule = CutRule.TOKENS
+    keep: CutRule = CutRule.TOKENS
     keep_tokens: Positive = 20_000
     keep_messages: Positive = 10
     keep_share: Share = 0.3
@@ -325,7 +325,7 @@ _OPTIONS = {
 }
 
 
-_OF_COMPACT = {"keep": "rule", "keep_tokens": "keep_tokens", "summary_tokens": "summary_tokens"}
+_OF_COMPACT = ("keep", "keep_tokens", "summary_tokens")
 
 
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
@@ -340,7 +340,7 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
         changes["prune"] = replace(policy.prune, enabled=True)
     if options.get("rule") is not None:
         changes["budget"] = replace(policy.budget, rule=options["rule"])
-    compact = {field: options[name] for name, field in _OF_COMPACT.items() if options.get(name) is not None}
+    compact = {name: options[name] for name in _OF_COMPACT if options.get(name) is not None}
     if compact:
         changes["compact"] = replace(policy.compact, **compact)
     if options.get("no_backup"):

@@ -250,6 +250,11 @@ class Journal:
         """Whether the last run was a restore."""
         return bool(self.runs) and self.runs[-1].restored
 
+    @property
+    def ends_with_checkpoint(self) -> bool:
+        """Whether the last run wrote a checkpoint, which rewrites no line."""
+        return bool(self.checkpoints) and self.runs[-1].records == (0, 0) and not self.restored
+
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.
 

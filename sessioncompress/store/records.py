@@ -179,7 +179,8 @@ class CheckpointRecord(NamedTuple):
     """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
-    without and with it. `unended`: the line before those at the end had no LF before. `ended`: a restore took it out.
+    without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
+    line before those at the end had no LF. `ended`: a restore took it out.
     """
 
     form: str
@@ -188,6 +189,7 @@ class CheckpointRecord(NamedTuple):
     lines: tuple[str, ...]
     refs: tuple[str, ...]
     tokens: tuple[int, int]
+    removed: tuple[str, Place] | None = None
     unended: bool = False
     ended: bool = False
 
@@ -196,6 +198,8 @@ class CheckpointRecord(NamedTuple):
         record: dict[str, Any] = {"type": "checkpoint"}
         record |= {"format": self.form, "by": self.by, "rule": self.rule, "lines": self.lines, "refs": self.refs}
         record |= {"tokensBefore": self.tokens[0], "tokensAfter": self.tokens[1]}
+        if self.removed is not None:
+            record["removed"] = {"sha256": self.removed[0], **self.removed[1]._asdict()}
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -240,8 +244,11 @@ def decode(raw: bytes) -> Record:
         lines = tuple(_hex(each, _DIGEST_DIGITS) for each in record["lines"])
         tokens = _count(record["tokensBefore"]), _count(record["tokensAfter"])
         form, by, rule = (str(record[key]) for key in ("format", "by", "rule"))
+        removed = None
+        if (kept := record.get("removed")) is not None:
+            removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
         flags = (record.get(key) is True for key in ("unended", "ended"))
-        return CheckpointRecord(form, by, rule, lines, refs, tokens, *flags)
+        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, *flags)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")

@@ -17,23 +17,26 @@ _LONG = 40
 """Characters. A line of so many that only the old part holds is one of its own."""
 
 
-def check(made: Cutting, before: Request, after: Request, *, framed: int = 0) -> None:
+def check(made: Cutting, before: Request, after: Request, *, asked: int = 0, framed: int = 0) -> None:
     """Compare the requests of the original and of the session with the checkpoint.
 
-    `framed` messages follow the summary that are part of the checkpoint.
+    So many messages before the summary, and behind it, are part of the checkpoint.
     """
     old, new = messages(before.body), messages(after.body)
     places = [number for number, message in enumerate(new) if SUMMARY.text in said_in(message)]
     assert len(places) == 1, places
     assert json.dumps(after.body).count(SUMMARY.text) == 1
     kept = new[places[0] + 1 + framed :]
-    assert new[: places[0]] == old[: places[0]], "only what the agent itself puts first stands before the summary"
+    ahead = places[0] - asked
+    assert new[:ahead] == old[:ahead], "only what the agent itself puts first stands before the summary"
     assert len(kept) < len(old)
-    assert kept == old[len(old) - len(kept) :]
+    first, *rest = old[len(old) - len(kept) :]
+    assert kept[1:] == rest
+    # A prompt may stand in one message with results of before.
+    assert (kept[0].role, kept[0].parts) == (first.role, first.parts[-len(kept[0].parts) :])
     everything = "\n".join(strings_of(after.body))
     assert [text for text in lines_of_old(made) if text in everything] == []
     assert counted(after.problems) - counted(before.problems) == Counter()
-    assert after.size < before.size
 
 
 def said_in(message: Message) -> str:

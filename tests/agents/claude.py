@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,10 +73,20 @@ def resume_subagent(version: str, session: Path, subagent: Path, folder: Path) -
     return own
 
 
-def go_on(version: str, there: Placed, first: Reply, *options: str) -> list[Request]:
-    """Go on with a session where it was placed; `first` answers the first request. Returns the requests."""
-    start = (*command(version), "-p", *there.resuming, *options, PROMPT)
-    return requests_of(f"Claude Code {version}", start, there.home, there.cwd, environment, first)
+def go_on(
+    version: str,
+    there: Placed,
+    first: Reply | None,
+    *options: str,
+    prompt: str = PROMPT,
+    around: Callable[[str], Mapping[str, str]] | None = None,
+) -> list[Request]:
+    """Go on with a session where it was placed; `first` answers the first request. Returns the requests.
+
+    `around` makes another environment.
+    """
+    start = (*command(version), "-p", *there.resuming, *options, prompt)
+    return requests_of(f"Claude Code {version}", start, there.home, there.cwd, around or environment, first)
 
 
 def placed(session: Path, folder: Path) -> Placed:

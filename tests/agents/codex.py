@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,25 +47,51 @@ def _with_provider(line: bytes) -> bytes:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def resume(session: Path, workdir: Path) -> Request:
-    """Resume a copy of a rollout with one more prompt, and return the request that Codex sent.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A rollout where Codex looks for it."""
 
-    It names the folder that it works in, which for all runs of a test is the one around their own.
+    home: Path
+    cwd: Path
+    rollout: Path
+    name: str
+    model: str
+
+
+def resume(session: Path, workdir: Path) -> Request:
+    """Resume a copy of a rollout with one more prompt, and return the request that Codex sent."""
+    requests = go_on(placed(session, workdir))
+    if len(requests) != 1:
+        raise ResumeError(f"Codex sent {[request.path for request in requests]}")
+    return requests[0]
+
+
+def placed(session: Path, workdir: Path) -> Placed:
+    """Put a copy of a rollout into a home of its own.
+
+    Codex names the folder that it works in, which for all runs of a test is the one around their own.
     """
+    home = workdir / "codex-home"
+    shutil.rmtree(home, ignore_errors=True)
+    folder = home / "sessions" / "2026" / "03" / "02"
+    folder.mkdir(parents=True)
+    name = str(next(_payloads(session, "session_meta"))["id"])
+    rollout = Path(shutil.copyfile(session, folder / f"rollout-2026-03-02T09-00-00-{name}.jsonl"))
+    return Placed(home, workdir.parent, rollout, name, _model(session))
+
+
+def go_on(there: Placed, most: int = 9_000_000) -> list[Request]:
+    """Go on with a rollout where it was placed, and return the requests; from `most` tokens on Codex compacts it."""
     with StandIn() as stand_in:
-        home = _home(workdir / "codex-home", stand_in.url, _model(session))
-        meta = next(_payloads(session, "session_meta"))
-        folder = home / "sessions" / "2026" / "03" / "02"
-        folder.mkdir(parents=True)
-        shutil.copyfile(session, folder / f"rollout-2026-03-02T09-00-00-{meta['id']}.jsonl")
-        arguments = ["exec", "resume", "--skip-git-repo-check", str(meta["id"]), PROMPT]
-        done = _start(arguments, home, workdir.parent, stand_in.url)
-    if len(stand_in.requests) != 1 or done.returncode:
+        _configure(there, stand_in.url, most)
+        arguments = ["exec", "resume", "--skip-git-repo-check", there.name, PROMPT]
+        done = _start(arguments, there.home, there.cwd, stand_in.url)
+    if not stand_in.requests or done.returncode:
         sent = [request.path for request in stand_in.requests]
         raise ResumeError(f"Codex: exit {done.returncode}, sent {sent}: {(done.stdout + done.stderr)[-2000:]}")
     if stand_in.strangers:
         raise ResumeError(f"Codex wanted to reach {stand_in.strangers}")
-    return stand_in.requests[0]
+    return stand_in.requests
 
 
 def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -79,15 +106,13 @@ def _model(session: Path) -> str:
     return str([turn["model"] for turn in _payloads(session, "turn_context")][-1])
 
 
-def _home(home: Path, url: str, model: str) -> Path:
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    (home / "config.toml").write_text(
+def _configure(there: Placed, url: str, most: int) -> None:
+    (there.home / "config.toml").write_text(
         f"""\
-model = "{model}"
+model = "{there.model}"
 model_provider = "{PROVIDER}"
 model_context_window = 10000000
-model_auto_compact_token_limit = 9000000
+model_auto_compact_token_limit = {most}
 approval_policy = "never"
 sandbox_mode = "read-only"
 check_for_update_on_startup = false
@@ -114,7 +139,6 @@ request_max_retries = 0
 stream_max_retries = 0
 """
     )
-    return home
 
 
 def _start(arguments: list[str], home: Path, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:

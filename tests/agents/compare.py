@@ -14,7 +14,7 @@ from tests.agents.rules import problems, reasoned_ids
 
 MARKER = "[[sessioncompress: "
 _FORM = re.compile(r"\n?\[\[sessioncompress: [^\[\]\n]*\]\]")
-_UNSAID = frozenset({"system", "developer"})
+UNSAID = frozenset({"system", "developer"})
 """Roles whose texts come from the agent, not from the session."""
 
 _REMINDER = "<system-reminder>"
@@ -95,7 +95,7 @@ def _message(where: str, old: Message, new: Message) -> Iterator[str]:
         yield f"{where}: {_kinds(old.parts)} became {_kinds(new.parts)}"
         return
     for before, after in zip(old.parts, new.parts, strict=True):
-        yield from _part(where, before, after, ours=old.role in _UNSAID)
+        yield from _part(where, before, after, ours=old.role in UNSAID)
 
 
 def _kinds(parts: Sequence[Part]) -> str:

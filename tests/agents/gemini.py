@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
-from tests.agents.resuming import PROMPT, request_of
+from tests.agents.resuming import PROMPT, request_of, requests_of
 from tests.agents.standin import Request
 
 VERSION = "0.61.0"
@@ -36,6 +36,17 @@ def resume(session: Path, folder: Path) -> Request:
 
     The folder is the same for every session that is compared: the agent tells the model where it is.
     """
+    return request_of(f"Gemini CLI {VERSION}", *_started(session, folder, {}), _environment)
+
+
+def resume_compressing(session: Path, folder: Path, threshold: float) -> list[Request]:
+    """Resume a session whose history the agent sums up where it takes such a share of the model's window."""
+    settings = {"model": {"compressionThreshold": threshold}}
+    return requests_of(f"Gemini CLI {VERSION}", *_started(session, folder, settings), _environment)
+
+
+def _started(session: Path, folder: Path, settings: dict[str, Any]) -> tuple[tuple[str, ...], Path, Path]:
+    """Lay out a home with a copy of the session; return the command, the home, and where it is to run."""
     shutil.rmtree(folder, ignore_errors=True)
     home, cwd = folder / "home", folder.resolve() / _PROJECT
     cwd.mkdir(parents=True)
@@ -43,11 +54,10 @@ def resume(session: Path, folder: Path) -> Request:
     kept.parent.mkdir(parents=True)
     (kept.parents[1] / ".project_root").write_text(str(cwd))
     (home / ".gemini" / "projects.json").write_text(json.dumps({"projects": {str(cwd): _PROJECT}}))
-    (home / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS))
+    (home / ".gemini" / "settings.json").write_text(json.dumps({**_SETTINGS, **settings}))
     shutil.copyfile(session, kept)
     script = program(MODULES / "@google" / "gemini-cli", "gemini")
-    start = (str(node()), str(script), "--model", model_of(session), "--resume", "latest", "-p", PROMPT)
-    return request_of(f"Gemini CLI {VERSION}", start, home, cwd, _environment)
+    return (str(node()), str(script), "--model", model_of(session), "--resume", "latest", "-p", PROMPT), home, cwd
 
 
 def copy_in(folder: Path, suffix: str) -> Path:

@@ -33,22 +33,38 @@ def program() -> Path | None:
 
 def resume(session: Path, workdir: Path) -> Request:
     """Import a session, resume it with one more prompt, and return the request that OpenCode sent."""
+    return resume_often(session, workdir, 1)[0]
+
+
+def resume_often(
+    session: Path, workdir: Path, times: int, *, window: int = 10_000_000, auto: bool = False
+) -> list[Request]:
+    """Import a session, and resume it so often with one more prompt; return the requests that OpenCode sent.
+
+    `auto` lets it compact the session itself, which may take more requests.
+    """
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
     with StandIn() as stand_in:
         home = _home(workdir / "opencode-home")
-        environment = _environment(home, stand_in.url, _config(document, provider, model, stand_in.url))
+        config = _config(document, provider, model, stand_in.url)
+        config["compaction"]["auto"] = auto
+        config["provider"][provider]["models"][model]["limit"]["context"] = window
+        environment = _environment(home, stand_in.url, config)
         name = document["info"]["id"]
         imported = _start(["import", str(session.absolute())], home, environment)
         if imported.returncode or f"Imported session: {name}" not in imported.stdout:
             raise ResumeError(f"OpenCode did not import: {(imported.stdout + imported.stderr)[-2000:]}")
-        done = _start(["run", "--session", name, "--model", f"{provider}/{model}", PROMPT], home, environment)
-    if len(stand_in.requests) != 1 or done.returncode:
+        start = ["run", "--session", name, "--model", f"{provider}/{model}", PROMPT]
+        runs = [_start(start, home, environment) for _ in range(times)]
+    failed = next((done for done in runs if done.returncode), None)
+    if (len(stand_in.requests) != times and not auto) or failed:
         sent = [request.path for request in stand_in.requests]
-        raise ResumeError(f"OpenCode: exit {done.returncode}, sent {sent}: {(done.stdout + done.stderr)[-2000:]}")
+        said = f"exit {failed.returncode}: {(failed.stdout + failed.stderr)[-2000:]}" if failed else ""
+        raise ResumeError(f"OpenCode sent {sent} {said}")
     if stand_in.strangers:
         raise ResumeError(f"OpenCode wanted to reach {stand_in.strangers}")
-    return stand_in.requests[0]
+    return stand_in.requests
 
 
 def thoughts(session: Path) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""Measures how good summaries are: `python -m tests.bench.pairs FOLDER... [--budget 3000] [--share 0.6]`.
+"""Measures how good summaries are: `python -m tests.bench.pairs FOLDER... [--budget 3000] [--share 0.4]`.
 
-Each real session is cut where no call waits for its result. A need is a name that the model writes behind the cut for
+Each real session is cut as `compact` does. A need is a name that the model writes behind the cut for
 the first time, that nothing behind the cut said before, and that stands in the old part; a pair is one with the word
 beside it. A list of random names of the same size has most names: only pairs judge a summary. Random lines of the old
 part, of the same size, have pairs too.
@@ -17,12 +17,14 @@ from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
+from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.table import detect
 from sessioncompress.pipeline.reading import survey
+from sessioncompress.policy.model import Compact, CutRule
 from tests.support.runs import head_of_file, units
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{3,63}|\d{4,}")
@@ -46,21 +48,32 @@ class Row(NamedTuple):
     seconds: float
 
 
-def said_in(path: Path) -> list[tuple[int, Said]]:
-    """Return what was said on the live path of a session; nothing where it is none."""
+class Halves(NamedTuple):
+    """What was said in a session before and behind its cut; and whether that splits a turn."""
+
+    old: Sequence[tuple[int, Said]]
+    kept: Sequence[tuple[int, Said]]
+    splits: bool
+
+
+def halves(path: Path, share: float) -> Halves | None:
+    """Cut a session where `compact` would that keeps such a share; None where that cannot be cut."""
     data = path.read_bytes()
     form = detect(head_of_file(data))
     if form is None:
-        return []
+        return None
     messages = units(data)
-    found = survey(((number, raw, True) for number, raw in enumerate(messages)), form)
+    read = survey(((number, raw, True) for number, raw in enumerate(messages)), form)
+    cut = find_cut(read, Compact(keep=CutRule.SHARE, keep_share=share), splits=form.splits_turns)
+    if isinstance(cut, NoCut):
+        return None
     reader = form.reader()
-    said: list[tuple[int, Said]] = []
-    for number in found.shape.live:
-        entry = parse_any(messages[number])
-        if entry is not None and number not in found.shape.dead:
-            said += [(number, each) for each in reader.said(entry)]
-    return said
+
+    def said_in(numbers: Iterable[int]) -> list[tuple[int, Said]]:
+        read = ((number, parse_any(messages[number])) for number in numbers)
+        return [(number, each) for number, entry in read if entry is not None for each in reader.said(entry)]
+
+    return Halves(said_in(cut.old), said_in(cut.kept), cut.splits)
 
 
 def text_of(said: Iterable[tuple[int, Said]]) -> str:
@@ -80,19 +93,6 @@ def pairs_in(text: str) -> set[Pair]:
         words = _PART.findall(line)
         found.update(pairwise(words))
     return found
-
-
-def cut_at(said: Sequence[tuple[int, Said]], share: float) -> int:
-    """Return where to cut: behind that share, where no call waits."""
-    waiting: set[str] = set()
-    for at, (_, each) in enumerate(said):
-        if at >= share * len(said) and not waiting and each.say is not Say.RESULT:
-            return at
-        if each.say is Say.CALL:
-            waiting.add(each.call)
-        elif each.say is Say.RESULT:
-            waiting.discard(each.call)
-    return len(said)
 
 
 def needs(old: str, kept: Sequence[tuple[int, Said]]) -> tuple[set[str], set[Pair]]:
@@ -121,17 +121,15 @@ def random_list(every: Iterable[str], between: str, size: int) -> str:
 
 def measure(path: Path, budget: int, share: float) -> Row | None:
     """Return what one session gives; None where its old part is too small, or nothing of it is needed."""
-    said = said_in(path)
-    at = cut_at(said, share)
-    old = text_of(said[:at])
-    if estimate(len(old)) < _LEAST:
+    cut = halves(path, share)
+    if cut is None:
         return None
-    names, pairs = needs(old, said[at:])
-    if not names:
+    old = text_of(cut.old)
+    names, pairs = needs(old, cut.kept)
+    if estimate(len(old)) < _LEAST or not names:
         return None
-    splits = at < len(said) and said[at][1].say is not Say.PROMPT
     begun = process_time()
-    summary = digest(said[:at], budget=budget, splits=splits).text
+    summary = digest(cut.old, budget=budget, splits=cut.splits).text
     seconds = process_time() - begun
     size = len(summary)
     texts = (summary, random_list(names_in(old), " ", size), random_list(old.split("\n"), "\n", size))
@@ -144,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--budget", type=int, default=3000)
-    parser.add_argument("--share", type=float, default=0.6)
+    parser.add_argument("--share", type=float, default=0.4, help="how much of a session is kept")
     parser.add_argument("--each", action="store_true", help="print every session")
     asked = parser.parse_args()
     paths = sorted(path for folder in asked.folders for path in folder.rglob("*.json*"))

@@ -142,7 +142,7 @@ def test_every_other_command_of_the_table_runs(tmp_path: Path) -> None:
     assert place.run("sessioncompress compress session.jsonl").returncode == 0
     given = rows(section(README, "First commands"))
     shown = [command for first in given for command in quoted(first) if command.startswith("sessioncompress ")]
-    assert len(shown) == 4
+    assert len(shown) == 5
     for each in shown:
         done = place.run(each.replace("PATH", "session.jsonl").replace("REF", "11280d0bf70b"))
         assert done.returncode == 0, (each, done.stderr)

@@ -176,6 +176,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("budget", session),
         ("branch-summary", f"--dry-run {branches}"),
         ("compress", f"--log log.jsonl {session}"),
+        ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
         ("clean", session),
     ):
@@ -184,6 +185,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         done = place.run(f"sessioncompress {name} --json {arguments}")
         found[name] = json.loads(done.stdout)
     found["the log"] = json.loads((place.work / "log.jsonl").read_bytes())
+    found["the log of compact"] = json.loads((place.work / "log-of-compact.jsonl").read_bytes())
     return found
 
 
@@ -210,7 +212,8 @@ def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, An
     assert example["schema"] == documents["compress"]["schema"]
     assert set(example) == set(documents["compress"])
     said = quoted(rows(text)["`status`"])
-    assert said == {status.value for status in Status} - {Status.RESTORED.value}
+    others = {Status.RESTORED, Status.COMPACTED, Status.WOULD_COMPACT}
+    assert said == {status.value for status in set(Status) - others}
 
 
 def test_the_document_of_stats_has_the_rows_and_the_columns_of_its_table(
@@ -224,8 +227,9 @@ def test_the_document_of_stats_has_the_rows_and_the_columns_of_its_table(
     assert {"protected", "old", "dead"} <= set(heading.split()) & fields_of(section(COMMANDS, "stats"))
 
 
-def test_the_log_has_the_fields_that_are_told(documents: dict[str, Any]) -> None:
-    assert fields_of(section(DOCUMENTS, "The log")) == set(documents["the log"])
+@pytest.mark.parametrize("title", ["The log", "The log of compact"])
+def test_the_log_has_the_fields_that_are_told(documents: dict[str, Any], title: str) -> None:
+    assert fields_of(section(DOCUMENTS, title)) == set(documents[title.lower()])
 
 
 def test_the_list_of_sessions_has_the_column_that_is_told(tmp_path: Path) -> None:

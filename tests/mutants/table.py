@@ -30,6 +30,7 @@ _SOURCES = ("tests/unit/policy/test_sources.py",)
 _FOLDER = ("tests/unit/store/test_folder.py",)
 _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
 _BUDGET = ("tests/cli/test_budget.py",)
+_DUE = ("tests/unit/operations/test_compact_due.py",)
 _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/unit/operations/test_clean.py",)
@@ -506,7 +507,29 @@ MUTANTS = (
     Mutant(
         "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
     ),
-    Mutant("another user's log is written", "operations/compress.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
+    Mutant(
+        "a summary comes before clearing",
+        "pipeline/budget.py",
+        "action if decide(left, policy)[0] == Action.NONE else Action.COMPACT",
+        "Action.COMPACT",
+        _DUE,
+    ),
+    Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
+    Mutant(
+        "what was recorded counts behind a checkpoint",
+        "pipeline/run.py",
+        "run = run._replace(restored=False)",
+        "run = None",
+        _DUE,
+    ),
+    Mutant(
+        "what a checkpoint stands for waits",
+        "pipeline/run.py",
+        "due = force or part.journal.ends_with_checkpoint",
+        "due = force",
+        _DUE,
+    ),
+    Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
     Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
     Mutant("git runs a repository's hooks", "store/git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),

@@ -6,11 +6,13 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from sessioncompress.checkpoints.cut import find_cut, for_the_model
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
 from sessioncompress.core.documents import document_with
 from sessioncompress.core.jsonl import document_of, parse
-from sessioncompress.core.lines import SPOKEN, Survey
+from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Role
+from sessioncompress.policy.model import Compact, CutRule
 from tests.support.runs import form_of, split, survey_of, units
 
 SUMMARY = Summary(
@@ -43,31 +45,28 @@ def written_of(data: bytes, survey: Survey | None = None) -> Written:
         numbers = (number for number in range(len(found) - 1, -1, -1) if mark in found[number])
         return next((entry(number) for number in numbers if takes(entry(number))), None)
 
-    return Written((survey or survey_of(data)).lines, entry, newest)
+    document = document_of(lambda: io.BytesIO(data), len(data))
+    outer = None if document is None else document.outer
+    return Written((survey or survey_of(data)).lines, entry, newest, found.__getitem__, outer)
 
 
 def cut_of(survey: Survey, share: float = 0.3, *, splits: bool = True) -> Cut:
-    """Cut where so large a share of what the model reads stays, or else before that at the nearest allowed place."""
-    lines = survey.lines
-    live = [number for number in survey.shape.live if number not in survey.shape.dead]
-    last = [number for number in live if lines.roles[number] is Role.CHECKPOINT][-1:]
-    path = [number for number in live if number not in last]
-    wanted = share * sum(lines[number].reads for number in path)
-    allowed = {Role.USER, Role.ASSISTANT} if splits else {Role.USER}
-    at, kept = len(path), 0
-    while at > 1 and (kept < wanted or lines.roles[path[at]] not in allowed):
-        at -= 1
-        kept += lines[path[at]].reads
-    begins = at
-    while begins > 1 and lines.roles[path[begins - 1]] not in SPOKEN:
-        begins -= 1
-    return Cut((*last, *path[:begins]), tuple(path[begins:]), lines.roles[path[at]] is not Role.USER)
+    """Cut where about so large a share of what the model reads stays."""
+    keep = Compact(keep=CutRule.SHARE, keep_share=share, min_dead_tokens=0)
+    found = find_cut(survey, keep, splits=splits)
+    assert isinstance(found, Cut), found
+    return found
 
 
-def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY) -> Cutting:
-    """Write a checkpoint into a session."""
+def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY, first: int | None = None) -> Cutting:
+    """Write a checkpoint into a session; what is kept begins with the line `first`, or else is so large a share."""
     form, survey = form_of(data), survey_of(data)
-    cut = cut_of(survey, share, splits=form.splits_turns)
+    if first is None:
+        cut = cut_of(survey, share, splits=form.splits_turns)
+    else:
+        order = for_the_model(survey)
+        at = order.index(first)
+        cut = Cut(order[:at], order[at:], survey.lines.roles[first] is not Role.USER)
     made = form.checkpoint(written_of(data, survey), cut, summary)
     assert made is not None
     document = document_of(lambda: io.BytesIO(data), len(data))
@@ -76,11 +75,13 @@ def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY) ->
 
 
 def _with_lines(data: bytes, made: Checkpoint) -> bytes:
-    """Add lines before those of their numbers; a line that sets all messages counts as many as it holds."""
+    """Add and take out lines by their numbers; a line that sets all messages counts as many as it holds."""
     found: list[bytes] = []
     number = 0
-    added = {addition.before: addition.line for addition in made.added}
+    added: dict[int, bytes] = {}
+    for addition in made.added:
+        added[addition.before] = added.get(addition.before, b"") + addition.line
     for line in split(data):
-        found += filter(None, [added.get(number), line])
+        found += filter(None, [added.get(number), b"" if number in made.removed else line])
         number += len(units(line)) if line.startswith(b'{"$set":{"messages":[') else 1
     return b"".join([*found, *filter(None, [added.get(number)])])

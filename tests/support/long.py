@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from sessioncompress.policy.model import BALANCED, Compact
 from tests.support import texts
+from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.claude import ClaudeSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
 from tests.support.session import PiSession
 
@@ -57,5 +60,80 @@ def codex(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
-LONG: Mapping[str, Callable[[int], bytes]] = {"pi": pi, "claude-code": claude, "codex": codex}
-"""By the names of their formats."""
+def gemini(turns: int = TURNS) -> bytes:
+    """Return a session of Gemini CLI."""
+    made = GeminiRecords()
+    for turn in range(turns):
+        _gemini_turn(made, turn)
+    return made.bytes()
+
+
+def gemini_document(turns: int = TURNS) -> bytes:
+    """Return an older session of Gemini CLI."""
+    made = GeminiDocument()
+    for turn in range(turns):
+        _gemini_turn(made, turn)
+    return made.bytes()
+
+
+def _gemini_turn(made: GeminiDocument, turn: int) -> None:
+    made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
+    made.answer("", made.used("run_shell_command", {"command": f"cat service-{turn}.log"}, _logs(turn)))
+    note = {"file_path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}
+    made.answer("", made.used("write_file", note, "Wrote it."))
+    made.answer(f"Gauge {turn} failed at noon.")
+
+
+def opencode(turns: int = TURNS) -> bytes:
+    """Return what OpenCode exports."""
+    made = OpenCodeExport()
+    for turn in range(turns):
+        made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
+        made.assistant().tool("bash", {"command": f"cat service-{turn}.log"}, _logs(turn)).finish("tool-calls")
+        note = {"filePath": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}
+        made.assistant().tool("write", note, "Wrote it.").finish("tool-calls")
+        made.assistant(finish="stop").part("text", text=f"Gauge {turn} failed at noon.").finish("stop")
+    return made.bytes()
+
+
+def chat(turns: int = TURNS) -> bytes:
+    """Return a chat in OpenAI's form, in one document."""
+    made = ChatSession()
+    made.message("system", "You are a coding agent.")
+    for turn in range(turns):
+        made.message("user", f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
+        made.step("bash", {"command": f"cat service-{turn}.log"}, _logs(turn))
+        made.step("write", {"path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
+        made.message("assistant", f"Gauge {turn} failed at noon.")
+    return made.document()
+
+
+def gencode(turns: int = TURNS) -> bytes:
+    """Return a session of gencode."""
+    made = GenCodeSession()
+    made.message("system", "You are a coding agent.")
+    for turn in range(turns):
+        made.message("user", f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
+        made.step("Bash", {"command": f"cat service-{turn}.log"}, _logs(turn))
+        made.step("Write", {"file_path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
+        made.message("assistant", [{"type": "text", "text": f"Gauge {turn} failed at noon."}])
+    return made.bytes()
+
+
+LINES: Mapping[str, Callable[[int], bytes]] = {
+    "pi": pi,
+    "claude-code": claude,
+    "codex": codex,
+    "gemini": gemini,
+}
+"""Sessions with an entry a line, by the names of their formats."""
+
+DOCUMENTS: Mapping[str, Callable[[int], bytes]] = {
+    "gemini": gemini_document,
+    "opencode": opencode,
+    "gencode": gencode,
+    "openai-chat": chat,
+}
+"""Those that are one document."""
+
+LONG = {**LINES, **{f"{name} document": made for name, made in DOCUMENTS.items()}}

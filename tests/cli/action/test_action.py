@@ -148,6 +148,49 @@ def test_a_line_a_table_and_a_document(job: Job) -> None:
     assert "2 compressed. With their stores: 502 KB -> " in done.page
 
 
+def test_sessions_are_compacted_first_where_that_is_asked_for(repository: Repository, job: Job, tmp_path: Path) -> None:
+    """A line each, the documents of both commands; a clone gives every byte back."""
+    done = job.use({**USED, "compact": "true"})
+    assert done.exit_code == 0, done.log
+    lines = [line for line in done.log.splitlines() if line.startswith(SESSIONS)]
+    assert [line.partition(": ")[0] for line in lines] == [FIRST, SECOND, FIRST, SECOND]
+    assert lines[0] == f"{FIRST}: unchanged: all that was said stays"
+    assert re.search(r": [\d,]+ -> [\d,]+ tokens for the model \(35 of 95 messages kept", lines[1])
+    assert "1 session compacted: " in done.page
+    told = json.loads(Path(done.outputs["compact-json"]).read_bytes())
+    assert [each["status"] for each in told["files"]] == ["unchanged", "compacted"]
+    repository.commit()
+    clone = repository.clone(tmp_path / "clone")
+    later = job_in(clone, tmp_path / "later")
+    again = later.use({**USED, "compact": "true"})
+    assert again.exit_code == 0, again.log
+    assert clone.git("status", "--porcelain") == ""
+    command(later, "restore", SESSIONS)
+    assert (clone.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_sessions_are_compacted_by_their_rule(repository: Repository, job: Job) -> None:
+    """Without one nothing is done at all."""
+    done = job.use({**USED, "compact": "if-due"})
+    assert done.exit_code == 2
+    assert "which does not say when a summary is due" in done.log
+    assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
+    given: dict[str, object] = {"budget": {"rule": "omp", "thresholdTokens": 50_000}}
+    (repository.folder / "compression.json").write_text(json.dumps({"session": given}))
+    done = job.use({**USED, "compact": "if-due"})
+    assert done.exit_code == 0, done.log
+    assert f"{FIRST}: skipped: 16,680 tokens are not over the threshold of 50,000 (rule omp)" in done.log
+    assert re.search(rf"{SECOND}: skipped: .* \(rule omp\): a run of compress is enough", done.log)
+    assert "1 compressed, 1 skipped" in done.page
+    command(job, "restore", SESSIONS)
+    # What is protected no run of compress takes.
+    given |= {"turnThresholdBeforeCompress": 100, "protectTokens": None}
+    (repository.folder / "compression.json").write_text(json.dumps({"session": given}))
+    done = job.use({**USED, "compact": "if-due"})
+    assert done.exit_code == 0, done.log
+    assert "1 session compacted: " in done.page
+
+
 def test_the_newest_session_stays_the_newest(repository: Repository, job: Job) -> None:
     """By the times that GitClaw compares; they are kept to the nanosecond."""
     folder = repository.folder / SESSIONS

@@ -8,16 +8,18 @@ from pathlib import Path
 import orjson
 import pytest
 import step
-from inputs import Inputs, arguments, inputs_of
+from inputs import Inputs, WrongInputError, arguments, inputs_of, to_compact
 
 from sessioncompress.operations import report
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.operations.compact import CompactStats
+from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 from sessioncompress.store.layout import store_in
 
 GIVEN = {
     "SESSIONCOMPRESS_PATHS": "sessions",
     "SESSIONCOMPRESS_CONFIG": "",
     "SESSIONCOMPRESS_PRESET": "",
+    "SESSIONCOMPRESS_COMPACT": "false",
     "SESSIONCOMPRESS_ORIGINALS": "commit",
     "SESSIONCOMPRESS_FAIL_IF_LARGER": "true",
 }
@@ -58,6 +60,52 @@ def test_it_fails_where_the_paths_became_larger(
 
     monkeypatch.setattr(step, "compress", compress)
     assert step.run({**environ, "SESSIONCOMPRESS_FAIL_IF_LARGER": look}) == code
+
+
+COMPACTED = CompactStats("sessions/a.jsonl", "pi", Status.COMPACTED, tokens_before=50_000, tokens_after=9_000)
+
+
+def told(*stats: CompactStats) -> bytes:
+    """Return the document that `compact --json` prints."""
+    return orjson.dumps({"files": [to_json(each) for each in stats]})
+
+
+def test_what_a_summary_adds_is_not_looked_at(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only compressing must make nothing larger; the page tells of both."""
+    session = Path("sessions/a.jsonl")
+    session.write_bytes(b"x" * 1000)
+
+    def compact(inputs: Inputs) -> tuple[int, bytes]:
+        session.write_bytes(b"x" * 1500)
+        return 0, told(COMPACTED)
+
+    monkeypatch.setattr(step, "compact", compact)
+    monkeypatch.setattr(step, "compress", lambda _: (0, orjson.dumps(report.document([DONE]))))
+    assert step.run(environ) == 0
+    page = Path(environ["GITHUB_STEP_SUMMARY"]).read_text()
+    assert "With their stores: 1 KB -> 1 KB." in page
+    assert "1 session compacted: 50,000 -> 9,000 tokens for the model." in page
+    outputs = dict(line.split("=") for line in Path(environ["GITHUB_OUTPUT"]).read_text().splitlines())
+    assert Path(outputs["compact-json"]).read_bytes() == told(COMPACTED)
+    assert set(outputs) == {"json", "compact-json"}
+
+
+CODES = [((0, 0), 0), ((4, 0), 4), ((0, 4), 4), ((5, 3), 5), ((4, 5), 5), ((2, None), 2)]
+
+
+@pytest.mark.parametrize(("codes", "expected"), CODES)
+def test_the_worst_code_of_both_commands(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, codes: tuple[int, int | None], expected: int
+) -> None:
+    """Where the first one does nothing for what it was asked, the second does not begin."""
+
+    def compress(inputs: Inputs) -> tuple[int, bytes]:
+        assert codes[1] is not None
+        return codes[1], b""
+
+    monkeypatch.setattr(step, "compact", lambda _: (codes[0], b""))
+    monkeypatch.setattr(step, "compress", compress)
+    assert step.run(environ) == expected
 
 
 def test_the_codes_of_the_command_come_first(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +152,31 @@ def test_the_command_is_asked_for_what_the_inputs_say(name: str) -> None:
     given, expected = ARGUMENTS[name]
     environ = {**GIVEN, **{f"SESSIONCOMPRESS_{key}": value for key, value in given.items()}}
     assert arguments(inputs_of(environ)) == ["compress", *expected]
+
+
+TO_COMPACT: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
+    "false": ({}, []),
+    "true": ({"CONFIG": "p.json"}, ["--json", "--commit-originals", "--config", "p.json", "--", "sessions"]),
+    "if-due": (
+        {"ORIGINALS": "none", "PRESET": "low-cost"},
+        ["--json", "--commit-originals", "--if-due", "--preset", "low-cost", "--", "sessions"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TO_COMPACT)
+def test_what_comes_first_is_asked_for_what_the_inputs_say(name: str) -> None:
+    """Nothing, unless the workflow wants it."""
+    given, expected = TO_COMPACT[name]
+    environ = {**GIVEN, "SESSIONCOMPRESS_COMPACT": name}
+    environ |= {f"SESSIONCOMPRESS_{key}": value for key, value in given.items()}
+    assert to_compact(inputs_of(environ)) == (["compact", *expected] if expected else [])
+
+
+@pytest.mark.parametrize("value", ["", "yes", "True", "ifdue"])
+def test_another_word_is_an_error(value: str) -> None:
+    with pytest.raises(WrongInputError, match="the input 'compact' must be 'false', 'true' or 'if-due'"):
+        inputs_of({**GIVEN, "SESSIONCOMPRESS_COMPACT": value})
 
 
 def test_a_document_holds_what_its_line_says() -> None:

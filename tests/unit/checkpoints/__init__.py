@@ -1,0 +1,1 @@
+"""Tests of the summaries that are made without a model."""

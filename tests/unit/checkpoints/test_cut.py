@@ -45,7 +45,7 @@ def read(story: str, *, dead: frozenset[int] = frozenset(), answers: dict[int, s
 
 def keep(rule: CutRule, **numbers: float) -> Compact:
     """Make a policy that cuts however little goes."""
-    return Compact(rule=rule, min_dead_tokens=0, **numbers)  # type: ignore[arg-type]
+    return Compact(keep=rule, min_dead_tokens=0, **numbers)  # type: ignore[arg-type]
 
 
 class Row(NamedTuple):
@@ -136,13 +136,13 @@ def test_an_earlier_checkpoint_stands_before_what_it_keeps() -> None:
 
 def test_a_checkpoint_as_the_last_entry_leaves_little_to_go() -> None:
     story = read("uauaK", dead=frozenset({0, 1}))
-    found = find_cut(story, Compact(rule=CutRule.TURNS, keep_turns=1), splits=True)
+    found = find_cut(story, Compact(keep=CutRule.TURNS, keep_turns=1), splits=True)
     assert isinstance(found, NoCut)
 
 
 @pytest.mark.parametrize(("least", "cuts"), [(200, True), (201, False)])
 def test_too_little_to_go_is_left(least: int, cuts: bool) -> None:
-    rule = Compact(rule=CutRule.TURNS, keep_turns=1, min_dead_tokens=least)
+    rule = Compact(keep=CutRule.TURNS, keep_turns=1, min_dead_tokens=least)
     found = find_cut(read("uaua"), rule, splits=True)
     assert isinstance(found, Cut) is cuts
     assert cuts or "fewer than minDeadTokens 201" in str(found)

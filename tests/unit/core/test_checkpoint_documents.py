@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint
-from sessioncompress.core.documents import document_with, edited, edits_of, still_there, taking_back
+from sessioncompress.core.documents import document_with, edits_of, undo_of, undoing, undone
 from sessioncompress.core.jsonl import Document, cut
 from sessioncompress.core.splice import Added, CannotSplice
 
@@ -48,6 +48,8 @@ def added(*before: int) -> tuple[Addition, ...]:
         (COMPACT, Checkpoint(added(1), frozenset({0})), b'{"messages":[{"n":10},{"n":1},{"n":2}]}'),
         (COMPACT, Checkpoint(added(3, 3)), b'{"messages":[{"n":0},{"n":1},{"n":2},{"n":10},{"n":11}]}'),
         (COMPACT, Checkpoint(added(1)), b'{"messages":[{"n":0},{"n":10},{"n":1},{"n":2}]}'),
+        (COMPACT, Checkpoint(added(3, 3), frozenset({1, 2})), b'{"messages":[{"n":0},{"n":10},{"n":11}]}'),
+        (COMPACT, Checkpoint(added(2, 3), frozenset({2})), b'{"messages":[{"n":0},{"n":1},{"n":10},{"n":11}]}'),
         (COMPACT, Checkpoint(()), COMPACT),
         (LIST, Checkpoint(added(2), frozenset({0, 1})), b'[ {"n":10} , {"n":2} ]'),
         (ONE, Checkpoint(added(1)), b'{"messages":[\n  {"n":2},\n  {"n":10}\n]}'),
@@ -61,25 +63,31 @@ def test_a_checkpoint_is_written_and_taken_back(raw: bytes, checkpoint: Checkpoi
     found = document(raw)
     edits = edits_of(found, checkpoint)
     assert document_with(found, checkpoint) == made
-    back = taking_back(raw, edits)
-    assert edited(made, back) == raw
-    assert still_there(made, made, back)
+    undo = undoing(raw, edits)
+    assert undo_of(undo.encode()) == undo
+    assert undone(made, undo) == raw
+
+
+LONG = Addition(2, b'{"n":10,"t":"%s"}' % (b"x" * 80))
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "was", "now", "there"),
+    ("checkpoint", "was", "now", "left"),
     [
-        (Checkpoint(added(2), frozenset({0, 1})), b'{"n":10}', b'{"n":99}', False),
-        (Checkpoint(added(2), frozenset({0, 1})), b"]}", b',{"n":3}]}', True),
+        # Left alone: what was made is no longer there.
+        (Checkpoint(added(2), frozenset({0, 1})), b'{"n":10}', b'{"n":99}', None),
+        # What came before it or behind it stays.
+        (Checkpoint(added(2), frozenset({0, 1})), b"]}", b',{"n":3}]}', [{"n": n} for n in range(4)]),
+        (Checkpoint(added(3)), b'{"n":0}', b'{"n":"zero"}', [{"n": "zero"}, {"n": 1}, {"n": 2}]),
+        (Checkpoint((LONG,)), b'"n":', b'"m":', None),
+        (Checkpoint((LONG,)), b'{"n":0},{"n":1}', b'{"n":"zero"},{"n":1}', [{"n": "zero"}, {"n": 1}, {"n": 2}]),
     ],
 )
-def test_what_changed_since_is_seen(checkpoint: Checkpoint, was: bytes, now: bytes, there: bool) -> None:
-    made = document_with(document(COMPACT), checkpoint)
-    back = taking_back(COMPACT, edits_of(document(COMPACT), checkpoint))
-    changed = made.replace(was, now)
-    assert still_there(changed, made, back) is there
-    if there:
-        assert json.loads(edited(changed, back))["messages"] == [{"n": n} for n in range(4)]
+def test_what_changed_since_stays(checkpoint: Checkpoint, was: bytes, now: bytes, left: Any) -> None:
+    found = document(COMPACT)
+    changed = document_with(found, checkpoint).replace(was, now)
+    back = undone(changed, undoing(COMPACT, edits_of(found, checkpoint)))
+    assert (None if back is None else json.loads(back)["messages"]) == left
 
 
 @pytest.mark.parametrize("path", [("none",), ("meta", "none"), ("meta", "by", "x"), ("more", 7)])

@@ -1,14 +1,24 @@
-"""Claude Code's checkpoints: what was said in a session."""
+"""Claude Code's checkpoints: what was said in a session, what is written, and how it is read again."""
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
+from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.claude import ClaudeReader
+from tests.support import texts
+from tests.support.checkpoints import SUMMARY, Cutting, checkpointed
+from tests.support.claude import ClaudeSession, Use
+from tests.support.runs import entries, rewritten, split, survey_of
 
 CONTINUED = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -180,3 +190,203 @@ def test_odd_values_say_nothing(kind: Any, odd: Any) -> None:
         [],
         [Said(Say.RESULT, failed=False)],
     )
+
+
+LONG = texts.log_lines(random.Random(1), 60)
+OTHER = texts.log_lines(random.Random(2), 60)
+
+
+def session(**kinds: str) -> ClaudeSession:
+    """Return a session of two turns, the first of them long."""
+    made = ClaudeSession(**kinds)
+    made.user("Go.")
+    made.step("Bash", {"command": "make"}, LONG)
+    made.respond("Done.")
+    made.user("And?")
+    made.parallel([Use("Read", {"file_path": "/a"}, "a"), Use("Bash", {"command": "ls"}, OTHER)])
+    made.respond("That too.")
+    return made
+
+
+def line_with(data: bytes, text: str) -> int:
+    """Find the first line that holds this."""
+    return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
+
+
+def cut_at(made: ClaudeSession, text: str) -> Cutting:
+    return checkpointed(made.bytes(), first=line_with(made.bytes(), text))
+
+
+def test_the_lines() -> None:
+    made = session()
+    before = made.bytes()
+    first = line_with(before, "And?")
+    done = cut_at(made, "And?")
+    assert [addition.before for addition in done.checkpoint.added] == [first, first]
+    assert split(done.after)[:first] + split(done.after)[first + 2 :] == split(before)
+    own = entries(before)
+    boundary, summary = entries(done.after)[first : first + 2]
+    last = own[first - 1]
+    # The first result hangs beside the last one: the agent finds it again.
+    chain = [entry["uuid"] for entry in own[first:] if '"content": "a"' not in json.dumps(entry)]
+    assert len(chain) == len(own) - first - 1
+    of_session = {key: last[key] for key in ("userType", "cwd", "sessionId", "version", "gitBranch")}
+    assert boundary == {
+        "parentUuid": None,
+        "logicalParentUuid": last["uuid"],
+        "isSidechain": False,
+        "type": "system",
+        "subtype": "compact_boundary",
+        "content": "Conversation compacted",
+        "isMeta": False,
+        "timestamp": last["timestamp"],
+        "uuid": boundary["uuid"],
+        "level": "info",
+        "compactMetadata": {
+            "trigger": "manual",
+            "preTokens": SUMMARY.tokens_before,
+            "preservedSegment": {"headUuid": chain[0], "anchorUuid": summary["uuid"], "tailUuid": chain[-1]},
+            "preservedMessages": {"anchorUuid": summary["uuid"], "uuids": chain},
+        },
+        **of_session,
+    }
+    assert summary == {
+        "parentUuid": boundary["uuid"],
+        "isSidechain": False,
+        "type": "user",
+        "message": {
+            "role": "user",
+            "content": f"{CONTINUED}{SUMMARY.text}\n\nRecent messages are preserved verbatim.",
+        },
+        "isVisibleInTranscriptOnly": True,
+        "isCompactSummary": True,
+        "uuid": summary["uuid"],
+        "timestamp": last["timestamp"],
+        **of_session,
+    }
+    assert said(summary) == [Said(Say.SUMMARY, SUMMARY.text)]
+    assert UUID(boundary["uuid"]).version == UUID(summary["uuid"]).version == 4
+
+
+def test_it_is_always_the_same() -> None:
+    made = session()
+    one, two = cut_at(made, "And?"), cut_at(made, "And?")
+    other = cut_at(made, "That too.")
+    assert one.after == two.after
+    ids = [json.loads(addition.line)["uuid"] for done in (one, other) for addition in done.checkpoint.added]
+    assert len(set(ids)) == 4
+
+
+def read_as(data: bytes) -> tuple[list[int], frozenset[int]]:
+    """Return what the model reads, and what is dead."""
+    found = survey_of(data)
+    return for_the_model(found), found.shape.dead
+
+
+@pytest.mark.parametrize("text", ["And?", "That too.", "Done."])
+def test_our_reader_sees_it(text: str) -> None:
+    made = session()
+    first = line_with(made.bytes(), text)
+    found, dead = read_as(cut_at(made, text).after)
+    assert found == list(range(first, len(made.lines()) + 2))
+    assert dead == frozenset(range(first))
+
+
+def test_lines_that_the_agent_does_not_load_stay_with_what_is_kept() -> None:
+    """They stand before the first message: what the agent calls kept begins behind them."""
+    made = ClaudeSession()
+    made.user("Go.")
+    name = made.step("Bash", {"command": "make"}, LONG)
+    made.progress(name, type="bash_progress", output="1")
+    made.progress(name, type="bash_progress", output="2")
+    made.respond("Done.")
+    number = line_with(made.bytes(), "bash_progress")
+    done = checkpointed(made.bytes(), first=number)
+    metadata = entries(done.after)[number]["compactMetadata"]
+    last = entries(made.bytes())[-1]["uuid"]
+    assert metadata["preservedSegment"]["headUuid"] == last
+    assert metadata["preservedMessages"]["uuids"] == [last]
+    assert read_as(done.after) == (list(range(number, number + 5)), frozenset(range(number)))
+
+
+def test_one_on_top_of_another() -> None:
+    made = session()
+    made.turn(3)
+    first = cut_at(made, "And?").after
+    number = line_with(first, "part 1")
+    done = checkpointed(first, first=number)
+    found, dead = read_as(done.after)
+    assert found == list(range(number, len(split(done.after))))
+    assert dead == frozenset(range(number))
+    old = entries(first)
+    assert [old[each]["type"] for each in done.cut.old[:2]] == ["system", "user"]
+
+
+def test_one_of_the_agents_on_top() -> None:
+    """The last compaction counts, wherever what it keeps stands."""
+    made = session()
+    made.turn(2)
+    kept = entries(made.bytes())[line_with(made.bytes(), "part 1")]["uuid"]
+    first = line_with(made.bytes(), "part 1")
+    end = len(made.lines())
+    made.compact("It was so.", kept)
+    assert read_as(made.bytes()) == ([end, *range(first, end), end + 1], frozenset(range(first)))
+
+
+def test_what_it_stands_for_is_compressed_as_dead() -> None:
+    made = session()
+    before, after = rewritten(made.bytes()), rewritten(cut_at(made, "And?").after)
+    result = line_with(made.bytes(), "tool_result")
+    assert len(after[result].raw) < len(before[result].raw)
+
+
+REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
+    (
+        "a subagent",
+        lambda: cut_at(session(agent="a1"), "And?"),
+        "it is a session of a subagent",
+    ),
+    (
+        "lines without their parents",
+        lambda: cut_at(without_parent(), "And?"),
+        "its lines do not hang together",
+    ),
+    (
+        "a compaction behind what is kept",
+        lambda: cut_at(compacted_late(), "And?"),
+        "the agent compacted the session behind what would be kept",
+    ),
+]
+
+
+def without_parent() -> ClaudeSession:
+    made = session()
+    made.branch("00000000-0000-4000-8000-000000000000")
+    made.user("Still there?")
+    return made
+
+
+def compacted_late() -> ClaudeSession:
+    made = session()
+    made.compact("It was so.", entries(made.bytes())[0]["uuid"])
+    return made
+
+
+@pytest.mark.parametrize(("name", "cut", "why"), REFUSED, ids=[name for name, *_ in REFUSED])
+def test_what_can_have_none(name: str, cut: Callable[[], Cutting], why: str) -> None:
+    with pytest.raises(CannotCheckpoint) as raised:
+        cut()
+    assert raised.value.what == why
+    assert raised.value.remedy
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {}, "\ud800"])
+def test_odd_lines_before_it_do_no_harm(odd: Any) -> None:
+    made = session()
+    lines = split(made.bytes())
+    first = line_with(made.bytes(), "And?")
+    entry = json.loads(lines[first - 1]) | dict.fromkeys(("cwd", "version", "userType", "slug"), odd)
+    lines[first - 1] = json.dumps(entry).encode() + b"\n"
+    done = checkpointed(b"".join(lines), first=first)
+    written = [json.loads(addition.line) for addition in done.checkpoint.added]
+    assert all(("cwd" in entry) is isinstance(odd, str) for entry in written)

@@ -1,16 +1,23 @@
-"""Codex's checkpoints: what was said in a rollout."""
+"""Codex's checkpoints: what was said in a rollout, what is written, and how it is read again."""
 
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 
+from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
+from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.codex import RolloutReader
 from sessioncompress.formats.codex_checkpoint import framed
+from tests.support import texts
+from tests.support.checkpoints import SUMMARY, checkpointed
+from tests.support.rollout import Rollout
+from tests.support.runs import entries, rewritten, split, survey_of
 
 
 def words(role: str, *texts: str) -> dict[str, Any]:
@@ -119,3 +126,100 @@ def test_odd_values_say_nothing(odd: Any) -> None:
         assert said("response_item", {"type": "message", "role": role, "content": odd}) == []
     assert said("response_item", {"type": "function_call", "name": odd, "arguments": odd})[0].tool in ("", "function")
     assert said("response_item", output(odd)) == [Said(Say.RESULT, call="c1")]
+
+
+LONG = texts.log_lines(random.Random(1), 60)
+
+
+def rollout(*, ordinals: bool = False) -> Rollout:
+    """Return a rollout of two turns, the first of them long."""
+    made = Rollout(ordinals=ordinals)
+    made.user("Go.")
+    made.run("make", LONG)
+    made.end("Done.")
+    made.user("And?")
+    made.run("ls", "a\n")
+    return made.end("That too.")
+
+
+def line_with(data: bytes, text: str) -> int:
+    """Find the first line that holds this."""
+    return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
+
+
+def begin_of_turn(data: bytes) -> int:
+    """Find where the last turn begins."""
+    return max(number for number, raw in enumerate(split(data)) if b'"task_started"' in raw)
+
+
+def test_the_lines() -> None:
+    before = rollout().bytes()
+    first, end = begin_of_turn(before), len(split(before))
+    done = checkpointed(before, first=first)
+    assert [addition.before for addition in done.checkpoint.added] == [first, end, end]
+    compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
+    own = entries(before)
+    text = framed(SUMMARY.text)
+    assert compacted == {
+        "timestamp": own[first]["timestamp"],
+        "type": "compacted",
+        "payload": {"message": text, "replacement_history": [words("user", text)]},
+    }
+    counted = next(entry for entry in reversed(own) if entry["payload"].get("type") == "token_count")["payload"]
+    counted["info"]["last_token_usage"] = {"input_tokens": 0, "output_tokens": 0, "total_tokens": SUMMARY.tokens_after}
+    assert usage == {"timestamp": own[-1]["timestamp"], "type": "event_msg", "payload": counted}
+    assert event == {
+        "timestamp": own[-1]["timestamp"],
+        "type": "event_msg",
+        "payload": {"type": "context_compacted"},
+    }
+    assert said("compacted", compacted["payload"]) == [Said(Say.SUMMARY, SUMMARY.text)]
+
+
+def test_it_is_always_the_same() -> None:
+    before = rollout().bytes()
+    assert checkpointed(before, first=9).after == checkpointed(before, first=9).after
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_our_reader_sees_it(inside: bool) -> None:
+    before = rollout().bytes()
+    first = begin_of_turn(before) + 4 * inside
+    done = checkpointed(before, first=first)
+    found = survey_of(done.after)
+    assert for_the_model(found) == list(range(first, len(split(before)) + 3))
+    assert found.shape.dead == frozenset(range(first))
+
+
+def test_without_a_count_none_is_written() -> None:
+    before = b"".join(line for line in rollout().lines() if b'"token_count"' not in line)
+    done = checkpointed(before, first=begin_of_turn(before))
+    kinds = [json.loads(addition.line)["payload"].get("type") for addition in done.checkpoint.added]
+    assert kinds == [None, "context_compacted"]
+
+
+def test_what_it_stands_for_is_compressed_as_dead() -> None:
+    before = rollout().bytes()
+    done = checkpointed(before, first=begin_of_turn(before))
+    result = line_with(before, "function_call_output")
+    assert len(rewritten(done.after)[result].raw) < len(rewritten(before)[result].raw)
+
+
+def test_numbered_lines_can_have_none() -> None:
+    """Nothing may be put between them."""
+    before = rollout(ordinals=True).bytes()
+    with pytest.raises(CannotCheckpoint) as raised:
+        checkpointed(before, first=begin_of_turn(before))
+    assert raised.value.what == "the lines of the rollout are numbered"
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {}, {"info": None}, {"info": {"last_token_usage": []}}, "\ud800"])
+def test_odd_counts_do_no_harm(odd: Any) -> None:
+    lines = rollout().lines()
+    first = begin_of_turn(b"".join(lines))
+    fields = odd if isinstance(odd, dict) else {"info": odd}
+    strange = {"timestamp": odd, "type": "event_msg", "payload": {"type": "token_count", **fields}}
+    lines.append(json.dumps(strange).encode() + b"\n")
+    added = checkpointed(b"".join(lines), first=first).checkpoint.added
+    # The last count that tells something is repeated.
+    assert json.loads(added[1].line)["payload"]["info"]["last_token_usage"]["total_tokens"] == SUMMARY.tokens_after

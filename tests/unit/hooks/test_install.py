@@ -90,6 +90,40 @@ def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert not (home / ".pi").exists()
 
 
+ENDED = {"claude": "sessioncompress.hooks ended --compact || true", "pi": 'const ENDED = ["ended", "--compact"];'}
+"""What the hooks of each agent hold that also compact."""
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_with_compact_in_and_out(agent: str, home: Path) -> None:
+    """Once, and in place of the hooks without it; the user's own settings stay."""
+    (home / ".claude" / "settings.json").write_text('{\n  "model": "x"\n}\n')
+    before = everything(home)
+    hook("install", agent, "--yes")
+    plain = everything(home)
+    assert ENDED[agent] not in str(plain)
+    assert "is compacted" not in hook("status", agent).output
+    hook("install", agent, "--compact", "--yes")
+    compacting = everything(home)
+    (text,) = (raw.decode() for name, raw in compacting.items() if raw != before.get(name))
+    assert text.count(ENDED[agent]) == 1
+    said = hook("status", agent).output
+    assert "a session that ended is compacted before it is compressed\n" in said
+    assert "not as this version would" not in said
+    assert "nothing to do" in hook("install", agent, "--compact", "--yes").output
+    assert everything(home) == compacting
+    hook("install", agent, "--yes")
+    assert everything(home) == plain
+    hook("install", agent, "--compact", "--yes")
+    hook("uninstall", agent, "--yes")
+    assert everything(home) == before
+
+
+@pytest.mark.parametrize("action", ["uninstall", "status"])
+def test_compact_goes_with_install(action: str) -> None:
+    assert "--compact goes with install" in hook(action, "claude", "--compact", fails=2).output
+
+
 def test_folders_that_were_there_stay(extension: Path) -> None:
     extension.parent.parent.mkdir(parents=True)
     hook("install", "pi", "--yes")

@@ -14,10 +14,12 @@ import pytest
 
 from sessioncompress.hooks import ended as ended_module
 from sessioncompress.hooks.ended import QUIET_SECONDS
+from tests.support.long import claude
 from tests.support.runs import fixture
 from tests.unit.hooks.calls import INVENTED, ROOT, call, compressed, logged, markers, run
 
 SECONDS = 30
+KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 
 
 @pytest.mark.parametrize("hook", ["guard", "ended", "compress", "no such hook", ""])
@@ -95,10 +97,10 @@ def test_an_ordinary_call_imports_next_to_nothing() -> None:
     }
 
 
-def ended(session: Path, state: Path) -> str:
+def ended(session: Path, state: Path, *options: str) -> str:
     """Let a session end; return what the process behind it notes."""
     started = time.monotonic()
-    done = run("ended", json.dumps({"transcript_path": str(session), "reason": "other"}).encode(), state)
+    done = run("ended", json.dumps({"transcript_path": str(session), "reason": "other"}).encode(), state, *options)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert " compress: " not in logged(state), "the agent waited for it"
     while " compress: " not in logged(state):
@@ -115,6 +117,61 @@ def test_an_ended_session_is_compressed_once_it_is_quiet(tmp_path: Path) -> None
     assert " smaller; " in ended(session, tmp_path / "state")
     assert time.monotonic() - written > QUIET_SECONDS
     assert session.stat().st_size < len(fixture("claude-code.jsonl"))
+
+
+def test_an_ended_session_is_compacted_first_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Then what the summary stands for is compressed."""
+    session = tmp_path / "session.jsonl"
+    given = {"compact": KEEPS_LITTLE, "sizeThresholdKB": 0, "minSavedKB": 0}
+    (tmp_path / "compression.json").write_text(json.dumps({"session": given}))
+    session.write_bytes(claude())
+    said = ended(session, tmp_path / "state", "--compact")
+    assert [line.split(" ")[1] for line in said.splitlines()] == ["compact:", "compress:"]
+    assert " tokens for the model (9 of 48 messages kept" in said
+    assert " smaller; " in said
+    assert b'"isCompactSummary":true' in session.read_bytes()
+
+
+def by_hook(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, **keys: object) -> list[str]:
+    """Let a session with a policy end, with `--compact`; return what is noted of it."""
+    (folder / "compression.json").write_text(json.dumps({"session": {"compact": KEEPS_LITTLE, **keys}}))
+    (folder / "session.jsonl").write_bytes(data)
+    os.utime(folder / "session.jsonl", (1_700_000_000,) * 2)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    ended_module.compress(folder / "session.jsonl", compact=True)
+    return [line.partition("session.jsonl: ")[2] for line in logged(folder / "state").splitlines()]
+
+
+OMP = {"rule": "omp", "thresholdTokens": 10_000}
+COMPACTING: list[tuple[dict[str, object], int, str]] = [
+    ({}, 8, " tokens for the model (9 of 48 messages kept"),
+    ({}, 1, "unchanged: all that was said stays"),
+    ({"budget": OMP}, 8, " tokens for the model (9 of 48 messages kept"),
+    ({"budget": {"rule": "omp"}}, 8, " tokens are not over the threshold of 850,000 (rule omp)"),
+    ({"enabled": False}, 8, "skipped: switched off by the policy (enabled: false)"),
+]
+
+
+@pytest.mark.parametrize(("keys", "turns", "expected"), COMPACTING)
+def test_the_rule_says_whether_an_ended_session_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object], turns: int, expected: str
+) -> None:
+    """Without one, or with that of sizes, it is wherever it holds enough."""
+    first, second = by_hook(tmp_path, monkeypatch, claude(turns), **keys)
+    assert expected in first
+    assert "tokens for the model" not in second
+
+
+def test_what_cannot_be_compacted_is_compressed_even_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of subagents are not asked for a checkpoint at all."""
+    folder = tmp_path / "session" / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-1.jsonl").write_bytes(claude())
+    os.utime(folder / "agent-1.jsonl", (1_700_000_000,) * 2)
+    by_hook(tmp_path, monkeypatch, b"no session\n" * 10_000)
+    lines = logged(tmp_path / "state").splitlines()
+    assert [line.split(" ")[1] for line in lines] == ["compact:", "compress:", "compress:"]
+    assert (folder / "agent-1.jsonl").read_bytes().count(b"\n") == claude().count(b"\n")
 
 
 def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:

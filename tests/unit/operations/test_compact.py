@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
-from tests.support.long import FEW, LONG, pi
+from tests.support.long import FEW, LINES, LONG, pi
 from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
 
 EACH = pytest.mark.parametrize("name", LONG)
+EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
 SMALL = replace(
     FEW,
     size_threshold_kb=0,
@@ -44,7 +46,7 @@ def compacted(folder: Path, name: str, policy: Policy = FEW) -> Path:
 # What is written
 
 
-@EACH
+@EACH_OF_LINES
 def test_every_line_stays_and_the_model_reads_the_summary_and_what_is_kept(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
     stats = compact_session(path, FEW)
@@ -242,11 +244,12 @@ def test_restore_takes_it_out(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", ["compact", "compress"])
 def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    commands = [compact_session, compress_session]
+    commands: list[Callable[[Path, Policy], object]] = [compact_session, compress_session]
     for command in commands if first == "compact" else commands[::-1]:
-        command(path, SMALL)  # type: ignore[operator]
+        command(path, SMALL)
     records = {each["type"] for each in journal_of(path)}
-    assert records == {"line", "block", "checkpoint", "run"}
+    # Of a document the old part goes, and there may be nothing left to compress.
+    assert records == {"line", "block", "checkpoint", "run"} or (name not in LINES and "checkpoint" in records)
     verify_session(path)
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)
@@ -267,7 +270,7 @@ def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == LONG[name](8)
 
 
-@EACH
+@EACH_OF_LINES
 def test_a_session_that_went_on_is_compacted_again_and_keeps_its_new_lines(name: str, tmp_path: Path) -> None:
     path = compacted(tmp_path, name)
     more = b"".join(split(LONG[name](16))[len(split(LONG[name](8))) :])
@@ -283,7 +286,7 @@ def test_a_session_that_went_on_is_compacted_again_and_keeps_its_new_lines(name:
     assert path.read_bytes() == LONG[name](16)
 
 
-@EACH
+@EACH_OF_LINES
 def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
     path = compacted(tmp_path, name)
     there = path.read_bytes()
@@ -308,7 +311,7 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
 @EACH
 def test_every_reference_of_a_summary_is_answered(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, rule=CutRule.TURNS, keep_turns=1)))
+    stats = compact_session(path, replace(FEW, compact=replace(FEW.compact, keep=CutRule.TURNS, keep_turns=1)))
     (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
     for ref in record["refs"]:
         assert ref in stats.summary

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.pipeline.budget import Action, Situation, decide, did_not_fit, usable
+from sessioncompress.pipeline.budget import Action, Situation, decide, decide_on_compacting, did_not_fit, usable
 from sessioncompress.policy.model import BALANCED, PRESETS, Budget, Limits, Policy, Prune, Rule
 
 WINDOW = Limits("m", 200_000, 64_000)
@@ -231,3 +231,44 @@ def test_presets_prune_more_or_less() -> None:
     assert pruned["balanced"] == (20_000, 40_000)
     assert pruned["high-quality"] == (30_000, 60_000)
     assert not any(preset.prune.enabled for preset in PRESETS.values())
+
+
+# Whether a summary is due
+
+COMPACTING: list[tuple[Policy, dict[str, Any], Action]] = [
+    (GENCODE, {"tokens": 168_000}, NONE),
+    (GENCODE, {"tokens": 168_001, "pruning_saves": saves(0)}, COMPACT),
+    (GENCODE, {"tokens": 200_000, "pruning_saves": saves(31_999)}, COMPACT),
+    (GENCODE, {"tokens": 200_000, "pruning_saves": saves(32_000)}, PRUNE),
+    (GENCODE, {"tokens": 200_000, "pruning_saves": saves(300_000)}, PRUNE),
+    (OMP, {"tokens": 170_000}, NONE),
+    (OMP, {"tokens": 180_000, "pruning_saves": saves(10_000)}, PRUNE),
+    (OMP, {"tokens": 180_000, "pruning_saves": saves(9_999)}, COMPACT),
+    (OMP, {"error": TOO_LONG}, COMPACT),
+    (OMP, {"error": "overloaded"}, NONE),
+    (OMP, {"cut_short": True}, COMPACT),
+    (OMP, {"tokens": 180_000, "cut_short": True, "pruning_saves": saves(10_000)}, PRUNE),
+    (GENCODE, {"error": TOO_LONG, "cut_short": True}, NONE),
+    (EUNICE, {"tokens": 180_000}, NONE),
+    (EUNICE, {"tokens": 9_000, "error": TOO_LONG, "pruning_saves": saves(1_001)}, PRUNE),
+    (EUNICE, {"tokens": 9_000, "error": TOO_LONG, "pruning_saves": saves(1_000)}, COMPACT),
+    (DELIBERATE, {"tokens": 39_999, "messages": 25}, NONE),
+    (DELIBERATE, {**ACTING, "pruning_saves": saves(1)}, COMPRESS),
+    (DELIBERATE, {**ACTING, "pruning_saves": saves(0)}, COMPACT),
+    (DELIBERATE, {**ACTING, "as_left": True}, COMPACT),
+    (DELIBERATE, {**ACTING, "messages": 24}, NONE),
+    (DELIBERATE, {"tokens": 100_000, "pruning_saves": saves(0)}, COMPACT),
+    (DELIBERATE, {"tokens": 100_000, "pruning_saves": saves(1)}, COMPRESS),
+    (DELIBERATE, {"tokens": 100_000, "messages": 25, "pruning_saves": saves(60_000)}, COMPACT),
+    (DELIBERATE, {"tokens": 100_000, "messages": 25, "pruning_saves": saves(60_001)}, COMPRESS),
+]
+
+
+@pytest.mark.parametrize(("policy", "changes", "expected"), COMPACTING)
+def test_a_summary_is_due_where_a_run_of_compress_is_not_enough(
+    policy: Policy, changes: dict[str, Any], expected: Action
+) -> None:
+    """What such a run leaves goes by the same rule."""
+    action, reason = decide_on_compacting(situation(**changes), policy)
+    assert action is expected
+    assert reason

@@ -330,6 +330,7 @@ def test_differences_are_what_is_not_the_default() -> None:
         "previewMaxBytes": 4000,
         "stripThinking": False,
         "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
+        "compact": {"keepTokens": 40000, "summaryTokens": 5000},
     }
 
 

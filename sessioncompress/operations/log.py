@@ -1,0 +1,103 @@
+"""The policy's log: one JSON line for each session that a run opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sessioncompress.core import VERSION, text
+from sessioncompress.errors import FileFailed
+from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.policy.file import to_mapping
+from sessioncompress.policy.model import Policy
+from sessioncompress.store.disk import appending
+
+SCHEMA = "sessioncompress.log/1"
+
+_BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
+
+Note = Callable[[Mapping[str, Any], Iterable[str]], None]
+"""Adds a run to the log: what it did, and the keys of the policy that are its thresholds."""
+
+
+def judgment(budget: BudgetStats) -> dict[str, Any]:
+    """Collect what a line tells of how a session stood against its budget."""
+    return {
+        "rule": budget.rule,
+        "decision": budget.decision,
+        "trigger": budget.reason,
+        "messagesSince": budget.messages_since,
+        "secondsSince": budget.seconds_since,
+        "contextWindow": budget.context_window,
+        "utilisation": round(budget.utilisation, 4),
+    }
+
+
+@contextmanager
+def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
+    """Open the policy's log before the session is touched; yield what adds a run to it, or does nothing without one.
+
+    Raises FileFailed if the file is no log of this user, or cannot be written; the message says whether the session
+    was changed by then.
+    """
+    if policy.log_file is None or dry_run:
+        yield _note_nothing
+        return
+    file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
+    as_it_was = f"{session} is not changed."
+    done = f"What was done with {session} stands; only the line that tells of it is missing."
+
+    def refuse(why: str) -> None:
+        remedy = "Name another file, with --log or as logFile."
+        raise FileFailed(f"{why}: nothing is added to it", where=file, state=as_it_was, remedy=remedy)
+
+    def refuse_other(fd: int) -> None:
+        # A glob may have named a session, say.
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            refuse("it is not a regular file")
+        if found.st_uid != os.geteuid():
+            refuse("it belongs to another user")
+        if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
+            refuse("this is no log of sessioncompress")
+
+    with ExitStack() as opened:
+        with _failing(file, as_it_was):
+            if file.is_symlink():
+                refuse("it is a symbolic link")
+            add = opened.enter_context(appending(file, refuse_other))
+
+        def note(did: Mapping[str, Any], thresholds: Iterable[str]) -> None:
+            with _failing(file, done):
+                add(_line(did, thresholds, policy))
+
+        yield note
+
+
+def _note_nothing(did: Mapping[str, Any], thresholds: Iterable[str]) -> None:
+    del did, thresholds
+
+
+@contextmanager
+def _failing(file: Path, state: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"the log cannot be written: {(error.strerror or str(error)).lower()}"
+        remedy = "Name a file that can be written, with --log or as logFile."
+        raise FileFailed(what, where=file, state=state, remedy=remedy) from error
+
+
+def _line(did: Mapping[str, Any], thresholds: Iterable[str], policy: Policy) -> bytes:
+    given = to_mapping(policy)
+    record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
+    record["thresholds"] = {key: given[key] for key in thresholds}
+    # Printable, so that no text in it ends the line, by any reader's idea of a line.
+    return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"

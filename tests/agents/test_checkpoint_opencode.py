@@ -1,0 +1,72 @@
+"""OpenCode goes on from a compaction of ours as from one of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agents import opencode
+from tests.agents.bodies import messages
+from tests.agents.checkpointing import check, said_in
+from tests.agents.installed import need
+from tests.agents.sessions import FIXTURES, of_corpus
+from tests.support.checkpoints import SUMMARY, Cutting, checkpointed
+
+ASKED = "What did we do so far?"
+"""What the agent itself sends for the message that asks for a compaction."""
+
+CORPUS_RUNS = [
+    "ses_280fa301",
+    "ses_277daa81",  # compacted before
+]
+
+
+def test_a_fixture_with_a_compaction_is_resumed(tmp_path: Path) -> None:
+    resumed_twice(FIXTURES / "opencode.json", tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPUS_RUNS)
+def test_a_real_session_with_a_compaction_is_resumed(name: str, tmp_path: Path) -> None:
+    resumed_twice(of_corpus(name), tmp_path)
+
+
+def resumed_twice(session: Path, folder: Path) -> None:
+    need(opencode.program() is not None, "OpenCode")
+    made, original, path = prepared(session, folder)
+    before = opencode.resume_often(original, folder, 2)
+    after = opencode.resume_often(path, folder, 2)
+    for was, now in zip(before, after, strict=True):
+        assert [said_in(message) for message in messages(now.body)].count(ASKED) == 1
+        check(made, was, now, asked=1)
+
+
+def prepared(session: Path, folder: Path) -> tuple[Cutting, Path, Path]:
+    """Write a session, and beside it the same one with a compaction."""
+    original, path = folder / "original.json", folder / "session.json"
+    original.write_bytes(session.read_bytes())
+    made = checkpointed(original.read_bytes())
+    path.write_bytes(made.after)
+    return made, original, path
+
+
+def test_a_compaction_before_is_not_read_again(tmp_path: Path) -> None:
+    """Also where it stands in what is kept: the agent would read it there."""
+    need(opencode.program() is not None, "OpenCode")
+    made = checkpointed(checkpointed((FIXTURES / "opencode.json").read_bytes()).after, share=0.6)
+    assert made.checkpoint.removed
+    path = tmp_path / "session.json"
+    path.write_bytes(made.after)
+    found = messages(opencode.resume(path, tmp_path).body)
+    assert [said_in(message) for message in found].count(ASKED) == 1
+    assert [said_in(message) for message in found].count(SUMMARY.text) == 1
+
+
+def test_it_does_not_compact_again(tmp_path: Path) -> None:
+    """It does with the original, where its last request took more than the window."""
+    need(opencode.program() is not None, "OpenCode")
+    _, original, path = prepared(FIXTURES / "opencode.json", tmp_path)
+    before = opencode.resume_often(original, tmp_path, 1, window=24_000, auto=True)
+    after = opencode.resume_often(path, tmp_path, 1, window=24_000, auto=True)
+    assert len(before) > 1
+    assert [len([each for each in messages(sent.body) if SUMMARY.text == said_in(each)]) for sent in after] == [1]

@@ -1,0 +1,242 @@
+"""`compact` over archives and by a budget's rule: lines, totals, JSON and exit codes, in any order and number of jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.operations import batch
+from tests.cli.test_cli import document, here, one, policy, run
+from tests.support.long import LONG, pi
+from tests.support.rollout import Rollout
+from tests.support.runs import snapshot, split, write
+from tests.support.session import PiSession
+
+__all__ = ["here"]
+
+FIELDS = {
+    "path",
+    "format",
+    "status",
+    "reason",
+    "sizeBefore",
+    "sizeAfter",
+    "tokensBefore",
+    "tokensAfter",
+    "tokensSummary",
+    "messagesBefore",
+    "messagesKept",
+    "splitsTurn",
+    "strategy",
+    "trigger",
+    "tokensSince",
+    "messagesSince",
+    "exitCode",
+}
+KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
+OMP = {"rule": "omp", "thresholdTokens": 10_000}
+
+
+@pytest.fixture(autouse=True)
+def keeps_little(here: Path) -> Path:
+    """Let short sessions be cut, by the policy of the folder."""
+    return policy(here / "compression.json", compact=KEEPS_LITTLE)
+
+
+def numbered(turns: int = 8) -> bytes:
+    """Return a rollout of Codex into which nothing may be inserted."""
+    made = Rollout(ordinals=True)
+    for turn in range(turns):
+        made.user(f"Part {turn}.")
+        made.run(f"cat {turn}.log", f"line {turn}\n" * 400)
+        made.end("Done.")
+    return made.bytes()
+
+
+def archive(folder: Path) -> Path:
+    """Fill a folder: a session of each agent, a short one, one that cannot have a checkpoint, and no session."""
+    folder.mkdir()
+    for name, made in LONG.items():
+        write(folder, made(8), f"{name}.jsonl")
+    write(folder, PiSession().bytes(), "short.jsonl")
+    write(folder, numbered(), "numbered.jsonl")
+    (folder / "none.jsonl").write_bytes(b'{"x": 1}\n' * 20_000)
+    return folder
+
+
+# Archives
+
+
+def test_a_folder_ends_with_a_total(here: Path) -> None:
+    """What is found there and cannot have a checkpoint is skipped; by name it is refused."""
+    folder = archive(here / "sessions")
+    result = run("compact", folder)
+    assert result.exit_code == 0, result.output
+    total = result.stdout.splitlines()[-1]
+    assert total.startswith(f"total: {len(LONG)} sessions compacted: ")
+    assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (no sessions, or links)")
+    again = run("compact", folder).stdout.splitlines()[-1]
+    assert again.startswith(f"total: 0 sessions; {len(LONG) + 1} unchanged; 1 skipped; 1 passed over")
+    assert run("compact", folder / "numbered.jsonl").exit_code == 4
+
+
+def damage(path: Path) -> None:
+    """Break the journal of a session."""
+    write(path.parent, pi(8), path.name)
+    assert run("compact", path).exit_code == 0
+    (journal,) = (path.parent / ".sessioncompress").glob(f"{path.stem}*refs.jsonl")
+    journal.write_bytes(b"{}\n" + journal.read_bytes())
+
+
+def link(path: Path) -> None:
+    """Let a session have another name."""
+    write(path.parent, pi(8), path.name)
+    os.link(path, path.with_suffix(".other"))
+
+
+def write_none(path: Path) -> None:
+    """Write what is no session."""
+    path.write_text("nothing\n")
+
+
+WORST: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "damaged": (damage, 5, "failed"),
+    "no session, by name": (write_none, 4, "refused"),
+    "a hard link": (link, 4, "refused"),
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_one_bad_file_stops_no_other(here: Path, name: str) -> None:
+    """The code says the worst, the total how many."""
+    make, code, status = WORST[name]
+    make(here / "b.jsonl")
+    for each in ("a.jsonl", "c.jsonl"):
+        write(here, pi(8), each)
+    paths = [here / each for each in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    result = run("compact", *paths)
+    assert result.exit_code == code
+    assert f"; 1 {status}" in result.stdout.splitlines()[-1]
+    assert result.stderr.startswith(f"{status}: {here}/")
+    told = json.loads(run("compact", "--json", *paths).stdout)["files"]
+    assert sorted(each["status"] for each in told) == sorted(["unchanged", "unchanged", status])
+    assert [each["exitCode"] for each in told] == [0, 0, code]
+
+
+@pytest.mark.parametrize("options", [(), ("--if-due", "--rule", "eunice")])
+def test_jobs_and_order_change_no_byte(here: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]) -> None:
+    """Nor what is said of each session."""
+    monkeypatch.setattr(batch, "_LITTLE", 0)
+    found: list[tuple[dict[str, bytes], list[str]]] = []
+    for name, jobs, reverse in (("one", "1", False), ("two", "2", False), ("other", "2", True)):
+        folder = archive(here / name)
+        paths = sorted(folder.glob("*[!e].jsonl"), reverse=reverse)
+        done = run("compact", "--jobs", jobs, *options, *paths)
+        bytes_of = {path.name: path.read_bytes() for path in paths}
+        found.append((bytes_of, sorted(line.replace(str(folder), "") for line in done.stdout.splitlines())))
+    assert found[0] == found[1] == found[2]
+    assert (found[0][0]["pi.jsonl"] == pi(8)) is bool(options)
+
+
+def test_only_what_is_old_of_all_agents(here: Path) -> None:
+    """As `compress --all --older-than` chooses."""
+    folder = here.parent / "home" / ".pi" / "agent" / "sessions" / "--work--"
+    folder.mkdir(parents=True)
+    config = policy(here / "mine.json", compact=KEEPS_LITTLE)
+    old, new = write(folder, pi(8), "old.jsonl"), write(folder, pi(8), "new.jsonl")
+    os.utime(new, (time.time(),) * 2)
+    result = run("compact", "--all", "--older-than", "7d", "--config", config, "--check")
+    assert result.exit_code == 1
+    assert str(new) not in result.stdout
+    assert run("compact", "--all", "--older-than", "7d", "--config", config).exit_code == 0
+    assert len(split(old.read_bytes())) == len(split(pi(8))) + 1
+    assert new.read_bytes() == pi(8)
+    assert run("compact", "--all", "--older-than", "7d", "--config", config, "--check").exit_code == 0
+
+
+def test_a_document_for_others_to_build_on(here: Path) -> None:
+    """Every field, of what was compacted and of what was not; no text of the session."""
+    folder = archive(here / "sessions")
+    told = document("compact", "--dry-run", folder)
+    assert (told["schema"], told["dryRun"]) == ("sessioncompress.compact/1", True)
+    assert all(set(each) == FIELDS for each in told["files"])
+    by_name = {Path(each["path"]).name: each for each in told["files"]}
+    assert by_name["pi.jsonl"]["status"] == "would-compact"
+    assert (by_name["pi.jsonl"]["strategy"], by_name["pi.jsonl"]["trigger"]) == ("tokens", "manual")
+    assert by_name["pi.jsonl"]["messagesSince"] is by_name["pi.jsonl"]["tokensSince"] is None
+    assert by_name["numbered.jsonl"]["status"] == "skipped"
+    assert "Gauge" not in json.dumps(told)
+
+
+# By rule
+
+
+def test_a_rule_must_be_named(here: Path) -> None:
+    """Before any session is changed, also one that has a rule."""
+    path = write(here, pi(8))
+    ruled = here / "ruled"
+    ruled.mkdir()
+    policy(ruled / "compression.json", compact=KEEPS_LITTLE, budget=OMP)
+    other = write(ruled, pi(8))
+    there = snapshot(path), snapshot(other)
+    result = run("compact", "--if-due", other, path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f'{path}: the budget\'s rule is "size", which does not say when a summary is due.')
+    assert "Name a rule with --rule" in result.stderr
+    assert (snapshot(path), snapshot(other)) == there
+    assert run("compact", "--if-due", "--rule", "omp", path).exit_code == 0
+
+
+def test_only_where_a_summary_is_due(here: Path) -> None:
+    """With the reason where it is not; `--check` says so by its exit code."""
+    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP)
+    due, small = write(here, pi(8), "due.jsonl"), write(here, pi(1), "small.jsonl")
+    assert run("compact", "--if-due", "--check", due).exit_code == 1
+    assert run("compact", "--if-due", "--check", small).exit_code == 0
+    result = run("compact", "--if-due", here)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert " tokens for the model (9 of 48 messages kept" in lines[0]
+    assert lines[1].startswith(f"{small}: skipped: ")
+    assert lines[1].endswith(" tokens are not over the threshold of 10,000 (rule omp)")
+    assert lines[2].startswith("total: 1 session compacted: ")
+    assert lines[2].endswith("; 1 skipped")
+    assert run("budget", here).exit_code == 0
+
+
+def test_compact_then_compress(here: Path) -> None:
+    """What the summary stands for becomes references, and then neither command has anything to do."""
+    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP, minSavedKB=0)
+    path = write(here, pi(8))
+    for commands in (2, 0):
+        there = snapshot(path)
+        done: list[dict[str, Any]] = [one("compact", "--if-due", path), one("compress", path)]
+        assert sum(each["status"] in ("compacted", "compressed") for each in done) == commands
+    assert snapshot(path) == there
+    assert path.stat().st_size < len(pi(8))
+    assert run("restore", path).exit_code == 0
+    assert path.read_bytes() == pi(8)
+
+
+def test_a_log_of_both_commands(here: Path) -> None:
+    """None by default, none of a dry run."""
+    path, log = write(here, pi(8)), here / "runs.log"
+    assert run("compact", "--log", log, "--check", path).exit_code == 1
+    assert not log.exists()
+    assert run("compact", "--log", log, path).exit_code == 0
+    assert run("compress", "--force", "--log", log, path).exit_code == 0
+    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert [(line["status"], line.get("strategy")) for line in lines] == [("compacted", "tokens"), ("compressed", None)]
+
+
+def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
+    path = write(here, pi(8))
+    os.utime(path, (time.time(),) * 2)
+    assert "may still have it in its cache" in run("compact", "--idle-seconds", "600", path).stdout
+    assert path.read_bytes() == pi(8)

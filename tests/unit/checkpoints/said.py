@@ -1,0 +1,37 @@
+"""Builds what was said in a session, for summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.model import Purpose
+
+_PURPOSES = {"bash": Purpose.COMMAND, "read": Purpose.READ, "write": Purpose.WRITE}
+
+
+def asked(text: str) -> Said:
+    """Return a request."""
+    return Said(Say.PROMPT, text)
+
+
+def answered(text: str) -> Said:
+    """Return a text of the agent."""
+    return Said(Say.ANSWER, text)
+
+
+def called(tool: str, given: dict[str, Any], result: str | None = "", failed: bool | None = None) -> list[Said]:
+    """Return a call and its result; without one where that is None."""
+    purpose = _PURPOSES.get(tool, Purpose.OTHER)
+    call = Said(Say.CALL, tool=tool, call="c", purpose=purpose, given=given)
+    return [call] if result is None else [call, Said(Say.RESULT, result, call="c", failed=failed)]
+
+
+def ran(command: str, result: str | None = "", failed: bool | None = None) -> list[Said]:
+    """Return a command with its result."""
+    return called("bash", {"command": command}, result, failed)
+
+
+def numbered(said: list[Said]) -> list[tuple[int, Said]]:
+    """Return them with the numbers of their lines."""
+    return list(enumerate(said))

@@ -1,0 +1,122 @@
+"""What the agent did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessioncompress.checkpoints import deeds as done
+from sessioncompress.core.checkpoint import Said, Say
+from tests.unit.checkpoints.said import called, ran
+
+
+def noted(*said: Said) -> done.Deeds:
+    """Return the deeds of calls and results."""
+    deeds = done.Deeds()
+    for each in said:
+        if each.say is Say.CALL:
+            deeds.call(each)
+        else:
+            deeds.result(each)
+    return deeds
+
+
+_ITEM = {"status": "pending"}
+
+
+@pytest.mark.parametrize(
+    ("calls", "items"),
+    [
+        ([("TodoWrite", {"todos": [{"content": "a", **_ITEM}]})], [("pending", "a")]),
+        ([("update_plan", {"plan": [{"step": "a", **_ITEM}], "explanation": "x"})], [("pending", "a")]),
+        ([("write_todos", {"todos": [{"description": "a", **_ITEM}]})], [("pending", "a")]),
+        ([("todo", {"ops": [{"op": "set", "phases": [{"tasks": [{"content": "a", **_ITEM}]}]}]})], [("pending", "a")]),
+        ([("TaskCreate", {"subject": "a"}), ("TaskUpdate", {"taskId": "1", "status": "done"})], [("done", "a")]),
+        ([("TaskCreate", {"subject": "a"}), ("TaskUpdate", {"taskId": 1, "status": "deleted"})], []),
+        ([("TodoWrite", {"todos": [{"content": "a", **_ITEM}]}), ("TodoWrite", {"todos": 7})], [("pending", "a")]),
+        ([("TaskUpdate", {"taskId": "9", "status": "done"})], []),
+    ],
+)
+def test_the_last_todo_list_is_found(calls: list[tuple[str, dict[str, Any]]], items: list[tuple[str, str]]) -> None:
+    """Whichever tool keeps it."""
+    assert noted(*(each for tool, given in calls for each in called(tool, given))).items() == items
+
+
+def test_what_is_open_comes_first_where_not_all_fits() -> None:
+    """And how much is left out is said."""
+    todos = [{"content": f"item {at} " * 9, "status": "completed" if at < 50 else "pending"} for at in range(52)]
+    rows = done.todo(noted(*called("TodoWrite", {"todos": todos})), 600)
+    assert [row[:12] for row in rows[-3:]] == ["- [pending] ", "- [pending] ", f"({53 - len(rows)} more left"[:12]]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "row"),
+    [
+        ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "- a.py: edited ["),
+        ("Write", {"file_path": "a.py", "content": "x\ny"}, "- a.py: written, 2 lines ["),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": "x"}, "- a.ipynb: edited ["),
+        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": "y"}]}, "- a.py: edited ["),
+        ("replace", {"file_path": "a.py", "new_string": "y"}, "- a.py: edited ["),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"}, "- a.py: deleted ["),
+        ("bash", {"command": "git mv b.py a.py"}, "- a.py: written"),
+        ("exec_command", {"cmd": "rm a.py", "workdir": "/w"}, "- /w/a.py: deleted"),
+    ],
+)
+def test_changed_files_are_noted(tool: str, given: dict[str, Any], row: str) -> None:
+    """Whichever tool changes them."""
+    assert done.files(noted(*called(tool, given)), "", 500)[-1].startswith(row)
+
+
+def test_a_file_whose_last_call_failed_says_so() -> None:
+    """Until one succeeds."""
+    edit = {"path": "a.py", "newText": "y"}
+    failed = noted(*called("edit", edit), *called("edit", edit, "no match", failed=True))
+    assert "edited 2x, the last call failed [" in done.files(failed, "", 500)[0]
+    mended = noted(*called("edit", edit, "no match", failed=True), *called("edit", edit))
+    assert "failed" not in done.files(mended, "", 500)[0]
+
+
+def test_a_file_named_in_two_ways_is_one() -> None:
+    """Where no other has that name."""
+    write, edit = {"path": "/w/src/a.py", "content": "x"}, {"path": "src/a.py", "newText": "y"}
+    assert list(done.merged(noted(*called("write", write), *called("edit", edit)), "")) == ["/w/src/a.py"]
+    other = called("write", {"path": "/v/src/a.py", "content": "x"})
+    assert len(done.merged(noted(*called("write", write), *other, *called("edit", edit)), "")) == 3
+
+
+def test_the_newest_of_a_command_stays() -> None:
+    """However much of its output is shown; what only reads is left out."""
+    calls = [
+        *ran("make test", "1 failed", failed=True),
+        *ran("ls -la", "a"),
+        *ran("make test 2>&1 | tail -3", "2 passed"),
+    ]
+    assert done.commands(noted(*calls), "", 500) == ["- `make test 2>&1 | tail -3` ended with: 2 passed"]
+
+
+def test_failures_that_a_success_mended_are_gone() -> None:
+    """And those that stand among the commands; a search that finds nothing is none."""
+    calls = [*ran("make a", "no berth", failed=True), *ran("make b", "no quay", failed=True), *ran("make b", "ok")]
+    calls += ran("grep x", "", failed=True)
+    deeds = noted(*calls, *called("fetch", {"url": "x"}, "denied", failed=True))
+    assert done.failures(deeds, [], 500) == ["- `make a` failed: no berth", "- `fetch x` failed: denied"]
+    assert done.failures(deeds, ["- `make a` failed: no berth"], 500) == ["- `fetch x` failed: denied"]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """However long the session."""
+    deeds = done.Deeds()
+    for at in range(3000):
+        for each in (
+            *called("write", {"path": f"{at}.py", "content": "x"}, None),
+            *ran(f"make {at}", "x", failed=True),
+        ):
+            if each.say is Say.CALL:
+                deeds.call(each._replace(call=f"{each.tool}{at}"))
+            else:
+                deeds.result(each._replace(call=f"bash{at}"))
+        deeds.note_read(f"{at}.md")
+        deeds.call(*called("TaskCreate", {"subject": "x"}, None))
+    sizes = [len(deeds.changed), len(deeds.read), len(deeds.ran), len(deeds.failures), len(deeds.tasks)]
+    assert max(sizes) <= 2000

@@ -1,0 +1,117 @@
+"""What a call runs, changes and reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessioncompress.checkpoints import shell
+
+_PATCH = "*** Begin Patch\n*** Add File: a/new.py\n+x = 1\n*** Update File: b.py\n*** Move to: c.py\n@@\n-y\n+z\n"
+_PATCH += "*** Delete File: d.py\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"command": "make test"}, ["make test"]),
+        ({"cmd": "cd /a/b && make test"}, ["make test"]),
+        ({"cmd": "cd /a/b"}, ["cd /a/b"]),
+        ({"command": ["bash", "-lc", "make test"]}, ["make test"]),
+        ({"command": ["make", "test"]}, ["make test"]),
+        ({"command": "# first\nmake\nmake test"}, ["make [...]"]),
+        (
+            {"input": 'await tools.exec_command({cmd: "ls \\"a b\\"", yield: 1}); f({"cmd": "make"})'},
+            ['ls "a b"', "make"],
+        ),
+        ({"input": "await tools.exec_command({cmd: 'make'})"}, ["make"]),
+        ({"input": "await tools.exec_command({cmd: `make ${x}`})"}, []),
+        ({"command": 7, "cmd": ""}, []),
+        ({"command": [7, None]}, []),
+    ],
+)
+def test_commands_are_found_in_a_call(given: dict[str, Any], lines: list[str]) -> None:
+    """As a text, as words, or in a program that calls tools."""
+    assert [each.line for each in shell.commands_in(given, is_command=True)] == lines
+
+
+@pytest.mark.parametrize(
+    ("command", "hides"),
+    [
+        ("make", False),
+        ("make | tail -3", True),
+        ("make || true", True),
+        ("echo 'a | b'", False),
+        ("make 2>&1", False),
+        ("make && make test", False),
+    ],
+)
+def test_a_pipe_hides_the_exit_status(command: str, hides: bool) -> None:
+    """Not one in quotes."""
+    (found,) = shell.commands_in({"command": command}, is_command=True)
+    assert found.hides is hides
+
+
+@pytest.mark.parametrize(
+    ("command", "changed", "read"),
+    [
+        ("echo x > a.txt", [("a.txt", "written")], []),
+        ("echo x >> out/log 2>&1", [("out/log", "written")], []),
+        ("make > /dev/null 2> /tmp/err.log", [], []),
+        ("cat > a.py <<'EOF'\nrm b.py\nEOF\nrm c.py", [("a.py", "written"), ("c.py", "deleted")], []),
+        ("rm -rf build a.txt", [("build", "deleted"), ("a.txt", "deleted")], []),
+        ("rm *.txt $X", [], []),
+        ("git mv a.py b.py", [("a.py", "moved"), ("b.py", "written")], []),
+        ("git rm a.py && cp b.py c.py", [("a.py", "deleted"), ("c.py", "written")], []),
+        ("sed -i 's/a/b/' x.py y.py", [("x.py", "edited"), ("y.py", "edited")], []),
+        ("cd /w/p && sed -i.bak s/a/b/ x.py", [("/w/p/x.py", "edited")], []),
+        ("make | tee out/log.txt", [("out/log.txt", "written")], []),
+        ("cat a.py b/c.md | head -3", [], ["a.py", "b/c.md"]),
+        ("sed -n '1,20p' a.py; nl -ba \"b.py\"", [], ["a.py", "b.py"]),
+        ("if [ 1 > 2 ]; then :; fi", [], []),
+        ("python -c 'a > b.txt'", [], []),
+        ("cat <<EOF\nrm a.py", [], []),
+        ("rm a.py ' unfinished > a.txt", [("a.py", "deleted")], []),
+    ],
+)
+def test_files_that_a_command_touches(command: str, changed: list[tuple[str, str]], read: list[str]) -> None:
+    """By redirection, by what moves and removes files, and by what shows them."""
+    assert shell.script(command) == (changed, read)
+
+
+def test_a_command_is_run_in_a_folder() -> None:
+    """What it names is there."""
+    assert shell.script("rm a.py /b.py", "/w/p").changed == [("/w/p/a.py", "deleted"), ("/b.py", "deleted")]
+
+
+@pytest.mark.parametrize(
+    "text", [_PATCH, 'apply("' + _PATCH.replace("\n", "\\n") + '")'], ids=["plain", "in a literal"]
+)
+def test_a_patch_names_its_files(text: str) -> None:
+    """With what becomes of each, and its lines."""
+    found = list(shell.patched(text))
+    assert [each[:2] for each in found] == [
+        ("a/new.py", "written"),
+        ("b.py", "edited"),
+        ("c.py", "moved here"),
+        ("d.py", "deleted"),
+    ]
+    assert found[0][2] == "\n+x = 1\n"
+    assert list(shell.patched("*** Update File: b.py")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "worth"),
+    [
+        ("pytest -q", 3),
+        ("cd a && git commit -m x && npm test", 6),
+        ("ls -la", -6),
+        ("git -C x log", -6),
+        ("cat > a.txt", 0),
+        ("./deploy", 0),
+    ],
+)
+def test_commands_are_ranked(command: str, worth: int) -> None:
+    """Tests, builds and git come first; what only reads is left out."""
+    assert shell.grade(command) == worth

@@ -1,0 +1,82 @@
+"""What was asked for and said."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessioncompress.checkpoints import story as told
+
+
+def telling(*texts: str) -> told.Story:
+    """Return a story: what begins with `>` is a request."""
+    story = told.Story()
+    for text in texts:
+        if text.startswith(">"):
+            story.prompt(text[1:])
+        else:
+            story.answer(text)
+    story.end_turn()
+    return story
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The root cause is the late tide at the pier.", True),
+        ("Decided to queue the late readings at the pier.", True),
+        ("It works because the sampler waits for the tide.", True),
+        ("Let me check whether the root cause is the tide.", False),
+        ("I'm checking the root cause of the late tide.", False),
+        ("the root cause is the late tide at the pier.", False),
+        ("The root cause is in one of these files:", False),
+        ("Is the root cause the late tide at the pier?", False),
+        ("Root cause.", False),
+        ("The berth is north of the quay and the pier.", False),
+    ],
+)
+def test_findings_are_sentences_that_say_what_was_found(text: str, found: bool) -> None:
+    """Not what comes next."""
+    story = telling(">Mend it.", text, "Done with the tide.")
+    assert told.decisions(story, 500) == ([f"- > {text}"] if found else [])
+
+
+def test_sure_findings_come_before_others() -> None:
+    """Where not all fit; they stand in their order."""
+    sure, other = "The root cause is the late tide at the pier.", "It works because the sampler waits."
+    story = telling(">Mend it.", sure, other, "Done.")
+    assert told.decisions(story, 60) == [f"- > {sure}"]
+    assert told.decisions(story, 500) == [f"- > {sure}", f"- > {other}"]
+
+
+def test_a_weak_last_text_is_no_report() -> None:
+    """The one before it says more."""
+    assert told.reports(telling(">Mend it.", "The tide is mended.", "Let me look once more."), 500) == [
+        "1. > The tide is mended."
+    ]
+    assert told.reports(telling(">Mend it.", "Let me look."), 500) == ["1. > Let me look."]
+
+
+def test_what_came_before_any_request_has_no_number() -> None:
+    """The request stands in what nobody has."""
+    assert told.reports(telling("The tide is mended."), 500) == ["- > The tide is mended."]
+
+
+def test_the_first_and_the_last_requests_are_longest() -> None:
+    """And what is cut says where it is whole."""
+    long = ">" + "\n".join(f"Reading {at} of the gauge is late." for at in range(30))
+    rows = told.requests(telling(*[long] * 5), 4000, splits=False)
+    sizes = [len(row) for row in rows]
+    assert min(sizes[0], sizes[3], sizes[4]) > 600
+    assert max(sizes[1], sizes[2]) < 400
+    assert all("lines left out]" in row and row.endswith("]") and " [whole: " in row for row in rows)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """However long the session; what went is counted."""
+    story = telling(
+        *(text for at in range(1000) for text in (f">Request {at}?", f"Report {at} because of {at} tides."))
+    )
+    assert len(story.asked) == len(story.reported) == 400
+    assert told.requests(story, 500, splits=False)[-1].endswith("more left out)")
+    assert story.asked_before == 599
+    assert story.reported_before == 600

@@ -1,0 +1,228 @@
+"""The summaries that are written into exports of OpenCode, into gencode's sessions and into chats."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessioncompress.core.model import Role
+from sessioncompress.formats.base import CannotCheckpoint
+from sessioncompress.formats.openai_chat import SUMMARY as OPENING
+from tests.support.chats import ChatSession, GenCodeSession
+from tests.support.checkpoints import SUMMARY, checkpointed
+from tests.support.documents import OpenCodeExport
+from tests.support.runs import fixture, survey_of, units
+
+FIXTURES = ("opencode.json", "gencode.json", "chat.json", "chat.jsonl")
+LONG = "a line of output\n" * 60
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_what_is_read_of_it(name: str) -> None:
+    """It is live and once there, what is old is dead or gone, and what is kept is live, to the byte."""
+    data = fixture(name)
+    made = checkpointed(data)
+    survey = survey_of(made.after)
+    before, after = units(data), units(made.after)
+    live = [after[number] for number in survey.shape.live if number not in survey.shape.dead]
+    kept = [before[number] for number in made.cut.kept if number not in made.checkpoint.removed]
+    assert [raw for raw in live if raw in kept] == kept
+    roles = [survey.lines[number].role for number in survey.shape.live if number not in survey.shape.dead]
+    assert roles.count(Role.CHECKPOINT) == 1
+    old = {before[number] for number in made.cut.old if survey_of(data).lines[number].role is not Role.OTHER}
+    assert old.isdisjoint(live)
+    assert checkpointed(data).after == made.after
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_another_one_takes_its_place(name: str) -> None:
+    made = checkpointed(checkpointed(fixture(name)).after)
+    survey = survey_of(made.after)
+    live = [number for number in survey.shape.live if number not in survey.shape.dead]
+    assert [survey.lines[number].role for number in live].count(Role.CHECKPOINT) == 1
+
+
+# OpenCode
+
+
+def export(turns: int = 3, made: OpenCodeExport | None = None) -> OpenCodeExport:
+    """Return a session with so many turns, or add them to one."""
+    made = made or OpenCodeExport()
+    for _ in range(turns):
+        made.user("Look.").assistant().tool("bash", {"command": "cat a.log"}, LONG).finish("tool-calls")
+        made.assistant().part("text", text="Silent.").finish("stop")
+    return made
+
+
+def messages(data: bytes) -> list[Any]:
+    document = json.loads(data)
+    found = document if isinstance(document, list) else document["messages"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_opencode_gets_a_request_and_its_answer() -> None:
+    data = export().bytes()
+    made = checkpointed(data)
+    *was, asks, answers = messages(made.after)
+    assert was == messages(data)
+    last = was[-1]["info"]
+    assert asks["info"]["role"] == "user"
+    assert asks["parts"][0]["tail_start_id"] == was[made.cut.kept[0]]["info"]["id"]
+    assert answers["info"]["parentID"] == asks["info"]["id"]
+    assert (answers["info"]["summary"], answers["info"]["finish"]) == (True, "stop")
+    assert answers["parts"][0]["text"] == SUMMARY.text
+    ids = [last["id"], asks["info"]["id"], answers["info"]["id"]]
+    assert ids == sorted(ids)
+    assert all(len(each) == len("msg_") + 26 for each in ids)
+    times = [each["time"]["created"] for each in (last, asks["info"], answers["info"])]
+    assert times == sorted(set(times))
+    for message in (asks, answers):
+        assert {part["messageID"] for part in message["parts"]} == {message["info"]["id"]}
+
+
+def test_opencode_reads_no_compaction_that_is_kept() -> None:
+    """One behind the first message that is kept leaves, with what asked for it; any other stays."""
+    inside = checkpointed(checkpointed(export(6).bytes(), share=0.6).after, share=0.3)
+    count = len(messages(inside.before))
+    assert inside.checkpoint.removed == frozenset({count - 2, count - 1})
+    assert kinds(inside.after).count("compaction") == 1
+    before = checkpointed(export(3, export(3).compaction("Before.")).bytes())
+    assert before.checkpoint.removed == frozenset()
+    assert kinds(before.after).count("compaction") == 2
+
+
+def kinds(data: bytes) -> list[str]:
+    """Return the kinds of all parts."""
+    return [part["type"] for message in messages(data) for part in message["parts"]]
+
+
+def test_opencode_where_an_answer_hangs_on_a_compaction() -> None:
+    """It could not be imported without that."""
+    found = json.loads(checkpointed(export(6).bytes(), share=0.6).after)
+    *_, answer, asks, _ = found["messages"]
+    info = {**answer["info"], "id": "msg_0000000000ff", "parentID": asks["info"]["id"]}
+    found["messages"].append({**answer, "info": info})
+    with pytest.raises(CannotCheckpoint, match="hangs on the compaction before"):
+        checkpointed(json.dumps(found).encode())
+
+
+@pytest.mark.parametrize("name", ["msg_1", "msg_ffffffffffff" + "0" * 14, "other"])
+def test_opencode_where_no_id_can_follow(name: str) -> None:
+    made = export()
+    made.messages[-1]["info"]["id"] = name
+    with pytest.raises(CannotCheckpoint, match="ids of another form"):
+        checkpointed(made.bytes())
+
+
+# gencode
+
+
+def asked() -> GenCodeSession:
+    made = GenCodeSession().message("system", "You are an agent.")
+    for _ in range(3):
+        made.message("user", "Look.").step("Bash", {"command": "cat a.log"}, LONG).message("assistant", "Silent.")
+    made.outer["metadata"]["completions"] = [{"afterMessageIndex": number} for number in (0, 4, 8, 12)]
+    return made
+
+
+def test_gencode_counts_anew() -> None:
+    data = asked().bytes()
+    made = checkpointed(data)
+    first = made.cut.kept[0]
+    gone = first - 1
+    document, was = json.loads(made.after), json.loads(data)
+    assert document["messages"] == [
+        was["messages"][0],
+        {"role": "system", "content": f"[Earlier conversation - {gone} messages summarized]\n\n{SUMMARY.text}"},
+        *was["messages"][first:],
+    ]
+    metadata = document["metadata"]
+    assert metadata["messageCount"] == len(document["messages"])
+    assert [note["afterMessageIndex"] for note in metadata["completions"]] == [0, -1, -1, 12 - gone + 1]
+    assert document["fullMessageCount"] == len(was["messages"])
+    (record,) = document["summaries"]
+    assert record.pop("id").startswith("sum-1772442000000-")
+    assert record == {
+        "type": "compaction",
+        "coveringMessages": [1, first - 1],
+        "content": SUMMARY.text,
+        "keyDecisions": [],
+        "filesModified": list(SUMMARY.changed),
+        "toolsUsed": [{"tool": "Bash", "count": 2 + (first > 10), "notableUses": []}],
+        "generatedAt": "2026-03-02T09:00:00.000Z",
+        "estimatedTokens": 13,
+    }
+
+
+@pytest.mark.parametrize(
+    ("outer", "kept"),
+    [
+        (
+            {"summaries": [{"id": "a", "content": 1.50}]},
+            lambda found: found["summaries"][0] == {"id": "a", "content": 1.5},
+        ),
+        ({"summaries": "none"}, lambda found: found["summaries"] == "none"),
+        ({"fullMessageCount": 70}, lambda found: found["fullMessageCount"] == 70),
+    ],
+)
+def test_gencode_keeps_what_stands_there(outer: dict[str, Any], kept: Any) -> None:
+    made = asked()
+    made.outer |= outer
+    assert kept(json.loads(checkpointed(made.bytes()).after))
+
+
+@pytest.mark.parametrize("completions", [None, "x", [None, 7, {"afterMessageIndex": "x"}, {}]])
+def test_gencode_takes_odd_notes(completions: Any) -> None:
+    made = asked()
+    made.outer["metadata"]["completions"] = completions
+    assert json.loads(checkpointed(made.bytes()).after)["metadata"]["completions"] == completions
+
+
+def test_of_several_summaries_of_gencode_the_last_one_goes() -> None:
+    """The agent keeps those before it."""
+    made = GenCodeSession()
+    for text in ("First.", "Second."):
+        made.message("system", f"[Earlier conversation - 9 messages summarized]\n\n{text}")
+    made.messages += asked().messages[1:]
+    said = [message["content"] for message in messages(checkpointed(made.bytes()).after)[:3]]
+    assert "First." in said[0]
+    assert SUMMARY.text in said[1]
+
+
+# Chats
+
+
+def chat() -> ChatSession:
+    made = ChatSession().message("system", "You are an agent.").message("developer", "Be brief.")
+    for _ in range(3):
+        made.message("user", "Look.").step("bash", {"command": "cat a.log"}, LONG).message("assistant", "Silent.")
+    return made
+
+
+@pytest.mark.parametrize("in_lines", [False, True])
+def test_a_chat_gets_a_message_of_the_user(in_lines: bool) -> None:
+    data = chat().bytes() if in_lines else chat().document()
+    made = checkpointed(data)
+    was = [json.loads(raw) for raw in units(data)]
+    assert [json.loads(raw) for raw in units(made.after)] == [
+        *was[:2],
+        {"role": "user", "content": OPENING + SUMMARY.text},
+        *was[made.cut.kept[0] :],
+    ]
+
+
+@pytest.mark.parametrize("pasted", [OPENING + "So.", "[Earlier conversation - 2 messages summarized]\n\nSo."])
+def test_what_is_said_later_is_no_summary(pasted: str) -> None:
+    made = chat().message("user", pasted).message("system", pasted)
+    assert Role.CHECKPOINT not in survey_of(made.document()).lines.roles
+    other = asked().message("user", pasted).message("system", pasted)
+    assert Role.CHECKPOINT not in survey_of(other.bytes()).lines.roles
+
+
+def test_half_a_character_is_escaped() -> None:
+    half = SUMMARY._replace(text="Half \ud83d.", changed=("\ud83d",))
+    for data in (chat().document(), asked().bytes(), export().bytes()):
+        assert b"Half \\\\ud83d." in checkpointed(data, summary=half).after

@@ -1,0 +1,276 @@
+"""Compacting by a budget's rule: once where a summary is due, never where clearing is enough, and told in the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import FileFailed, UsageError
+from sessioncompress.operations.compact import MANUAL, compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.sessions import budget_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Budget, Compact, Policy, Prune, Rule
+from tests.support.build import PiSession, dice
+from tests.support.long import FEW, LONG, pi
+from tests.support.runs import fixture, snapshot, write
+from tests.support.texts import log_lines
+
+EACH = pytest.mark.parametrize("name", LONG)
+TOO_LONG = "400 prompt is too long: 213462 tokens > 200000 maximum"
+PRUNING = Prune(prune_minimum=100, prune_protect=1_000, preserve_recent_messages=2)
+"""Prunes the sessions of these tests, which hold little."""
+
+
+def by(rule: Rule, prune: Prune | None = None, **numbers: Any) -> Policy:
+    """Return the policy that keeps little, with a rule."""
+    return replace(FEW, budget=Budget(rule=rule, **numbers), prune=prune or FEW.prune)
+
+
+OMP = by(Rule.OMP, threshold_tokens=10_000)
+
+
+def failing(turns: int = 8) -> PiSession:
+    """Return a session whose newest request did not fit."""
+    made = PiSession().opening()
+    for turn in range(turns):
+        made.user(f"Part {turn}.")
+        made.step("bash", {"command": f"cat service-{turn}.log"}, log_lines(dice("due", turn), 60))
+        made.assistant(f"Gauge {turn} failed.")
+    made.user("And the last one?")
+    made.assistant(stop="error", errorMessage=TOO_LONG)
+    return made
+
+
+def go_on(path: Path, name: str) -> None:
+    """Add another turn, as the agent does behind what stands there last."""
+    more = LONG[name](9)[len(LONG[name](8)) :]
+    before = path.read_bytes()
+    if name == "pi":
+        first, _, rest = more.partition(b"\n")
+        last = json.loads(before.splitlines()[-1])["id"]
+        more = json.dumps({**json.loads(first), "parentId": last}).encode() + b"\n" + rest
+    path.write_bytes(before + more)
+
+
+# Whether a summary is due
+
+
+@EACH
+def test_a_session_over_its_budget_is_compacted_once(name: str, tmp_path: Path) -> None:
+    """What was recorded of the requests before the checkpoint no longer counts."""
+    path = write(tmp_path, LONG[name](8))
+    before = budget_session(path, OMP)
+    assert (before.decision, before.recorded_is_stale) == ("compact", False)
+    done = compact_session(path, OMP, if_due=True)
+    assert (done.status, done.trigger) == (Status.COMPACTED, before.reason)
+    after = budget_session(path, OMP)
+    assert (after.decision, after.recorded_is_stale) == ("none", True)
+    assert after.tokens == after.tokens_estimated < before.tokens_estimated
+    assert after.tokens_recorded == before.tokens_recorded
+    assert after.messages_since == 0
+    there = snapshot(path)
+    again = compact_session(path, OMP, if_due=True)
+    assert again.status is Status.SKIPPED
+    assert again.reason == f"{after.reason} (rule omp)"
+    assert snapshot(path) == there
+
+
+FORMS = ("claude-tools.jsonl", "codex-older.jsonl", "gemini.jsonl", "omp.jsonl", "openclaw.jsonl", "pi-gemini.jsonl")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_other_agents_recorded_is_stale_too(name: str, tmp_path: Path) -> None:
+    """By the time of the run where the checkpoint stands before what is kept, or else by its place."""
+    path = write(tmp_path, fixture(name), name)
+    stands = budget_session(path, FEW)
+    keeps = Compact(keep_tokens=300, min_dead_tokens=100, min_saved_tokens=100)
+    limit = stands.tokens_estimated // 2
+    policy = replace(FEW, compact=keeps, budget=Budget(rule=Rule.OMP, threshold_tokens=limit))
+    assert compact_session(path, policy).status is Status.COMPACTED
+    after = budget_session(path, policy)
+    assert (after.decision, after.tokens) == ("none", after.tokens_estimated), after
+    assert after.recorded_is_stale is (after.tokens_recorded is not None)
+
+
+@EACH
+def test_a_checkpoint_behind_a_restore_makes_stale_too(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    compact_session(path, OMP, if_due=True)
+    restore_session(path, OMP)
+    assert budget_session(path, OMP).decision == "compact", "what was recorded counts again"
+    assert compact_session(path, OMP, if_due=True).status is Status.COMPACTED
+    assert budget_session(path, OMP).decision == "none"
+
+
+@EACH
+def test_what_comes_since_is_counted_from_the_checkpoint(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    assert compact_session(path, FEW).messages_since is None
+    go_on(path, name)
+    assert budget_session(path, OMP).messages_since == 6
+    stats = compact_session(path, FEW, dry_run=True)
+    assert stats.messages_since == 6
+    assert stats.tokens_since is not None
+    assert 1_000 < stats.tokens_since < 3_000
+
+
+def test_a_dry_run_says_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    there = snapshot(path)
+    assert compact_session(path, OMP, if_due=True, dry_run=True).status is Status.WOULD_COMPACT
+    assert compact_session(path, by(Rule.OMP), if_due=True, dry_run=True).status is Status.SKIPPED
+    assert snapshot(path) == there
+
+
+ENOUGH = [by(Rule.OMP, PRUNING, threshold_tokens=10_000), by(Rule.EUNICE, PRUNING)]
+
+
+@pytest.mark.parametrize("policy", ENOUGH, ids=["omp", "eunice"])
+def test_where_pruning_is_enough_it_comes_first(policy: Policy, tmp_path: Path) -> None:
+    """Then `compress` does it, as its rule tells it to, and no summary is due behind that."""
+    path = write(tmp_path, failing())
+    there = snapshot(path)
+    stats = compact_session(path, policy, if_due=True)
+    assert stats.status is Status.SKIPPED
+    assert stats.reason.endswith(f" (rule {policy.budget.rule}): a run of compress is enough")
+    assert "pruning leaves about" in stats.reason
+    assert snapshot(path) == there
+    cleared = compress_session(path, policy)
+    assert cleared.status is Status.COMPRESSED
+    assert compact_session(path, policy, if_due=True).reason.endswith(f"(rule {policy.budget.rule})")
+
+
+TRIGGERS = [
+    ({"stop": "error", "errorMessage": TOO_LONG}, "the newest answer failed for its context"),
+    ({"stop": "length"}, "the newest answer was cut short at its longest"),
+]
+
+
+@pytest.mark.parametrize(("last", "reason"), TRIGGERS)
+def test_omp_sums_up_what_its_agent_does(last: dict[str, str], reason: str, tmp_path: Path) -> None:
+    """Below its threshold too, once; `budget` and `compress` go by the threshold alone."""
+    made = PiSession().raw(pi()).branch(json.loads(pi().splitlines()[-1])["id"])
+    made.assistant("And", **last)
+    path = write(tmp_path, b"".join(made.lines()[1:]))
+    policy = by(Rule.OMP)
+    assert budget_session(path, policy).decision == "none"
+    done = compact_session(path, policy, if_due=True)
+    assert (done.status, done.trigger) == (Status.COMPACTED, reason)
+    assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
+
+
+def test_eunice_sums_up_where_pruning_leaves_too_much(tmp_path: Path) -> None:
+    """And is content with that, though the failure still stands there."""
+    policy = by(Rule.EUNICE, target_tokens=1_000)
+    path = write(tmp_path, failing())
+    stats = compact_session(path, policy, if_due=True)
+    assert stats.status is Status.COMPACTED
+    assert "not under targetTokens 1,000" in stats.trigger
+    assert budget_session(path, policy).decision == "none"
+
+
+@pytest.mark.parametrize(("protected", "status"), [(4, Status.SKIPPED), (100, Status.COMPACTED)])
+def test_gencode_sums_up_only_where_pruning_is_not_enough(protected: int, status: Status, tmp_path: Path) -> None:
+    """Its own decision is `prune` in both cases; what is protected no run takes."""
+    small = ({"pattern": "*", "contextWindow": 12_000, "outputLimit": 2_000},)
+    policy = by(Rule.GENCODE, PRUNING, models=small)
+    policy = replace(policy, turn_threshold_before_compress=protected, protect_tokens=None)
+    path = write(tmp_path, pi())
+    assert budget_session(path, policy).decision == "prune"
+    stats = compact_session(path, policy, if_due=True)
+    assert stats.status is status
+    assert "; compress leaves about " in (stats.reason or stats.trigger)
+
+
+def test_idle_seconds_are_waited_for(tmp_path: Path) -> None:
+    """Its provider may still hold what would change."""
+    path = write(tmp_path, pi())
+    os.utime(path, (time.time(),) * 2)
+    stats = compact_session(path, replace(OMP, idle_seconds=600), if_due=True)
+    assert stats.status is Status.SKIPPED
+    assert "its provider may still have it in its cache" in stats.reason
+
+
+def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    with pytest.raises(UsageError) as met:
+        compact_session(path, FEW, if_due=True)
+    assert str(met.value) == (
+        f'{path}: the budget\'s rule is "size", which does not say when a summary is due. The session is not changed. '
+        'Name a rule with --rule, or as budget.rule of the policy: "gencode", "omp", "eunice" or "deliberate".'
+    )
+    assert compact_session(path, replace(FEW, enabled=False), if_due=True).status is Status.SKIPPED
+
+
+# Behind a checkpoint
+
+
+@EACH
+def test_what_a_checkpoint_stands_for_is_compressed_though_nothing_else_is_due(name: str, tmp_path: Path) -> None:
+    """Once: then the rule decides again."""
+    policy = replace(OMP, min_saved_kb=0)
+    path = write(tmp_path, LONG[name](8))
+    assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
+    assert compress_session(path, policy).status is Status.COMPRESSED
+    assert budget_session(path, policy).decision == "none"
+    assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
+    assert not compress_session(path, policy).is_smaller
+
+
+# The log
+
+
+def logged(log: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log."""
+    return [json.loads(line) for line in log.read_bytes().splitlines()]
+
+
+def test_each_session_has_a_line_in_the_log(tmp_path: Path) -> None:
+    """With what was done and why; the same file takes those of `compress`."""
+    log = tmp_path / "runs.log"
+    policy = replace(OMP, log_file=str(log), min_saved_kb=0)
+    path = write(tmp_path, pi())
+    done = compact_session(path, policy, if_due=True)
+    compress_session(path, policy)
+    compact_session(path, policy, if_due=True)
+    first, second, third = logged(log)
+    assert {each["schema"] for each in (first, second, third)} == {"sessioncompress.log/1"}
+    assert (first["status"], first["decision"], first["rule"]) == ("compacted", "compact", "omp")
+    assert first["trigger"] == done.trigger
+    assert (first["strategy"], first["messagesBefore"], first["messagesKept"]) == ("tokens", 48, done.messages_kept)
+    assert (first["tokensBefore"], first["tokensAfter"]) == (done.tokens_before, done.tokens_after)
+    assert (first["originalSize"], first["compressedSize"]) == (len(pi()), done.size_after)
+    assert (first["messagesSince"], first["tokensSince"], first["secondsSince"]) == (None, None, None)
+    assert first["thresholds"]["compact"]["minDeadTokens"] == 1_000
+    assert 0 < first["utilisation"] < 1
+    assert (second["status"], "strategy" in second) == ("compressed", False)
+    assert (third["status"], third["decision"], third["messagesSince"]) == ("skipped", "none", 0)
+    assert third["trigger"] in third["reason"]
+
+
+def test_what_was_asked_for_says_so(tmp_path: Path) -> None:
+    """The budget is told, but did not decide."""
+    log = tmp_path / "runs.log"
+    path = write(tmp_path, pi())
+    assert compact_session(path, replace(FEW, log_file=str(log)), dry_run=True).trigger == MANUAL
+    assert not log.exists()
+    assert compact_session(path, replace(FEW, log_file=str(log))).trigger == MANUAL
+    (line,) = logged(log)
+    assert (line["trigger"], line["rule"], line["status"]) == (MANUAL, "size", "compacted")
+
+
+def test_nothing_is_added_to_what_is_no_log(tmp_path: Path) -> None:
+    path, other = write(tmp_path, pi()), tmp_path / "notes"
+    other.write_text("mine\n")
+    there = snapshot(path)
+    with pytest.raises(FileFailed, match="this is no log of sessioncompress"):
+        compact_session(path, replace(FEW, log_file=str(other)))
+    assert (snapshot(path), other.read_text()) == (there, "mine\n")
