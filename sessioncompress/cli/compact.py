@@ -24,16 +24,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.PATHS_OR_NONE
-@options.AGENT
-@options.PROJECT
-@options.ALL
-@options.OLDER_THAN
-@options.INCLUDE
-@options.EXCLUDE
-@options.JOBS
-@options.DRY_RUN
-@options.CHECK
+@options.over_sessions
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
     "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
