@@ -79,6 +79,9 @@ def test_pi_starts_from_a_handoff(version: str, tmp_path: Path) -> None:
     assert not any("Wrote the other way" in text for text in strings_of(found.requests[0].body))
     assert found.session.startswith(begun.read_bytes())
     assert session.read_bytes() == made.data
+    begun.write_bytes(found.session)
+    again = messages(pi.resume(version, begun, tmp_path / "again").body)
+    assert [handoff.text.rstrip() in said_in(message) for message in again].count(True) == 1
 
 
 def test_oh_my_pi_starts_from_a_handoff(tmp_path: Path) -> None:
