@@ -119,10 +119,11 @@ class Checkpoint(NamedTuple):
     follow each other as they stand here. `removed` holds the last message only where one is added behind it. `outer`
     has the values around the messages by their paths from the document's root, under a key that is not there yet as
     splice.Added. `repeated` are lines that are kept and that an added line says again, to the byte: they are live
-    there, and dead where they stood.
+    there, and dead where they stood. `stays` are old lines that the model goes on reading: what the system says first.
     """
 
     added: tuple[Addition, ...]
     removed: frozenset[int] = frozenset()
     outer: Mapping[JsonPath, Any] = MappingProxyType({})
     repeated: frozenset[int] = frozenset()
+    stays: frozenset[int] = frozenset()

@@ -14,6 +14,7 @@ from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate, utf8
 from sessioncompress.formats import base, values
+from sessioncompress.formats.base import CannotCheckpoint
 
 _SYSTEM = ("system", "developer")
 _RANDOM = 7
@@ -23,41 +24,40 @@ GONE = -1
 """What gencode's notes of an answer name where its message left."""
 
 
-def summed_up(session: Written, cut: Cut) -> frozenset[int]:
-    """Find the messages for which the summary stands: without what the system says before all others.
+def chat(session: Written, cut: Cut, text: str) -> Checkpoint:
+    """Put a message of the user in the place of those that it sums up."""
+    if session.outer is None:
+        raise CannotCheckpoint(
+            "its messages are lines of their own, and a summary would take the place of some",
+            "compress makes it smaller.",
+        )
+    stays, gone = _old(session, cut)
+    message = values.literal({"role": "user", "content": utf8(text)})
+    return Checkpoint((Addition(min(cut.kept), message),), gone, stays=stays)
+
+
+def _old(session: Written, cut: Cut) -> tuple[frozenset[int], frozenset[int]]:
+    """Part what is old: messages of the system that stand first stay, the summary stands for all others.
 
     Of several summaries it stands for the last one.
     """
     roles, old = session.lines.roles, frozenset(cut.old)
-    before = range(_begin(session), min(cut.kept))
-    return frozenset(number for number in before if number in old or roles[number] is not Role.CHECKPOINT)
-
-
-def _begin(session: Written) -> int:
-    """Count the messages of the system that stand first, and are no summary."""
-    roles = session.lines.roles
+    before = range(min(cut.kept))
     first = takewhile(
-        lambda number: roles[number] is Role.OTHER and session.entry(number).get("role") in _SYSTEM,
-        range(len(roles)),
+        lambda number: roles[number] is Role.OTHER and session.entry(number).get("role") in _SYSTEM, before
     )
-    return sum(1 for _ in first)
-
-
-def chat(session: Written, cut: Cut, text: str) -> Checkpoint:
-    """Put a message of the user in the place of those that it sums up: a line where they are lines."""
-    gone = summed_up(session, cut)
-    message = values.literal({"role": "user", "content": utf8(text)})
-    end = b"\n" if session.raw(min(cut.old)).endswith(b"\n") else b""
-    return Checkpoint((Addition(min(cut.kept), message + end),), gone)
+    stays = frozenset(first)
+    gone = (number for number in before if number in old or roles[number] is not Role.CHECKPOINT)
+    return stays, frozenset(gone) - stays
 
 
 def gencode(session: Written, cut: Cut, summary: Summary, heading: str) -> Checkpoint:
     """Put a message of the system in the place of those that it sums up, and a record of it beside the messages."""
-    gone, text = summed_up(session, cut), utf8(summary.text)
+    (stays, gone), text = _old(session, cut), utf8(summary.text)
     content = f"{heading}{len(gone)} messages summarized]\n\n{text}"
     message = values.literal({"role": "system", "content": content})
     outer = dict(_around(session, cut, gone, summary._replace(text=text)))
-    return Checkpoint((Addition(min(cut.kept), message),), gone, outer)
+    return Checkpoint((Addition(min(cut.kept), message),), gone, outer, stays=stays)
 
 
 def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) -> Iterator[tuple[JsonPath, Any]]:

@@ -81,8 +81,11 @@ def judge_open(
 
 def _run_saves(session: OpenSession, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
     """Return how many tokens a run, with pruning or without, would save in an open session."""
-    policy = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
-    found = rehearse_open(session, store, policy, form, force=True)
+    trial = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
+    found = rehearse_open(session, store, trial, form, force=True)
+    if prunes and not policy.prune.enabled and not found.is_smaller:
+        # As _compress_part() does: where the rule's pruning would save too little, a run without it may still pay.
+        return _run_saves(session, store, policy, form, prunes=False)
     return found.tokens_before - found.tokens_after
 
 

@@ -17,8 +17,7 @@ from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
-from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import Role
+from sessioncompress.core.lines import Survey
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
@@ -115,16 +114,23 @@ class Opened:
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
     @cached_property
-    def _offsets(self) -> Sequence[int] | None:
-        """Where each line begins; None for a document, or where one line sets several messages."""
-        ends = list(accumulate((line.size for line in self.read.lines), initial=0))
-        return ends if ends[-1] == self.session.size else None
+    def _places(self) -> Sequence[tuple[int, int]]:
+        """Where each line begins and how long it is, or each message of a document or of a line that sets several."""
+        sizes = [line.size for line in self.read.lines]
+        if sum(sizes) == self.session.size:
+            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        found: dict[int, tuple[int, int]] = {}
+        position = 0
+        for number, raw, _ in self._pieces():
+            start, size = found.get(number, (position, 0))
+            found[number] = start, size + len(raw)
+            position += len(raw)
+        return [found[number] for number in range(len(sizes))]
 
     def _raw(self, number: int) -> bytes:
-        if self._offsets is None:
-            return next((raw for at, raw, whole in self._pieces() if at == number and whole), b"")
-        with self.session.reader(self._offsets[number]) as file:
-            return file.read(self.read.lines[number].size)
+        start, size = self._places[number]
+        with self.session.reader(start) as file:
+            return file.read(size)
 
     def entry(self, number: int) -> Entry:
         """Read an entry."""
@@ -198,7 +204,7 @@ class Opened:
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
         last = len(self.read.lines) - 1
-        if self._offsets is None or all(each.before <= last for each in made.added):
+        if all(each.before <= last for each in made.added):
             return False
         raw = self._raw(last)
         if raw.endswith(b"\n"):
@@ -243,16 +249,12 @@ class Draft:
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
             raise broken("a line that is kept would not be read", where, min(kept - live))
-        old = {moved[number] for number in (*cut.old, *repeated) if not self._stays(lines, number)}
+        gone = frozenset((*cut.old, *repeated)) - self._made.stays
+        old = {moved[number] for number in gone if number in moved}
         if old & live:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
         if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
-
-    def _stays(self, lines: Lines, number: int) -> bool:
-        """Tell whether a line may be read still, or is gone, although the summary stands for what is around it."""
-        del lines, number
-        return False
 
     def keep(self) -> tuple[str, Place] | None:
         """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
@@ -305,10 +307,6 @@ class DocumentDraft(Draft):
         assert self.sink is not None
         kept = undoing(self._document.raw, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)
-
-    def _stays(self, lines: Lines, number: int) -> bool:
-        # The prompt of the system is one of the messages.
-        return number in self._made.removed or lines.roles[number] is Role.OTHER
 
     def _stream(self, lines: int) -> Iterator[Piece]:
         self._take(self._new)

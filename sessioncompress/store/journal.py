@@ -251,9 +251,14 @@ class Journal:
         return bool(self.runs) and self.runs[-1].restored
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint was written that no restore took out."""
+        return any(not each.ended for each in self.checkpoints)
+
+    @property
     def ends_with_checkpoint(self) -> bool:
         """Whether the last run wrote a checkpoint, which rewrites no line."""
-        return bool(self.checkpoints) and self.runs[-1].records == (0, 0) and not self.restored
+        return self.has_checkpoint and self.runs[-1].records == (0, 0) and not self.restored
 
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.

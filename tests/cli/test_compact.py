@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress.operations import batch
 from tests.cli.test_cli import document, here, one, policy, run
-from tests.support.long import LONG, pi
+from tests.support.long import LINES, pi
 from tests.support.rollout import Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
@@ -41,6 +41,8 @@ FIELDS = {
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
+PROTECTING: dict[str, Any] = {"turnThresholdBeforeCompress": 100, "protectTokens": None}
+"""With these a run of compress takes nothing, so that only a summary helps."""
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +64,7 @@ def numbered(turns: int = 8) -> bytes:
 def archive(folder: Path) -> Path:
     """Fill a folder: a session of each agent, a short one, one that cannot have a checkpoint, and no session."""
     folder.mkdir()
-    for name, made in LONG.items():
+    for name, made in LINES.items():
         write(folder, made(8), f"{name}.jsonl")
     write(folder, PiSession().bytes(), "short.jsonl")
     write(folder, numbered(), "numbered.jsonl")
@@ -79,10 +81,10 @@ def test_a_folder_ends_with_a_total(here: Path) -> None:
     result = run("compact", folder)
     assert result.exit_code == 0, result.output
     total = result.stdout.splitlines()[-1]
-    assert total.startswith(f"total: {len(LONG)} sessions compacted: ")
+    assert total.startswith(f"total: {len(LINES)} sessions compacted: ")
     assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (no sessions, or links)")
     again = run("compact", folder).stdout.splitlines()[-1]
-    assert again.startswith(f"total: 0 sessions; {len(LONG) + 1} unchanged; 1 skipped; 1 passed over")
+    assert again.startswith(f"total: 0 sessions; {len(LINES) + 1} unchanged; 1 skipped; 1 passed over")
     assert run("compact", folder / "numbered.jsonl").exit_code == 4
 
 
@@ -195,7 +197,7 @@ def test_a_rule_must_be_named(here: Path) -> None:
 
 def test_only_where_a_summary_is_due(here: Path) -> None:
     """With the reason where it is not; `--check` says so by its exit code."""
-    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP)
+    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP, **PROTECTING)
     due, small = write(here, pi(8), "due.jsonl"), write(here, pi(1), "small.jsonl")
     assert run("compact", "--if-due", "--check", due).exit_code == 1
     assert run("compact", "--if-due", "--check", small).exit_code == 0
@@ -212,11 +214,12 @@ def test_only_where_a_summary_is_due(here: Path) -> None:
 
 def test_compact_then_compress(here: Path) -> None:
     """What the summary stands for becomes references, and then neither command has anything to do."""
-    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP, minSavedKB=0)
+    policy(here / "compression.json", compact=KEEPS_LITTLE, budget=OMP, minSavedKB=0, **PROTECTING)
     path = write(here, pi(8))
     for commands in (2, 0):
         there = snapshot(path)
-        done: list[dict[str, Any]] = [one("compact", "--if-due", path), one("compress", path)]
+        compress = ("compress", "--keep-turns", "1", "--protect-tokens", "0")
+        done: list[dict[str, Any]] = [one("compact", "--if-due", path), one(*compress, path)]
         assert sum(each["status"] in ("compacted", "compressed") for each in done) == commands
     assert snapshot(path) == there
     assert path.stat().st_size < len(pi(8))

@@ -75,13 +75,13 @@ def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY, fi
 
 
 def _with_lines(data: bytes, made: Checkpoint) -> bytes:
-    """Add and take out lines by their numbers; a line that sets all messages counts as many as it holds."""
+    """Add lines before those of their numbers; a line that sets all messages counts as many as it holds."""
     found: list[bytes] = []
     number = 0
     added: dict[int, bytes] = {}
     for addition in made.added:
         added[addition.before] = added.get(addition.before, b"") + addition.line
     for line in split(data):
-        found += filter(None, [added.get(number), b"" if number in made.removed else line])
+        found += filter(None, [added.get(number), line])
         number += len(units(line)) if line.startswith(b'{"$set":{"messages":[') else 1
     return b"".join([*found, *filter(None, [added.get(number)])])

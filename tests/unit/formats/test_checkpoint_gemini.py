@@ -122,6 +122,17 @@ def test_ours_is_a_checkpoint_behind_what_was_set_at_once() -> None:
     assert survey.lines[survey.shape.live[0]].role is Role.CHECKPOINT
 
 
+def test_the_agent_s_own_is_a_checkpoint_too() -> None:
+    """It sets all messages to its summary and what it keeps, whatever was said before."""
+    made = asked()
+    made.messages = made.messages[-2:]
+    for kind, text in (("gemini", THANKS), ("user", TEXT.replace(SUMMARY.text, "Its own."))):
+        made.messages.insert(0, {**made.messages[0], "id": kind, "type": kind, "content": [{"text": text}]})
+    survey = survey_of(made.resume().bytes())
+    roles = [survey.lines[number].role for number in survey.shape.live]
+    assert roles == [Role.CHECKPOINT, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
+
+
 def test_half_a_character_is_escaped() -> None:
     made = checkpointed(asked().bytes(), summary=SUMMARY._replace(text="Half \ud83d."))
     assert read(made.after)[0]["content"][0]["text"] == "<state_snapshot>\nHalf \\ud83d.\n</state_snapshot>"
