@@ -73,6 +73,10 @@ def compact(
     if prints and (as_json or len(listed) != 1):
         raise click.UsageError("--print takes one session, and goes without --json")
 
+    if overrides["rule"] is not None and not if_due:
+        raise click.UsageError("--rule goes with --if-due")
+    if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
+        raise click.UsageError("--keep-tokens goes with --keep tokens")
     for each in listed if if_due else ():
         if each.error is None and (policy := policies.of(each.path)).enabled:
             refuse_size(each.path, policy)

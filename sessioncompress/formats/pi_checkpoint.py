@@ -1,7 +1,7 @@
 """What was said in a session of pi and its relatives, and how they write summaries.
 
-A summary is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch hangs
-on the entry to which the conversation went back, and a handoff begins a session.
+A summary is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch
+hangs on the entry to which the conversation went back, and a handoff begins a session.
 """
 
 from __future__ import annotations
