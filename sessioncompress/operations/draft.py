@@ -127,16 +127,23 @@ class Opened:
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
     @cached_property
-    def _offsets(self) -> Sequence[int] | None:
-        """Where each line begins; None for a document, or where one line sets several messages."""
-        ends = list(accumulate((line.size for line in self.read.lines), initial=0))
-        return ends if ends[-1] == self.session.size else None
+    def _places(self) -> Sequence[tuple[int, int]]:
+        """Where each line begins and how long it is, or each message of a document or of a line that sets several."""
+        sizes = [line.size for line in self.read.lines]
+        if sum(sizes) == self.session.size:
+            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        found: dict[int, tuple[int, int]] = {}
+        position = 0
+        for number, raw, _ in self._pieces():
+            start, size = found.get(number, (position, 0))
+            found[number] = start, size + len(raw)
+            position += len(raw)
+        return [found[number] for number in range(len(sizes))]
 
     def _raw(self, number: int) -> bytes:
-        if self._offsets is None:
-            return next((raw for at, raw, whole in self._pieces() if at == number and whole), b"")
-        with self.session.reader(self._offsets[number]) as file:
-            return file.read(self.read.lines[number].size)
+        start, size = self._places[number]
+        with self.session.reader(start) as file:
+            return file.read(size)
 
     def entry(self, number: int) -> Entry:
         """Read an entry."""
@@ -210,7 +217,7 @@ class Opened:
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
         last = len(self.read.lines) - 1
-        if self._offsets is None or all(each.before <= last for each in made.added):
+        if all(each.before <= last for each in made.added):
             return False
         raw = self._raw(last)
         if raw.endswith(b"\n"):

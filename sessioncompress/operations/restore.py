@@ -23,7 +23,7 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import Checkpoints, out_of_document
+from sessioncompress.operations.checkpoints import Checkpoints, out_of_document, refuse_if_compacted
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
@@ -112,6 +112,7 @@ class _Restore(NamedTuple):
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, store, self.policy, self.form)
+            refuse_if_compacted(session, store, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         if not keep_checkpoints and (done := self._out_of_document()) is not None:
             rest = self._now().exactly(keep_checkpoints=True)

@@ -77,6 +77,8 @@ class Journal:
         self.broken = 0
         self.checkpoints: list[CheckpointRecord] = []
         """The newest record of each."""
+        self._moved: list[int] = []
+        """At how many line records a checkpoint came or went: the lines have other numbers from there on."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
         """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
         self._blocks: list[BlockRecord] = []
@@ -89,6 +91,7 @@ class Journal:
         if isinstance(record, LineRecord):
             self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
         elif isinstance(record, CheckpointRecord):
+            self._moved.append(len(self._lines))
             # A run that took one out may have been killed before the session changed: it is looked for again.
             self.checkpoints = [each for each in self.checkpoints if each.lines != record.lines] + [record]
         elif len(self._lines) == self._ended[0]:
@@ -196,9 +199,16 @@ class Journal:
                 continue
             # Each line is counted once, however often it was rewritten.
             rows = self.originals(original)
-            lines = max(len(self.numbers(rows)), 1) if len(rows) > 1 else 1
+            lines = max(self._most_at_once(rows), 1) if len(rows) > 1 else 1
             missing += [self.placed(row)] * (lines - there[row])
         return missing
+
+    def _most_at_once(self, rows: Iterable[int]) -> int:
+        """Count the lines that some line records are of, where most of them are counted with the same numbers."""
+        parts: dict[int, list[int]] = {}
+        for row in rows:
+            parts.setdefault(bisect_right(self._moved, row), []).append(row)
+        return max((len(self.numbers(part)) for part in parts.values()), default=0)
 
     def numbers(self, rows: Iterable[int]) -> set[int]:
         """Return the numbers of the lines that some line records are of, as far as they have blocks."""
@@ -251,9 +261,14 @@ class Journal:
         return bool(self.runs) and self.runs[-1].restored
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint was written that no restore took out."""
+        return any(not each.ended for each in self.checkpoints)
+
+    @property
     def ends_with_checkpoint(self) -> bool:
         """Whether the last run wrote a checkpoint, which rewrites no line."""
-        return bool(self.checkpoints) and self.runs[-1].records == (0, 0) and not self.restored
+        return self.has_checkpoint and self.runs[-1].records == (0, 0) and not self.restored
 
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.

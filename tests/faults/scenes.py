@@ -138,9 +138,6 @@ def _compact(path: Path) -> object:
     return compact_session(path, FEW)
 
 
-_PLAYED = ("pi", "claude-code", "codex", "gemini document")
-
-
 def _branched(folder: Path, _: Size) -> Path:
     return write(folder, branched().data)
 
@@ -149,6 +146,7 @@ def _leave(path: Path) -> object:
     return summarize_branch(path, EAGER)
 
 
+_PLAYED = ("pi", "claude-code", "codex", "gemini document")
 _COMPACT = ("compact", "--keep", "tokens", "--keep-tokens", "3000")
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
