@@ -31,6 +31,9 @@ _FOLDER = ("tests/unit/store/test_folder.py",)
 _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
 _BUDGET = ("tests/cli/test_budget.py",)
 _DUE = ("tests/unit/operations/test_compact_due.py",)
+_COMPACT = ("tests/unit/operations/test_compact.py",)
+_DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
+_CUT = ("tests/unit/checkpoints/test_cut.py",)
 _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/unit/operations/test_clean.py",)
@@ -555,6 +558,99 @@ MUTANTS = (
         "due = force or part.journal.ends_with_checkpoint",
         "due = force",
         _DUE,
+    ),
+    # A checkpoint: its check, the order in which it is written, and how it comes out.
+    Mutant(
+        "no draft of a checkpoint is checked",
+        "operations/draft.py",
+        "draft.check(self._known, cut, self.where)",
+        "draft.read = self.read",
+        _COMPACT,
+    ),
+    Mutant(
+        "a checkpoint that is not read is written",
+        "operations/draft.py",
+        "if len(self._ours & live) <= len(repeated):",
+        "if False:",
+        _COMPACT,
+    ),
+    Mutant(
+        "an old line is still read behind a checkpoint", "operations/draft.py", "if old & live:", "if False:", _COMPACT
+    ),
+    Mutant(
+        "a kept line is not read behind a checkpoint",
+        "operations/draft.py",
+        "if not kept <= live:",
+        "if False:",
+        _COMPACT,
+    ),
+    Mutant("half a line is added to", "operations/draft.py", "if jsonl.parse(raw) is None:", "if False:", _COMPACT),
+    Mutant(
+        "what a document loses is not kept", "operations/draft.py", "removed = draft.keep()", "removed = None", _COMPACT
+    ),
+    Mutant(
+        "a line of ours is not known again once rewritten",
+        "operations/checkpoints.py",
+        "if digest not in wanted and row is not None:",
+        "if False:",
+        ("tests/unit/operations/test_compact.py", "tests/attacks/test_checkpoint_inputs.py"),
+    ),
+    Mutant(
+        "an LF of ours stays",
+        "operations/checkpoints.py",
+        'raw.removesuffix(b"\\n"), whole) if position == self._unended',
+        "raw, whole) if position == self._unended",
+        _COMPACT,
+    ),
+    Mutant(
+        "what hangs on a checkpoint stays there",
+        "operations/restore.py",
+        "return raw if checkpoints is None else checkpoints.rehung(raw)",
+        "return raw",
+        _COMPACT,
+    ),
+    Mutant(
+        "what repeats rewritten messages stays",
+        "operations/restore.py",
+        "if swaps and checkpoints is not None and checkpoints.altered:",
+        "if False:",
+        _COMPACT,
+    ),
+    Mutant(
+        "short bytes are looked for anywhere",
+        "core/documents.py",
+        "if len(made) >= _PLAINLY and raw.count(made) == 1:",
+        "if raw.count(made) == 1:",
+        _DOCUMENTS,
+    ),
+    Mutant(
+        "bytes that stand twice are taken out",
+        "core/documents.py",
+        "if len(made) >= _PLAINLY and raw.count(made) == 1:",
+        "if len(made) >= _PLAINLY:",
+        _DOCUMENTS,
+    ),
+    Mutant(
+        "a document's end moves what was made",
+        "core/documents.py",
+        "places = [start, len(raw) - undo.size + start]",
+        "places = [start]",
+        _DOCUMENTS,
+    ),
+    Mutant("a cut parts a call from its result", "checkpoints/cut.py", "close(called[name], position)", "pass", _CUT),
+    Mutant(
+        "a cut parts an answer",
+        "checkpoints/cut.py",
+        "close(begun.setdefault(line.response, position), position)",
+        "pass",
+        _CUT,
+    ),
+    Mutant(
+        "a share is cut again and again",
+        "operations/compact.py",
+        "if rules.keep is CutRule.SHARE and before",
+        "if False and before",
+        _COMPACT,
     ),
     Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.

@@ -23,6 +23,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from tests.support.long import FEW, LINES, LONG, pi
+from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
 
 EACH = pytest.mark.parametrize("name", LONG)
@@ -361,3 +362,31 @@ def test_a_reference_that_no_summary_has_is_not_found(tmp_path: Path) -> None:
     os.chdir(tmp_path)
     with pytest.raises(Exception, match="no original with the reference"):
         show("0123456789ab", path)
+
+
+def test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it(tmp_path: Path) -> None:
+    """Where all messages were set at once, a checkpoint of Gemini CLI's repeats those that are kept."""
+    made = GeminiRecords()
+    for turn in range(8):
+        made.user(f"Part {turn}: look at the logs.")
+        made.answer("", made.used("run_shell_command", {"command": f"cat {turn}.log"}, f"a line {turn}\n" * 400))
+        made.answer(f"Gauge {turn} failed at noon.")
+    data = made.resume().bytes()
+    path = write(tmp_path, data)
+    assert compact_session(path, FEW).status is Status.COMPACTED
+    compress(path, SMALL)
+    stats = restore_session(path)
+    assert (stats.checkpoints_removed, stats.reason) == (1, "")
+    assert path.read_bytes() == data
+
+
+@EACH
+@pytest.mark.parametrize("rule", CutRule)
+def test_a_second_run_by_any_rule_writes_nothing(name: str, rule: CutRule, tmp_path: Path) -> None:
+    """A share of what a checkpoint left is always smaller again, but nothing came since."""
+    policy = replace(SMALL, compact=replace(SMALL.compact, keep=rule, keep_turns=1))
+    path = write(tmp_path, LONG[name](8))
+    if compact_session(path, policy).status is Status.COMPACTED:
+        before = snapshot(path)
+        assert compact_session(path, policy).status is Status.UNCHANGED
+        assert snapshot(path) == before
