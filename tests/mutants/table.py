@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log is added to whatever lies there",
-        "operations/compress.py",
+        "operations/log.py",
         "appending(file, refuse_other)",
         "appending(file, lambda fd: None)",
         ("tests/cli/test_budget.py",),
