@@ -568,13 +568,6 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
-        "a checkpoint that is not read is written",
-        "operations/draft.py",
-        "if len(self._ours & live) <= len(repeated):",
-        "if False:",
-        _COMPACT,
-    ),
-    Mutant(
         "an old line is still read behind a checkpoint", "operations/draft.py", "if old & live:", "if False:", _COMPACT
     ),
     Mutant(
@@ -587,13 +580,6 @@ MUTANTS = (
     Mutant("half a line is added to", "operations/draft.py", "if jsonl.parse(raw) is None:", "if False:", _COMPACT),
     Mutant(
         "what a document loses is not kept", "operations/draft.py", "removed = draft.keep()", "removed = None", _COMPACT
-    ),
-    Mutant(
-        "a line of ours is not known again once rewritten",
-        "operations/checkpoints.py",
-        "if digest not in wanted and row is not None:",
-        "if False:",
-        ("tests/unit/operations/test_compact.py", "tests/attacks/test_checkpoint_inputs.py"),
     ),
     Mutant(
         "an LF of ours stays",
@@ -638,13 +624,6 @@ MUTANTS = (
         _DOCUMENTS,
     ),
     Mutant("a cut parts a call from its result", "checkpoints/cut.py", "close(called[name], position)", "pass", _CUT),
-    Mutant(
-        "a cut parts an answer",
-        "checkpoints/cut.py",
-        "close(begun.setdefault(line.response, position), position)",
-        "pass",
-        _CUT,
-    ),
     Mutant(
         "a share is cut again and again",
         "operations/compact.py",

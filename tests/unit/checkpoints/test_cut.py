@@ -121,9 +121,10 @@ def test_a_format_that_splits_no_turn_is_cut_at_a_prompt() -> None:
     assert find_cut(read("uacracra"), TOKENS, splits=False) == NoCut("it holds a single request")
 
 
-def test_parallel_calls_stay_with_all_their_results() -> None:
+@pytest.mark.parametrize("messages", [4, 5])
+def test_parallel_calls_stay_with_all_their_results(messages: int) -> None:
     story = read("uaccrrua", answers={4: "c2", 5: "c3"})
-    found = find_cut(story, keep(CutRule.MESSAGES, keep_messages=4), splits=True)
+    found = find_cut(story, keep(CutRule.MESSAGES, keep_messages=messages), splits=True)
     assert isinstance(found, Cut)
     assert found.kept[0] == 6
 
