@@ -13,11 +13,12 @@ from typing import Any
 
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
-from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core import VERSION, jsonl, marker, text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Role
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Entry
@@ -82,6 +83,11 @@ class Opened:
         tokens = text.estimate(sum(self.read.lines[number].reads for number in old))
         return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
 
+    def tokens_after(self, rule: str) -> int:
+        """Tell how many tokens the model read behind the last checkpoint, where that rule cut; 0 where it did not."""
+        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
+        return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
+
     def summary(self, old: Sequence[int], *, budget: int, splits: bool) -> Summary:
         """Sum up what was said in some lines; a checkpoint among them is the first. Previews count as their originals.
 
@@ -99,8 +105,15 @@ class Opened:
         if first is not None:
             yield from ((first, each) for each in reader.said(self.entry(first)))
         wanted = frozenset(old[1:] if first is not None else old)
+        too_long = -1
         for number, raw, whole in self._pieces():
-            if number not in wanted or not whole:
+            if number not in wanted:
+                continue
+            if not whole:
+                if number != too_long and self.read.lines.roles[number] is Role.USER:
+                    size = marker.amount(self.read.lines[number].size)
+                    yield number, Said(Say.PROMPT, f"({size}, too long to be read)")
+                too_long = number
                 continue
             if originals is not None and number in rewritten and (record := rewritten[number]).place:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there

@@ -161,7 +161,17 @@ class _Restore(NamedTuple):
             done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return replace(done, reason=_joined(copies, older, unknown))
+        done = replace(done, reason=_joined(copies, older, unknown))
+        if swaps and checkpoints is not None and checkpoints.altered:
+            # One line may hold many messages. Where some were rewritten it is as it was written only now.
+            rest = self._now().exactly(keep_checkpoints=False)
+            if rest.checkpoints_removed:
+                removed = done.checkpoints_removed + rest.checkpoints_removed
+                done = replace(
+                    rest, size_before=done.size_before, lines_restored=len(swaps), checkpoints_removed=removed
+                )
+                done = replace(done, reason=_joined(copies, rest.reason))
+        return done
 
     def _out_of_document(self) -> RestoreStats | None:
         """Take the checkpoints out of a session that is one document; None where it is none, or holds none of them.
