@@ -50,7 +50,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     old, kept = order[:start], order[start:]
     said = [lines[number].reads for number in old if lines.roles[number] in SPOKEN]
     if not said:
-        return NoCut("all that was said stays")
+        return NoCut("nothing was said before what stays")
     if (dead := estimate(sum(said))) < policy.min_dead_tokens:
         return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {policy.min_dead_tokens:,}")
     return Cut(old, kept, splits_turn)

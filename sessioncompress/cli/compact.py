@@ -70,8 +70,8 @@ def compact(
     rehearse = dry_run or check or prints
     policies = options.policies_of(config, preset, compresses=True, **overrides)
     listed = options.all_governed(found, policies)
-    if prints and (as_json or len(listed) != 1):
-        raise click.UsageError("--print takes one session, and goes without --json")
+    if prints and (as_json or len(listed) != 1 or paths != (listed[0].path,)):
+        raise click.UsageError("--print takes the path of one session, and goes without --json")
 
     if overrides["rule"] is not None and not if_due:
         raise click.UsageError("--rule goes with --if-due")

@@ -189,5 +189,6 @@ def test_what_is_there_stays(there: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileFailed, match="no such file or directory"):
+    with pytest.raises(FileFailed, match="no such file or directory") as met:
         write_new(tmp_path / "nowhere" / "a.md", b"words")
+    assert met.value.where == str(tmp_path / "nowhere")
