@@ -350,14 +350,17 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     return journal
 
 
-def uncommitted(path: Path, start: int) -> Iterator[LineRecord]:
-    """Yield the line records behind the committed bytes of a journal, as far as they can be read."""
+def uncommitted(path: Path, start: int) -> Iterator[str]:
+    """Yield the SHA-256 of the lines that the records behind the committed bytes of a journal say were written."""
     with open(open_file(path), "rb", buffering=1 << 20) as file:
         file.seek(start)
         for raw in records.raw_records(file):
             with suppress(ValueError, KeyError, TypeError):
-                if isinstance(record := records.decode(raw), LineRecord):
-                    yield record
+                record = records.decode(raw)
+                if isinstance(record, LineRecord):
+                    yield record.rewritten
+                elif isinstance(record, CheckpointRecord) and not record.ended:
+                    yield from record.lines
 
 
 def last_run(files: layout.Store) -> Journal | None:

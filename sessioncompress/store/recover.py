@@ -12,6 +12,8 @@ from itertools import chain
 from pathlib import Path
 from shlex import quote
 
+from sessioncompress.core import jsonl
+from sessioncompress.core.documents import undo_of
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
@@ -67,9 +69,16 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
     """
     from sessioncompress.store.damage import first_damaged, readable_lines
 
-    kept = {sha256(line).digest() for line in readable_lines(store.originals, lengths.originals)}
-    written = {bytes.fromhex(record.rewritten) for record in journals.uncommitted(store.journal, lengths.journal)}
-    standing = {digest for line in _lines(session) if (digest := sha256(line).digest()) in kept or digest in written}
+    kept: set[bytes] = set()
+    standing: set[bytes] = set()
+    document = jsonl.document_of(session.reader, session.size) if session.size else None
+    for line in readable_lines(store.originals, lengths.originals):
+        kept.add(digest := sha256(line).digest())
+        if document is not None and _holds(document.raw, line):
+            standing.add(digest)
+    written = {bytes.fromhex(each) for each in journals.uncommitted(store.journal, lengths.journal)}
+    lines = _lines(session) if document is None else (raw for _, raw, whole in document.pieces() if whole)
+    standing.update(digest for line in lines if (digest := sha256(line).digest()) in kept or digest in written)
     replaced, missing = len(written & standing), len(kept - standing)
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
@@ -94,6 +103,15 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
     else:
         return
     raise Damaged(what, where=where, state="The session and its originals are not changed.", remedy=remedy)
+
+
+def _holds(document: bytes, kept: bytes) -> bool:
+    """Tell whether a document holds what was kept of it: a line of a message, or what a checkpoint was to replace."""
+    try:
+        replaced = [was for _, _, was in undo_of(kept).edits]
+    except (ValueError, KeyError, TypeError):
+        replaced = [kept.removesuffix(b"\n")]
+    return all(each in document for each in replaced)
 
 
 def _lines_of(number: int) -> str:
