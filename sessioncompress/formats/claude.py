@@ -315,6 +315,12 @@ class ClaudeCode(base.Format):
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return checkpoints.checkpoint(session, cut, summary)
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        # The agent takes out whatever stands before the boundary when it loads the session.
+        first, kept = min(each.before for each in made.added), frozenset(cut.kept)
+        path = self.shape(session.lines).live
+        return made._replace(removed=frozenset(number for number in path if number < first and number not in kept))
+
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         old = values.at(entry, path)
         match path:

@@ -23,8 +23,9 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import Checkpoints, out_of_document
+from sessioncompress.operations.checkpoints import Checkpoints, not_as_written, out_of_document, with_removed
 from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
@@ -114,15 +115,8 @@ class _Restore(NamedTuple):
             relatives.refuse_if_marked(session, store, self.policy, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         if not keep_checkpoints and (done := self._out_of_document()) is not None:
-            rest = self._now().exactly(keep_checkpoints=True)
-            return replace(
-                rest,
-                status=Status.RESTORED,
-                reason=rest.reason if rest.is_restored else "",
-                size_before=done.size_before,
-                checkpoints_removed=done.checkpoints_removed,
-            )
-        swaps, missing = reading.find(session, journal)
+            return self._in_two(done)
+        swaps, missing = self._found()
         reasons = []
         if changed := altered(session, journal, swaps, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
@@ -136,14 +130,18 @@ class _Restore(NamedTuple):
                 state=errors.NOT_CHANGED,
                 remedy=way_out(session, store, journal, self.form),
             )
+        unwound = None if keep_checkpoints else self._unwound()
+        if unwound is not None and unwound.taken:
+            return self._in_two(self._write(unwound.lines(), 0, ended=unwound.ended()))
         marked = relatives.strangers_of(session, journal, self.form)
         left = (
             relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
         )
         unknown = _joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        checkpoints = None if keep_checkpoints or not journal.checkpoints else self._checkpoints()
-        older = _joined(not_there(len(missing)), in_merge, checkpoints.not_as_written if checkpoints else "")
+        checkpoints = None if keep_checkpoints or unwound or not journal.checkpoints else self._checkpoints()
+        gone = not_as_written(unwound.altered if unwound else checkpoints.altered if checkpoints else ())
+        older = _joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
@@ -161,6 +159,31 @@ class _Restore(NamedTuple):
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
         return replace(done, reason=_joined(copies, older, unknown))
+
+    def _in_two(self, done: RestoreStats) -> RestoreStats:
+        """Put back the rewritten lines of a session that a run took checkpoints out of."""
+        rest = self._now().exactly(keep_checkpoints=True)
+        return replace(
+            rest,
+            status=Status.RESTORED,
+            reason=rest.reason if rest.is_restored else "",
+            size_before=done.size_before,
+            checkpoints_removed=done.checkpoints_removed,
+        )
+
+    def _found(self) -> tuple[reading.RewrittenLines, list[LineRecord]]:
+        """Find the rewritten lines, and those that are missing although they left for no checkpoint."""
+        swaps, missing = reading.find(self.session, self.journal)
+        return swaps, with_removed(self.session, self.journal, self.store.originals, swaps, missing)
+
+    def _unwound(self) -> Unwound | None:
+        """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""
+        if not any(each.dropped for each in self.journal.checkpoints):
+            return None
+        form = reading.format_of(self.session, self.form)
+        unwound = Unwound(self.session, self.journal, self.store.originals, form)
+        unwound.refuse_if_stuck()
+        return unwound
 
     def _out_of_document(self) -> RestoreStats | None:
         """Take the checkpoints out of a session that is one document; None where it is none, or holds none of them.
