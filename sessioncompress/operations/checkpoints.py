@@ -87,7 +87,8 @@ class Checkpoints:
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
-        return [each._replace(ended=True) for each in self.taken]
+        rehung = tuple(sorted(self._hanging.rewritten))
+        return [each._replace(ended=True, rehung=rehung) for each in self.taken]
 
 
 def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
@@ -135,12 +136,15 @@ def with_removed(
     rewritten: reading.RewrittenLines,
     missing: list[LineRecord],
 ) -> list[LineRecord]:
-    """Leave out the missing lines that left a session for a checkpoint: they come back with it."""
+    """Leave out the missing lines that left a session for a checkpoint: they come back with it.
+
+    Those that a restore hung elsewhere when it took one out are there with another parent.
+    """
+    there = {digest for each in journal.checkpoints for digest in each.rehung}
+    missing = [each for each in missing if each.sha256 not in there]
+    rewritten.fewer -= there
     before = before_checkpoints(session, journal, originals) if missing else None
-    if before is None:
-        return missing
-    there: set[str] = set()
-    for _, raw, whole in before:
+    for _, raw, whole in before or ():
         digest = sha256(raw).digest()
         newest = reading.original_in(raw, digest, reading.row_of(raw, digest, journal), journal) if whole else None
         if newest is not None:

@@ -20,7 +20,8 @@ from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.formats.base import CannotCheckpoint, Entry
+from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
+from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.compress import refuse_in_merge
 from sessioncompress.operations.dropping import Leaving
 from sessioncompress.pipeline import reading
@@ -242,7 +243,10 @@ class Draft:
             self._added.setdefault(each.before, []).append(each.line)
         self.sink = sink
         self.unended = unended
-        self.leaving = Leaving(sink.keep if sink is not None and made.removed and pieces else None)
+        self._drops = bool(made.removed and pieces)
+        self.leaving = Leaving(sink.keep if sink is not None and self._drops else None)
+        self._first: list[bytes] = []
+        """The first lines of the new session."""
         self.size = 0
         self.lines: tuple[str, ...] = tuple(
             sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
@@ -253,7 +257,10 @@ class Draft:
     def check(self, known: Known, cut: Cut, where: str) -> None:
         """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
         lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
-        self.read = reading.survey(self._stream(len(lines)), known.form)
+        self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
+        if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
+            what = "without the old lines nothing would show whose session it is"
+            raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead.")
         live = set(for_the_model(self.read))
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
@@ -264,6 +271,12 @@ class Draft:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
         if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
+
+    def _noted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            if piece[2] and len(self._first) < HEAD_LINES:
+                self._first.append(piece[1])
+            yield piece
 
     def keep(self) -> tuple[str, Place] | None:
         """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -132,7 +132,7 @@ class _Restore(NamedTuple):
             )
         unwound = None if keep_checkpoints else self._unwound()
         if unwound is not None and unwound.taken:
-            return self._in_two(self._write(unwound.lines(), 0, ended=unwound.ended()))
+            return self._in_two(self._write(unwound.lines(), 0, ended=unwound.ended))
         marked = relatives.strangers_of(session, journal, self.form)
         left = (
             relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
@@ -154,7 +154,7 @@ class _Restore(NamedTuple):
             pieces = pieces_of(session.reader, session.size)
             if checkpoints is not None:
                 pieces = checkpoints.without(pieces)
-            ended = [] if checkpoints is None else checkpoints.ended()
+            ended = tuple if checkpoints is None else checkpoints.ended
             done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
@@ -195,7 +195,7 @@ class _Restore(NamedTuple):
         if (document := document_of(self.session.reader, self.session.size)) is None:
             return None
         new, ended = out_of_document(document.raw, self.journal, self.store.originals)
-        return self._write(iter([new]), 0, ended=ended) if ended else None
+        return self._write(iter([new]), 0, ended=lambda: ended) if ended else None
 
     def _checkpoints(self) -> Checkpoints:
         return Checkpoints(self.session, self.journal, reading.format_of(self.session, self.form))
@@ -308,7 +308,7 @@ class _Restore(NamedTuple):
         changed: int,
         putback: _PutBack | None = None,
         *,
-        ended: Sequence[CheckpointRecord] = (),
+        ended: Callable[[], Sequence[CheckpointRecord]] = tuple,
         alone: bool = True,
     ) -> RestoreStats:
         session, journal = self.session, self.journal
@@ -342,11 +342,12 @@ class _Restore(NamedTuple):
                 records=(len(forms), 0),
                 session_id=journal.session_id,
             )
-            written = chain(map(LineRecord.encode, forms), map(CheckpointRecord.encode, ended))
+            taken = ended()
+            written = chain(map(LineRecord.encode, forms), map(CheckpointRecord.encode, taken))
             records = sealed(written, readable(run, self.store.journal))
             stats = self._stats(Status.RESTORED, _joined(*left))
             committed = rewrite.commit(records if journal.runs else [])
-            removed = len(ended)
+            removed = len(taken)
             return replace(stats, size_after=committed.size, lines_restored=changed, checkpoints_removed=removed)
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:

@@ -31,6 +31,7 @@ class Unwound:
 
     def __init__(self, session: OpenSession, journal: Journal, originals: Path, form: Format | None) -> None:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
+        self._rehung: dict[tuple[str, ...], set[str]] = {}
         known = journal.checkpoints
         self.taken: list[CheckpointRecord] = []
         # Usually all stand there, and one pass shows it.
@@ -66,7 +67,7 @@ class Unwound:
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
-        return [each._replace(ended=True) for each in self.taken]
+        return [each._replace(ended=True, rehung=tuple(sorted(self._rehung[each.lines]))) for each in self.taken]
 
     def _is(self, records: Iterable[CheckpointRecord]) -> bool:
         """Tell whether these checkpoints stand in the session, the first one as the newest."""
@@ -84,6 +85,7 @@ class Unwound:
             lines: Iterator[bytes] = (raw for _, raw, _ in jsonl.pieces(file, self._session.size))
             for record in records:
                 hanging = Hanging(self._form, self._journal, reader)
+                self._rehung[record.lines] = hanging.rewritten
                 if record.dropped and reader is not None:
                     lines = self._put_back(lines, record, reader, hanging)
                 else:
@@ -147,6 +149,8 @@ class Hanging:
     def __init__(self, form: Format | None, journal: Journal, reader: OriginalsReader | None = None) -> None:
         self._form, self._journal, self._reader = form, journal, reader
         self._parents: dict[str, str] = {}
+        self.rewritten: set[str] = set()
+        """The SHA-256 of the originals of rewritten lines that were hung elsewhere."""
 
     def note(self, raw: bytes) -> None:
         """Note what a line of ours hangs on."""
@@ -164,9 +168,13 @@ class Hanging:
         parent = entry.get(key) if entry is not None else None
         if entry is None or parent not in self._parents:
             return raw
-        if (original := self._original(raw)) is not None:
+        digest = sha256(raw).digest()
+        if (original := self._original(digest)) is not None:
             # The journal knows a line that was rewritten by its bytes alone.
             raw, entry = original, jsonl.parse(original) or entry
+            digest = sha256(raw).digest()
+        if self._journal.original(digest) is not None:
+            self.rewritten.add(digest.hex())
         seen: set[str] = set()
         while parent in self._parents and parent not in seen:
             seen.add(parent)
@@ -176,8 +184,8 @@ class Hanging:
         except CannotSplice:
             return raw
 
-    def _original(self, raw: bytes) -> bytes | None:
-        row = self._journal.rewriting(sha256(raw).digest())
+    def _original(self, digest: bytes) -> bytes | None:
+        row = self._journal.rewriting(digest)
         record = None if row is None else self._journal.placed(row)
         if self._reader is None or record is None or record.place is None:
             return None

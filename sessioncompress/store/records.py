@@ -201,7 +201,8 @@ class CheckpointRecord(NamedTuple):
 
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
     without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
-    line before those at the end had no LF. `ended`: a restore took it out. `dropped` are records of their own.
+    line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
+    lines that it hung elsewhere. `dropped` are records of their own.
     """
 
     form: str
@@ -213,6 +214,7 @@ class CheckpointRecord(NamedTuple):
     removed: tuple[str, Place] | None = None
     unended: bool = False
     ended: bool = False
+    rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
 
     def encode(self) -> bytes:
@@ -223,6 +225,8 @@ class CheckpointRecord(NamedTuple):
         if self.removed is not None:
             record["removed"] = {"sha256": self.removed[0], **self.removed[1]._asdict()}
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
+        if self.rehung:
+            record["rehung"] = self.rehung
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -280,7 +284,8 @@ def decode(raw: bytes) -> Record:
         if (kept := record.get("removed")) is not None:
             removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
         unended, ended = (record.get(key) is True for key in ("unended", "ended"))
-        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended)
+        rehung = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("rehung", ()))
+        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
