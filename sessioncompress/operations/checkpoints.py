@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +34,7 @@ class Checkpoints:
     """
 
     def __init__(self, session: OpenSession, journal: Journal, form: Format | None) -> None:
+        self._session = session
         self._spans: list[tuple[int, int]] = []
         self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
@@ -68,11 +69,11 @@ class Checkpoints:
             end = start
         return end if end < size else -1
 
-    def without(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Pass on all of a session's pieces but those of our lines."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all of the session's pieces but those of our lines."""
         position, spans = 0, iter(self._spans)
         first, last = next(spans, (-1, -1))
-        for piece in pieces:
+        for piece in jsonl.pieces_of(self._session.reader, self._session.size):
             start, position = position, position + len(piece[1])
             while last != -1 and start >= last:
                 first, last = next(spans, (-1, -1))

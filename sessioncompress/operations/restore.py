@@ -115,10 +115,20 @@ class _Restore(NamedTuple):
             relatives.refuse_if_marked(session, store, self.policy, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         if not keep_checkpoints and (done := self._out_of_document()) is not None:
-            return self._in_two(done)
-        swaps, missing = self._found()
+            rest = self._now().exactly(keep_checkpoints=True)
+            return replace(
+                rest,
+                status=Status.RESTORED,
+                reason=rest.reason if rest.is_restored else "",
+                size_before=done.size_before,
+                checkpoints_removed=done.checkpoints_removed,
+            )
+        found, missing = reading.find(session, journal)
+        missing = with_removed(session, journal, store.originals, found, missing)
+        unwound = None if keep_checkpoints else self._unwound()
+        swaps = found if unwound is None else unwound.rewritten()
         reasons = []
-        if changed := altered(session, journal, swaps, missing, store.originals, self.form):
+        if changed := altered(session, journal, found, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
@@ -130,17 +140,16 @@ class _Restore(NamedTuple):
                 state=errors.NOT_CHANGED,
                 remedy=way_out(session, store, journal, self.form),
             )
-        unwound = None if keep_checkpoints else self._unwound()
-        if unwound is not None and unwound.taken:
-            return self._in_two(self._write(unwound.lines(), 0, ended=unwound.ended))
         marked = relatives.strangers_of(session, journal, self.form)
         left = (
             relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
         )
         unknown = _joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        checkpoints = None if keep_checkpoints or unwound or not journal.checkpoints else self._checkpoints()
-        gone = not_as_written(unwound.altered if unwound else checkpoints.altered if checkpoints else ())
+        checkpoints: Checkpoints | Unwound | None = unwound
+        if not keep_checkpoints and unwound is None and journal.checkpoints:
+            checkpoints = Checkpoints(session, journal, reading.format_of(session, self.form))
+        gone = not_as_written(checkpoints.altered) if checkpoints else ""
         older = _joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
@@ -151,30 +160,12 @@ class _Restore(NamedTuple):
                     raw = original_of(raw, swaps[number], originals, store.journal)
                 return raw if checkpoints is None else checkpoints.rehung(raw)
 
-            pieces = pieces_of(session.reader, session.size)
-            if checkpoints is not None:
-                pieces = checkpoints.without(pieces)
+            pieces = pieces_of(session.reader, session.size) if checkpoints is None else checkpoints.pieces()
             ended = tuple if checkpoints is None else checkpoints.ended
             done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
         return replace(done, reason=_joined(copies, older, unknown))
-
-    def _in_two(self, done: RestoreStats) -> RestoreStats:
-        """Put back the rewritten lines of a session that a run took checkpoints out of."""
-        rest = self._now().exactly(keep_checkpoints=True)
-        return replace(
-            rest,
-            status=Status.RESTORED,
-            reason=rest.reason if rest.is_restored else "",
-            size_before=done.size_before,
-            checkpoints_removed=done.checkpoints_removed,
-        )
-
-    def _found(self) -> tuple[reading.RewrittenLines, list[LineRecord]]:
-        """Find the rewritten lines, and those that are missing although they left for no checkpoint."""
-        swaps, missing = reading.find(self.session, self.journal)
-        return swaps, with_removed(self.session, self.journal, self.store.originals, swaps, missing)
 
     def _unwound(self) -> Unwound | None:
         """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""
@@ -196,9 +187,6 @@ class _Restore(NamedTuple):
             return None
         new, ended = out_of_document(document.raw, self.journal, self.store.originals)
         return self._write(iter([new]), 0, ended=lambda: ended) if ended else None
-
-    def _checkpoints(self) -> Checkpoints:
-        return Checkpoints(self.session, self.journal, reading.format_of(self.session, self.form))
 
     def by_markers(self) -> RestoreStats:
         """Put back what the session's own store holds, then what those of its relatives do.

@@ -16,6 +16,7 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.dropping import NotAsLeft, put_back
+from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
@@ -64,6 +65,16 @@ class Unwound:
     def pieces(self) -> Iterator[Piece]:
         """Yield the lines as pieces of a session."""
         return jsonl.with_updates(_numbered(self.lines()))
+
+    def rewritten(self) -> RewrittenLines:
+        """Find the rewritten lines among the pieces."""
+        found = RewrittenLines(self._journal)
+        deque(found.watch(self.pieces()), maxlen=0)
+        return found
+
+    def rehung(self, raw: bytes) -> bytes:
+        """Give a line as it is: what hangs on ours was hung elsewhere already."""
+        return raw
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""

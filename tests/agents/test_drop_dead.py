@@ -52,6 +52,7 @@ def of_gemini(session: Path, folder: Path) -> list[Request]:
     requests = []
     for _ in range(TWICE):
         requests.append(gemini.resume(session, folder))
+        session = session.with_suffix(".jsonl")
         session.write_bytes(gemini.copy_in(folder, ".jsonl").read_bytes())
     return requests
 
