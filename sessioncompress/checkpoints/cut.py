@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sessioncompress.core.checkpoint import Cut
 from sessioncompress.core.lines import SPOKEN, Lines, Survey, turns_on
 from sessioncompress.core.model import Role
-from sessioncompress.core.text import estimate
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Compact, CutRule
 
 
@@ -21,8 +21,9 @@ class NoCut(NamedTuple):
 def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     """Cut a session at the nearest allowed place at or behind the one that the rule wants, or else before it.
 
-    With `splits` what is kept may begin inside a turn. It begins with a prompt or with an answer, never between a call
-    and its result, and with the entries before that which say nothing.
+    It is before it, too, where less than half of the wanted tokens would stay: a step may be large. With `splits` what
+    is kept may begin inside a turn. It begins with a prompt or with an answer, never between a call and its result, and
+    with the entries before that which say nothing.
     """
     order = for_the_model(read)
     lines = read.lines
@@ -32,18 +33,25 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     if wanted is None:
         return NoCut("it holds no request of the user" if messages else "it holds no message")
     if wanted <= messages[0]:
-        return NoCut("all that was said stays")
+        compacted = "it is compacted already: " if lines.roles[order[0]] is Role.CHECKPOINT else ""
+        return NoCut(f"{compacted}all that was said stays")
     starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
     allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]
     if not allowed:
         return NoCut("there is no place at which it could be cut" if splits else "it holds a single request")
     start = next((each for each in allowed if each >= wanted), allowed[-1])
+    if policy.keep in (CutRule.TOKENS, CutRule.SHARE):
+        reads = [lines[number].reads for number in order]
+        before = [each for each in allowed if each < wanted]
+        start = before[-1] if before and sum(reads[start:]) * 2 < _characters(reads, policy) else start
     splits_turn = start not in turns
     while start > 1 and is_silent(lines, order[start - 1]):
         start -= 1
     old, kept = order[:start], order[start:]
-    dead = estimate(sum(lines[number].reads for number in old if lines.roles[number] is not Role.CHECKPOINT))
-    if dead < policy.min_dead_tokens:
+    said = [lines[number].reads for number in old if lines.roles[number] in SPOKEN]
+    if not said:
+        return NoCut("nothing was said before what stays")
+    if (dead := estimate(sum(said))) < policy.min_dead_tokens:
         return NoCut(f"{dead:,} tokens lie before what stays, fewer than minDeadTokens {policy.min_dead_tokens:,}")
     return Cut(old, kept, splits_turn)
 
@@ -71,12 +79,19 @@ def _wanted(
     if not messages:
         return None
     reads = [lines[number].reads for number in order]
-    most = sum(reads) * policy.keep_share if policy.keep is CutRule.SHARE else policy.keep_tokens * 4
+    most = _characters(reads, policy)
     position = len(order)
     while position and most > 0:
         position -= 1
         most -= reads[position]
     return position
+
+
+def _characters(reads: Sequence[int], policy: Compact) -> float:
+    """Tell how much of what the model reads the rule wants to stay."""
+    if policy.keep is CutRule.SHARE:
+        return sum(reads) * policy.keep_share
+    return policy.keep_tokens * CHARACTERS_PER_TOKEN
 
 
 def _answers(lines: Lines, order: Sequence[int]) -> list[int]:

@@ -130,13 +130,17 @@ def _absolute(path: str, root: str) -> str:
     return path.removeprefix(HERE) if path.startswith(HERE) else joined(root, path)
 
 
+_ENDED = re.compile(r"` (ok|failed|ended with|no result)(?:: |\Z)")
+"""What stands behind a command: backquotes alone may stand in it, and in the line that reports."""
+
+
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Read the rows of commands: the command, its verdict, and the line."""
     for row in rows:
-        command, tick, ended = row.removeprefix("- `").partition("\n")[0].rpartition("` ")
-        if tick and row.startswith("- `"):
-            verdict, _, line = ended.partition(": ")
-            yield command, verdict, line
+        text = row.removeprefix("- `").partition("\n")[0]
+        ended = _ENDED.search(text)
+        if ended and row.startswith("- `"):
+            yield text[: ended.start()], ended[1], text[ended.end() :]
 
 
 def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -24,16 +24,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.PATHS_OR_NONE
-@options.AGENT
-@options.PROJECT
-@options.ALL
-@options.OLDER_THAN
-@options.INCLUDE
-@options.EXCLUDE
-@options.JOBS
-@options.DRY_RUN
-@options.CHECK
+@options.over_sessions
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
     "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
@@ -86,9 +77,13 @@ def compact(
     rehearse = dry_run or check or prints
     policies = options.policies_of(config, preset, compresses=True, **overrides)
     listed = options.all_governed(found, policies)
-    if prints and (as_json or len(listed) != 1):
-        raise click.UsageError("--print takes one session, and goes without --json")
+    if prints and (as_json or len(listed) != 1 or paths != (listed[0].path,)):
+        raise click.UsageError("--print takes the path of one session, and goes without --json")
 
+    if overrides["rule"] is not None and not if_due:
+        raise click.UsageError("--rule goes with --if-due")
+    if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
+        raise click.UsageError("--keep-tokens goes with --keep tokens")
     for each in listed if if_due else ():
         if each.error is None and (policy := policies.of(each.path)).enabled:
             refuse_size(each.path, policy)

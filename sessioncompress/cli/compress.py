@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.PATHS_OR_NONE
-@options.AGENT
-@options.PROJECT
-@options.ALL
-@options.OLDER_THAN
-@options.INCLUDE
-@options.EXCLUDE
-@options.JOBS
-@options.DRY_RUN
-@options.CHECK
+@options.over_sessions
 @options.CONFIG
 @options.PRESET
 @click.option(

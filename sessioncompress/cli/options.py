@@ -162,6 +162,27 @@ LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each s
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
+_OVER_SESSIONS = (
+    PATHS_OR_NONE,
+    AGENT,
+    PROJECT,
+    ALL,
+    OLDER_THAN,
+    INCLUDE,
+    EXCLUDE,
+    JOBS,
+    DRY_RUN,
+    CHECK,
+)
+
+
+def over_sessions(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments that choose sessions, as selected() takes them, and that only rehearse."""
+    for option in reversed(_OVER_SESSIONS):
+        command = option(command)
+    return command
+
+
 def policies_of(
     config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
 ) -> Policies:

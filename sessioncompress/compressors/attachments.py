@@ -33,6 +33,8 @@ def render_image(change: Change, part: Any, context: Context) -> Iterator[Replac
     """Put a text part in the image's place; the reference names its data, as base64 as it was."""
     form = context.view.form
     media, data = form.image(part)
+    if not data:
+        return
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
     new = form.text_part(marker.marker(what, context.refer(content)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import orjson
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Role
-from sessioncompress.core.text import json_safe
+from sessioncompress.core.text import json_safe, utf8
 from sessioncompress.formats import values
 from sessioncompress.formats.base import CannotCheckpoint, uuid_of
 
@@ -164,7 +165,9 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     """
     first = min(cut.kept)
     if any(role is Role.CHECKPOINT for role in session.lines.roles[first:]):
-        raise CannotCheckpoint("the agent compacted the session behind what would be kept", "keep less of it")
+        raise CannotCheckpoint("the agent compacted the session behind what would be kept", "Keep less of it.")
+    if any(number > first and session.lines[number].reads for number in cut.old):
+        raise CannotCheckpoint("what is old in it stands behind what would be kept", "Keep less of it.")
     chain = _chain(session, cut.kept)
     dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
     last = next(dated, {})
@@ -215,7 +218,7 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
     numbers = {lines.ids[number]: number for number in kept}
     newest = max(((lines.times[number], number) for number in kept if lines.times[number]), default=None)
     if newest is None:
-        raise CannotCheckpoint("it is a session of a subagent", "compact the session that started it")
+        raise CannotCheckpoint("it is a session of a subagent", "Compact the session that started it.")
     step: int | None = newest[1]
     walked: list[int] = []
     seen: set[int] = set()
@@ -223,11 +226,12 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
         seen.add(step)
         walked.append(step)
         step = numbers.get(lines.parents[step])
-    if walked[-1] != kept[0]:
-        raise CannotCheckpoint("its lines do not hang together", "go on with it once in the agent, which mends that")
+    ids = Counter(lines.ids[number] for number in kept)
+    if walked[-1] != kept[0] or any(ids[name] > 1 or utf8(name) != name for name in map(lines.ids.__getitem__, walked)):
+        raise CannotCheckpoint("its lines do not hang together", "Go on with it once in the agent, which mends that.")
     loaded = (
         number
         for number in reversed(walked)
-        if lines.roles[number] is not Role.OTHER or session.entry(number).get("type") in _ENTRIES
+        if lines.roles[number] is not Role.OTHER or values.text(session.entry(number).get("type")) in _ENTRIES
     )
     return [lines.ids[number] for number in loaded]

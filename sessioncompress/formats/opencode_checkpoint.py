@@ -36,6 +36,8 @@ def compaction(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     answered = _info(session, Role.ASSISTANT)
     gone = _compactions(session, cut)
     first = next(number for number in cut.kept if number not in gone)
+    if not lines.ids[first] or list(lines.ids).count(lines.ids[first]) > 1:
+        raise CannotCheckpoint("the first message that would be kept has no id of its own", "It stays as it is.")
     whose = values.text(asked.get("sessionID")) or values.text(answered.get("sessionID"))
     at, time = _newest_id(lines.ids), _time(session)
     seed = "\n".join((lines.ids[first], summary.text))

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
@@ -26,18 +26,6 @@ _PARENTS = ("parentSession", "branchedFrom")
 _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
-
-_STOPS = ("error", "aborted")
-"""Why a message ends that holds no whole answer: the next request goes without it."""
-
-_SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
-"""The entries, and in some versions the messages, that are summaries."""
-
-_FILE_TAGS = ("files", "read-files", "modified-files")
-"""The tags of the lists of files that the agents put at a summary's end."""
-
-_SHELL = "bash"
-"""The tool as which a command of the user is said."""
 
 _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
@@ -101,38 +89,7 @@ class PiReader(base.Reader):
         return []
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        kind, message = entry.get("type"), values.fields(entry.get("message"))
-        role = message.get("role")
-        if kind in _SUMMARIES or (kind == "message" and role in _SUMMARIES):
-            summary = values.text(entry.get("summary")) or values.text(message.get("summary"))
-            if text := _without_files(summary):
-                yield Said(Say.SUMMARY, text)
-        elif kind == "custom_message" and entry.get("customType") == "handoff":
-            if text := values.words(entry.get("content")):
-                yield Said(Say.SUMMARY, text)
-        elif kind != "message":
-            return
-        elif role == "user":
-            if text := values.words(message.get("content")):
-                yield Said(Say.PROMPT, text)
-        elif role == "assistant":
-            yield from self._answered(message)
-        elif role == "toolResult":
-            name, text = values.text(message.get("toolCallId")), values.words(message.get("content"))
-            yield Said(Say.RESULT, text, call=name, failed=_has_failed(message))
-        elif role == "bashExecution" and message.get("excludeFromContext") is not True:
-            name, code = values.text(entry.get("id")), message.get("exitCode")
-            failed = True if message.get("cancelled") is True else code != 0 if isinstance(code, int) else None
-            given = {"command": values.text(message.get("command"))}
-            yield Said(Say.CALL, tool=_SHELL, call=name, purpose=Purpose.COMMAND, given=given)
-            yield Said(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
-
-    def _answered(self, message: Mapping[str, Any]) -> Iterator[Said]:
-        for _, part in values.parts(message.get("content")) if message.get("stopReason") not in _STOPS else ():
-            if part.get("type") == "toolCall":
-                yield self.said_call(part.get("id"), part.get("name"), part.get("arguments"))
-            elif part.get("type") == "text" and (text := values.part_text(part)):
-                yield Said(Say.ANSWER, text)
+        return pi_checkpoint.said(entry, self.said_call)
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
         tool = intern(values.text(message.get("toolName")))
@@ -213,27 +170,8 @@ class PiReader(base.Reader):
         facts = _THINKS if thoughts else PLAIN
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
-        reads = 0 if message.get("stopReason") in _STOPS else characters + io + values.CALL * len(calls)
+        reads = 0 if message.get("stopReason") in pi_checkpoint.STOPS else characters + io + values.CALL * len(calls)
         return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
-
-
-def _has_failed(message: Mapping[str, Any]) -> bool | None:
-    """Tell whether a call failed: by the flag of its result, or by what OpenClaw notes in the details."""
-    flag, details = message.get("isError"), values.fields(message.get("details"))
-    code = details.get("exitCode")
-    if details.get("status") in ("error", "failed") or (isinstance(code, int) and code != 0):
-        return True
-    return flag if isinstance(flag, bool) else None
-
-
-def _without_files(summary: str) -> str:
-    """Take the lists of files off the end of a summary, where its agent puts them."""
-    left = summary.rstrip()
-    for tag in reversed(_FILE_TAGS):
-        start = left.rfind(f"<{tag}>\n") if left.endswith(f"</{tag}>") else -1
-        if start >= 0:
-            left = left[:start].rstrip()
-    return left
 
 
 def _names_blob(value: Any, path: JsonPath) -> bool:
@@ -348,7 +286,7 @@ class FamilyFormat(base.Format):
         if entry.get("type") != "message" or message.get("role") != "assistant":
             return None
         stop, error = values.text(message.get("stopReason")), ""
-        if stop in _STOPS:
+        if stop in pi_checkpoint.STOPS:
             error = values.text(message.get("errorMessage")) or stop
         recorded = values.fields(message.get("usage"))
         sent, made, read, wrote = map(recorded.get, ("input", "output", "cacheRead", "cacheWrite"))

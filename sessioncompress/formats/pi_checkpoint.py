@@ -1,12 +1,12 @@
-"""How pi and its relatives write summaries: of what is old, of a branch that is left, and for a session that goes on.
+"""What was said in a session of pi and its relatives, and how they write summaries.
 
-Each is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch hangs
-on the entry to which the conversation went back, and a handoff begins a session.
+A summary is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch
+hangs on the entry to which the conversation went back, and a handoff begins a session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -14,12 +14,24 @@ from uuid import UUID
 
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Said, Say, Summary, Written
 from sessioncompress.core.jsonl import LINE_CAP
-from sessioncompress.core.model import Role
+from sessioncompress.core.model import Purpose, Role
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
+
+STOPS = ("error", "aborted")
+"""Why a message ends that holds no whole answer: the next request goes without it."""
+
+_SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
+"""The entries, and in some versions the messages, that are summaries."""
+
+_FILE_TAGS = ("files", "read-files", "modified-files")
+"""The tags of the lists of files that the agents put at a summary's end."""
+
+_SHELL = "bash"
+"""The tool as which a command of the user is said."""
 
 _ID_DIGITS = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,6 +58,62 @@ _VERSION = 3
 """The version of the sessions that all of the family read."""
 
 _BEGINNING = "1970-01-01T00:00:00.000Z"
+
+
+def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
+    """Read what was said in an entry; `call` reads a call."""
+    kind, message = entry.get("type"), values.fields(entry.get("message"))
+    role = message.get("role")
+    if kind in _SUMMARIES or (kind == "message" and role in _SUMMARIES):
+        summary = values.text(entry.get("summary")) or values.text(message.get("summary"))
+        if text := _without_files(summary):
+            yield Said(Say.SUMMARY, text)
+    elif kind == "custom_message" and entry.get("customType") == "handoff":
+        if text := values.words(entry.get("content")):
+            yield Said(Say.SUMMARY, text)
+    elif kind != "message":
+        return
+    elif role == "user":
+        if text := values.words(message.get("content")):
+            yield Said(Say.PROMPT, text)
+    elif role == "assistant":
+        yield from _answered(message, call)
+    elif role == "toolResult":
+        name, text = values.text(message.get("toolCallId")), values.words(message.get("content"))
+        yield Said(Say.RESULT, text, call=name, failed=_has_failed(message))
+    elif role == "bashExecution" and message.get("excludeFromContext") is not True:
+        name, code = values.text(entry.get("id")), message.get("exitCode")
+        failed = True if message.get("cancelled") is True else code != 0 if isinstance(code, int) else None
+        given = {"command": values.text(message.get("command"))}
+        yield Said(Say.CALL, tool=_SHELL, call=name, purpose=Purpose.COMMAND, given=given)
+        yield Said(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
+
+
+def _answered(message: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
+    for _, part in values.parts(message.get("content")) if message.get("stopReason") not in STOPS else ():
+        if part.get("type") == "toolCall":
+            yield call(part.get("id"), part.get("name"), part.get("arguments"))
+        elif part.get("type") == "text" and (text := values.part_text(part)):
+            yield Said(Say.ANSWER, text)
+
+
+def _has_failed(message: Mapping[str, Any]) -> bool | None:
+    """Tell whether a call failed: by the flag of its result, or by what OpenClaw notes in the details."""
+    flag, details = message.get("isError"), values.fields(message.get("details"))
+    code = details.get("exitCode")
+    if details.get("status") in ("error", "failed") or (isinstance(code, int) and code != 0):
+        return True
+    return flag if isinstance(flag, bool) else None
+
+
+def _without_files(summary: str) -> str:
+    """Take the lists of files off the end of a summary, where its agent puts them."""
+    left = summary.rstrip()
+    for tag in reversed(_FILE_TAGS):
+        start = left.rfind(f"<{tag}>\n") if left.endswith(f"</{tag}>") else -1
+        if start >= 0:
+            left = left[:start].rstrip()
+    return left
 
 
 def compaction(

@@ -15,13 +15,14 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import Piece
-from sessioncompress.core.model import Kind
+from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.unwinding import Hanging, Unwound
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord
@@ -139,9 +140,11 @@ def with_removed(
 ) -> list[LineRecord]:
     """Leave out the missing lines that left a session for a checkpoint: they come back with it.
 
-    Those that a restore hung elsewhere when it took one out are there with another parent.
+    So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place.
     """
     there = {digest for each in journal.checkpoints for digest in each.rehung}
+    dropped = (record for each in journal.checkpoints for record in each.dropped)
+    there |= {ours for record in dropped for _, ours, _ in record.runs if ours}
     missing = [each for each in missing if each.sha256 not in there]
     rewritten.fewer -= there
     before = before_checkpoints(session, journal, originals) if missing else None
@@ -183,3 +186,26 @@ def referred(ref: str, session: OpenSession, journal: Journal, originals: Path) 
                         lines = content.count(b"\n") + 1
                         block = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
                         yield Referred(block, content)
+
+
+def refuse_if_compacted(session: OpenSession, store: Store, form: str | None) -> None:
+    """Raise Refused where a summary of ours stands in a session without a journal: nobody can take it out again."""
+    head = HEAD.encode()
+    known = reading.format_of(session, form)
+    reader, said = known.reader(), known.reader()
+    is_compacted = has_summary = False
+    for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
+        entry = jsonl.parse(raw) if whole and (head in raw or not is_compacted) else None
+        if entry is None:
+            continue
+        is_compacted = is_compacted or reader.line(raw, entry).role is Role.CHECKPOINT
+        if head in raw and any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said.said(entry)):
+            has_summary = True
+    if is_compacted and has_summary:
+        raise Refused(
+            "a summary of compact stands in it, and its store is not there, so that it cannot be taken out",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy=f"Put back its store, {store.journal} with the originals beside it, or name its folder with "
+            "--backup-dir. Without it the session can still be resumed.",
+        )

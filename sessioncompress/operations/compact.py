@@ -18,7 +18,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
-from sessioncompress.policy.model import BALANCED, Policy, Rule
+from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
@@ -137,10 +137,13 @@ class _Compaction:
         form, read = session.form, session.read
         if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
             return replace(self._unchanged(reason), status=Status.SKIPPED)
+        before = tokens_of(read)
+        if rules.keep is CutRule.SHARE and before <= self._session.tokens_after(rules.keep):
+            # A share of what a checkpoint left is always smaller again.
+            return self._unchanged("it has not grown since its checkpoint")
         found = find_cut(read, rules, splits=form.splits_turns)
         if isinstance(found, NoCut):
             return self._unchanged(found.reason)
-        before = tokens_of(read)
         summary = session.summary(found.old, budget=session.budget(found.old), splits=found.splits)
         kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
         summary = summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))

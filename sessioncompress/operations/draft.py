@@ -13,11 +13,12 @@ from typing import Any
 
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.checkpoints.digest import digest
-from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core import VERSION, jsonl, marker, text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Role
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
@@ -84,6 +85,11 @@ class Opened:
         tokens = text.estimate(sum(self.read.lines[number].reads for number in old))
         return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
 
+    def tokens_after(self, rule: str) -> int:
+        """Tell how many tokens the model read behind the last checkpoint, where that rule cut; 0 where it did not."""
+        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
+        return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
+
     def summary(self, old: Sequence[int], *, budget: int, splits: bool) -> Summary:
         """Sum up what was said in some lines; a checkpoint among them is the first. Previews count as their originals.
 
@@ -101,8 +107,15 @@ class Opened:
         if first is not None:
             yield from ((first, each) for each in reader.said(self.entry(first)))
         wanted = frozenset(old[1:] if first is not None else old)
+        too_long = -1
         for number, raw, whole in self._pieces():
-            if number not in wanted or not whole:
+            if number not in wanted:
+                continue
+            if not whole:
+                if number != too_long and self.read.lines.roles[number] is Role.USER:
+                    size = marker.amount(self.read.lines[number].size)
+                    yield number, Said(Say.PROMPT, f"({size}, too long to be read)")
+                too_long = number
                 continue
             if originals is not None and number in rewritten and (record := rewritten[number]).place:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
@@ -116,19 +129,23 @@ class Opened:
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
     @cached_property
-    def _offsets(self) -> Sequence[int] | None:
-        """Where each line begins; None for a document, or where one line sets several messages."""
-        ends = list(accumulate((line.size for line in self.read.lines), initial=0))
-        return ends if ends[-1] == self.session.size else None
+    def _places(self) -> Sequence[tuple[int, int]]:
+        """Where each line begins and how long it is, or each message of a document or of a line that sets several."""
+        sizes = [line.size for line in self.read.lines]
+        if sum(sizes) == self.session.size:
+            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        found: dict[int, tuple[int, int]] = {}
+        position = 0
+        for number, raw, _ in self._pieces():
+            start, size = found.get(number, (position, 0))
+            found[number] = start, size + len(raw)
+            position += len(raw)
+        return [found[number] for number in range(len(sizes))]
 
     def _raw(self, number: int) -> bytes:
-        if self._document is not None:
-            start, end = self._document.spans[number]
-            return self._document.raw[start:end]
-        if self._offsets is None:
-            return next((raw for at, raw, whole in self._pieces() if at == number and whole), b"")
-        with self.session.reader(self._offsets[number]) as file:
-            return file.read(self.read.lines[number].size)
+        start, size = self._places[number]
+        with self.session.reader(start) as file:
+            return file.read(size)
 
     def entry(self, number: int) -> Entry:
         """Read an entry."""
@@ -212,7 +229,7 @@ class Opened:
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
         last = len(self.read.lines) - 1
-        if self._offsets is None or all(each.before <= last for each in made.added):
+        if all(each.before <= last for each in made.added):
             return False
         raw = self._raw(last)
         if raw.endswith(b"\n"):

@@ -65,6 +65,8 @@ def handoff_session(
 def write_new(path: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole or not at all. Raises Refused where one is there, FileFailed."""
     with failing(path, _NOTHING):
+        # The system would name the temporary file.
+        path.parent.stat()
         try:
             disk.put_new(path, content)
         except FileExistsError as error:

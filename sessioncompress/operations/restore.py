@@ -23,7 +23,13 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import Checkpoints, not_as_written, out_of_document, with_removed
+from sessioncompress.operations.checkpoints import (
+    Checkpoints,
+    not_as_written,
+    out_of_document,
+    refuse_if_compacted,
+    with_removed,
+)
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
@@ -113,6 +119,7 @@ class _Restore(NamedTuple):
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, store, self.policy, self.form)
+            refuse_if_compacted(session, store, self.form)
             return self._stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
         if not keep_checkpoints and (done := self._out_of_document()) is not None:
             rest = self._now().exactly(keep_checkpoints=True)
@@ -165,7 +172,17 @@ class _Restore(NamedTuple):
             done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return replace(done, reason=_joined(copies, older, unknown))
+        done = replace(done, reason=_joined(copies, older, unknown))
+        if swaps and checkpoints is not None and checkpoints.altered:
+            # One line may hold many messages. Where some were rewritten it is as it was written only now.
+            rest = self._now().exactly(keep_checkpoints=False)
+            if rest.checkpoints_removed:
+                removed = done.checkpoints_removed + rest.checkpoints_removed
+                done = replace(
+                    rest, size_before=done.size_before, lines_restored=len(swaps), checkpoints_removed=removed
+                )
+                done = replace(done, reason=_joined(copies, rest.reason))
+        return done
 
     def _unwound(self) -> Unwound | None:
         """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""

@@ -16,11 +16,15 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.dropping import NotAsLeft, put_back
-from sessioncompress.pipeline.reading import RewrittenLines
+from sessioncompress.pipeline.reading import RewrittenLines, row_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
+
+_SET = b'{"$set"'
+_SEVERAL = 2
+"""A line that sets messages comes in as many parts at least."""
 
 
 class Unwound:
@@ -136,10 +140,25 @@ class Unwound:
         there.append(found == wanted)
 
     def _names(self, raw: bytes) -> frozenset[str]:
-        """Hash a line, and find the SHA-256 of the original if it is a rewritten one."""
+        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one."""
         digest = sha256(raw).digest()
         row = self._journal.rewriting(digest)
-        return frozenset({digest.hex()} | (set() if row is None else {self._journal.original_of(row).hex()}))
+        if row is not None:
+            return frozenset({digest.hex(), self._journal.original_of(row).hex()})
+        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(_SET) else []
+        if len(parts) < _SEVERAL or not self._journal.store_size:
+            return frozenset({digest.hex()})
+        with OriginalsReader(self._originals) as reader:
+            whole = b"".join(self._original(part, reader) for _, part, _ in parts)
+        return frozenset({digest.hex(), sha256(whole).hexdigest()})
+
+    def _original(self, part: bytes, reader: OriginalsReader) -> bytes:
+        row = row_of(part, sha256(part).digest(), self._journal)
+        record = None if row is None else self._journal.placed(row)
+        if record is None or record.place is None:
+            return part
+        original = reader.line(record.place, record.sha256)
+        return original if part.endswith(b"\n") else original.removesuffix(b"\n")
 
     def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:
         """Find which lines of checkpoints stand there still; with an empty name among them, also what was one."""

@@ -12,7 +12,7 @@ from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import with_removed
+from sessioncompress.operations.checkpoints import refuse_if_compacted, with_removed
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
@@ -69,6 +69,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         unknown = relatives.unknown_to_all(family, strangers)
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
+        if not journal.runs:
+            refuse_if_compacted(session, store, form)
         for relative in family:
             _read_originals(relative, strangers)
         rewritten, missing = reading.find(session, journal)

@@ -53,7 +53,7 @@ def judge(
     else:
         found = reading.read_answers(session, known)
     run = part.journal.runs[-1] if part.journal.runs else None
-    if run is not None and part.journal.checkpoints:
+    if run is not None and part.journal.has_checkpoint:
         # Also behind a restore: what a request held before the checkpoint is not what the next one will.
         run = run._replace(restored=False)
     path, form = str(session.path), known.form.name

@@ -79,6 +79,8 @@ class Journal:
         """The newest record of each."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
+        self._moved: list[int] = []
+        """At how many line records a checkpoint came or went: the lines have other numbers from there on."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
         """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
         self._blocks: list[BlockRecord] = []
@@ -93,6 +95,7 @@ class Journal:
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
+            self._moved.append(len(self._lines))
             # A run that took one out may have been killed before the session changed: it is looked for again.
             known = next((at for at, each in enumerate(self.checkpoints) if each.lines == record.lines), -1)
             if record.ended and known >= 0:
@@ -207,9 +210,16 @@ class Journal:
                 continue
             # Each line is counted once, however often it was rewritten.
             rows = self.originals(original)
-            lines = max(len(self.numbers(rows)), 1) if len(rows) > 1 else 1
+            lines = max(self._most_at_once(rows), 1) if len(rows) > 1 else 1
             missing += [self.placed(row)] * (lines - there[row])
         return missing
+
+    def _most_at_once(self, rows: Iterable[int]) -> int:
+        """Count the lines that some line records are of, where most of them are counted with the same numbers."""
+        parts: dict[int, list[int]] = {}
+        for row in rows:
+            parts.setdefault(bisect_right(self._moved, row), []).append(row)
+        return max((len(self.numbers(part)) for part in parts.values()), default=0)
 
     def numbers(self, rows: Iterable[int]) -> set[int]:
         """Return the numbers of the lines that some line records are of, as far as they have blocks."""
@@ -262,9 +272,14 @@ class Journal:
         return bool(self.runs) and self.runs[-1].restored
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint was written that no restore took out."""
+        return any(not each.ended for each in self.checkpoints)
+
+    @property
     def ends_with_checkpoint(self) -> bool:
         """Whether the last run wrote a checkpoint, which rewrites no line."""
-        return bool(self.checkpoints) and self.runs[-1].records == (0, 0) and not self.restored
+        return self.has_checkpoint and self.runs[-1].records == (0, 0) and not self.restored
 
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.

@@ -19,9 +19,9 @@ POLICY = {"sizeThresholdKB": 0, "minSavedKB": 0, "turnThresholdBeforeCompress": 
 """A fixture is to be compressed, however small it is."""
 
 
-def hook(action: str, agent: str, home: Path, **environment: str) -> None:
+def hook(action: str, agent: str, home: Path, *options: str, **environment: str) -> None:
     """Run `sessioncompress hook` as a user with that home would."""
-    start = [sys.executable, "-P", "-m", "sessioncompress", "hook", action, agent, "--yes"]
+    start = [sys.executable, "-P", "-m", "sessioncompress", "hook", action, agent, "--yes", *options]
     own = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": str(ROOT), **environment}
     done = subprocess.run(start, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.operations.branch import summarize_branch
+from sessioncompress.operations.branch import places, summarize_branch
 from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.restore import restore_session
 from tests.agents import omp, pi
 from tests.agents.bodies import messages
 from tests.agents.checkpointing import said_in, strings_of
 from tests.agents.installed import need
-from tests.agents.sessions import FIXTURES
+from tests.agents.sessions import FIXTURES, of_corpus
 from tests.support.branched import branched
 from tests.support.runs import split
 
@@ -79,6 +79,9 @@ def test_pi_starts_from_a_handoff(version: str, tmp_path: Path) -> None:
     assert not any("Wrote the other way" in text for text in strings_of(found.requests[0].body))
     assert found.session.startswith(begun.read_bytes())
     assert session.read_bytes() == made.data
+    begun.write_bytes(found.session)
+    again = messages(pi.resume(version, begun, tmp_path / "again").body)
+    assert [handoff.text.rstrip() in said_in(message) for message in again].count(True) == 1
 
 
 def test_oh_my_pi_starts_from_a_handoff(tmp_path: Path) -> None:
@@ -112,3 +115,27 @@ def test_oh_my_pi_starts_from_a_handoff_of_its_own_session(name: str, tmp_path: 
     (only,) = omp.context(Path(handoff.begun), tmp_path)
     assert (only["customType"], only["attribution"]) == ("handoff", "agent")
     assert handoff.text.rstrip() in only["content"]
+
+
+@pytest.mark.parametrize(("name", "version"), [("9b0c0a5f", "0.74.2"), ("019dbe19", "0.87.1"), ("ff97dd60", "0.74.2")])
+def test_a_real_session_goes_on_from_an_earlier_turn(name: str, version: str, tmp_path: Path) -> None:
+    """As one that ended there, but for the summary."""
+    need(version in pi.versions(), f"pi {version}")
+    session = pi.with_cwd(of_corpus(name), tmp_path, tmp_path / "session.jsonl")
+    data = session.read_bytes()
+    turns = [place.id for place in places(session) if place.kind == "turn"]
+    target = turns[len(turns) // 2]
+    lines = split(data)
+    last = next(number for number, line in enumerate(lines) if json.loads(line).get("id") == target)
+    alone = tmp_path / "alone.jsonl"
+    alone.write_bytes(b"".join(lines[: last + 1]))
+    summary = summarize_branch(session, to=target).summary
+    # The model is the last one of the file, which may be one of the branch that is left.
+    (before,) = pi.run(version, alone, tmp_path / "before", like=session).requests
+    (after,) = pi.run(version, session, tmp_path / "after").requests
+    old, new = messages(before.body), messages(after.body)
+    (place,) = [number for number, message in enumerate(new) if summary in said_in(message)]
+    assert [*new[:place], *new[place + 1 :]] == old
+    assert after.problems == before.problems
+    restore_session(session)
+    assert session.read_bytes() == data

@@ -41,3 +41,20 @@ def test_hooks_of_pi(version: str, tmp_path: Path) -> None:
     assert not (there.agent / "extensions").exists()
     there.go_on(version, anthropic_call("write", {"path": "target.txt", "content": text}, "toolu_free"))
     assert target.read_text() == text, "without the guard it is written, or the test shows nothing"
+
+
+@pytest.mark.parametrize("version", ["0.74.2", "0.87.1"])
+def test_an_ended_session_of_pi_is_compacted(version: str, tmp_path: Path) -> None:
+    """With hooks that were installed so: the next request begins with the summary."""
+    need(version in pi.versions(), f"pi {version}")
+    there = pi.home(FIXTURES / "pi-anthropic.jsonl", tmp_path / "agent")
+    home = there.agent / "home"
+    small_pays(there.session.parent)
+    hook("install", "pi", home, "--compact", PI_CODING_AGENT_DIR=str(there.agent))
+    write = anthropic_call("write", {"path": "plain.txt", "content": "the level\n"}, "toolu_plain")
+    before = there.go_on(version, write)
+    assert "Extracted by sessioncompress" not in str(before[0].body["messages"])
+    reference_after(there.session, home)
+    first, *_ = there.go_on(version, anthropic_call("write", {"path": "more.txt", "content": "more\n"}, "toolu_more"))
+    assert "Extracted by sessioncompress" in str(first.body["messages"][0])
+    assert len(first.body["messages"]) < len(before[0].body["messages"])

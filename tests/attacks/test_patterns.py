@@ -181,6 +181,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.merge._COUNTS": ("1", "1 ", "1 message of this session, ", "1 message of this session, 1 "),
     "checkpoints.merge._NUMBERED": ("1", "1.", "1. ", "- "),
     "checkpoints.merge._WHOLE": (" [whole: ", " [whole: 0", "0", " [whole: 0123456789ab]"),
+    "checkpoints.merge._ENDED": ("` ", "` ok", "`", "` ended with: "),
     "checkpoints.merge._FILE_ROW": (
         "edited",
         "edited 1",

@@ -49,22 +49,23 @@ class Row(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """What was said in a session before and behind its cut; and whether that splits a turn."""
+    """What was said in a session before and behind its cut; whether that splits a turn; the tokens before it."""
 
     old: Sequence[tuple[int, Said]]
     kept: Sequence[tuple[int, Said]]
     splits: bool
+    tokens: int
 
 
-def halves(path: Path, share: float) -> Halves | None:
-    """Cut a session where `compact` would that keeps such a share; None where that cannot be cut."""
+def halves(path: Path, rules: Compact) -> Halves | None:
+    """Cut a session where `compact` would by these rules; None where that cannot be cut."""
     data = path.read_bytes()
     form = detect(head_of_file(data))
     if form is None:
         return None
     messages = units(data)
     read = survey(((number, raw, True) for number, raw in enumerate(messages)), form)
-    cut = find_cut(read, Compact(keep=CutRule.SHARE, keep_share=share), splits=form.splits_turns)
+    cut = find_cut(read, rules, splits=form.splits_turns)
     if isinstance(cut, NoCut):
         return None
     reader = form.reader()
@@ -73,7 +74,8 @@ def halves(path: Path, share: float) -> Halves | None:
         read = ((number, parse_any(messages[number])) for number in numbers)
         return [(number, each) for number, entry in read if entry is not None for each in reader.said(entry)]
 
-    return Halves(said_in(cut.old), said_in(cut.kept), cut.splits)
+    tokens = estimate(sum(read.lines[number].reads for number in cut.old))
+    return Halves(said_in(cut.old), said_in(cut.kept), cut.splits, tokens)
 
 
 def text_of(said: Iterable[tuple[int, Said]]) -> str:
@@ -121,7 +123,7 @@ def random_list(every: Iterable[str], between: str, size: int) -> str:
 
 def measure(path: Path, budget: int, share: float) -> Row | None:
     """Return what one session gives; None where its old part is too small, or nothing of it is needed."""
-    cut = halves(path, share)
+    cut = halves(path, Compact(keep=CutRule.SHARE, keep_share=share))
     if cut is None:
         return None
     old = text_of(cut.old)

@@ -122,7 +122,7 @@ def test_a_new_session_is_begun_and_named(session: Path) -> None:
     begun = Path(said.rstrip().rpartition(" in ")[2])
     assert json.loads(split(begun.read_bytes())[0])["parentSession"] == str(session)
     result = run("handoff", session, "--new", "-o", "a.md")
-    assert (result.exit_code, "goes without --output" in result.stderr) == (2, True)
+    assert (result.exit_code, "goes without -o" in result.stderr) == (2, True)
     assert not Path("a.md").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress.operations import batch
 from tests.cli.test_cli import document, here, one, policy, run
-from tests.support.long import LONG, pi
+from tests.support.long import LINES, pi
 from tests.support.rollout import Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
@@ -65,7 +65,7 @@ def numbered(turns: int = 8) -> bytes:
 def archive(folder: Path) -> Path:
     """Fill a folder: a session of each agent, a short one, one that cannot have a checkpoint, and no session."""
     folder.mkdir()
-    for name, made in LONG.items():
+    for name, made in LINES.items():
         write(folder, made(8), f"{name}.jsonl")
     write(folder, PiSession().bytes(), "short.jsonl")
     write(folder, numbered(), "numbered.jsonl")
@@ -82,10 +82,10 @@ def test_a_folder_ends_with_a_total(here: Path) -> None:
     result = run("compact", folder)
     assert result.exit_code == 0, result.output
     total = result.stdout.splitlines()[-1]
-    assert total.startswith(f"total: {len(LONG)} sessions compacted: ")
+    assert total.startswith(f"total: {len(LINES)} sessions compacted: ")
     assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (no sessions, or links)")
     again = run("compact", folder).stdout.splitlines()[-1]
-    assert again.startswith(f"total: 0 sessions; {len(LONG) + 1} unchanged; 1 skipped; 1 passed over")
+    assert again.startswith(f"total: 0 sessions; {len(LINES) + 1} unchanged; 1 skipped; 1 passed over")
     assert run("compact", folder / "numbered.jsonl").exit_code == 4
 
 

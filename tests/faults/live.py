@@ -15,9 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from sessioncompress.errors import InUse
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.policy.model import Compact
 from sessioncompress.store import lock, recover, swap
 from sessioncompress.store.lock import Held
 from tests.faults.scenes import SIZES, built
@@ -47,6 +51,7 @@ with open(path, "ab", buffering=0) as file:
 """As pi appends, opening the file for each line; and as Codex does, which keeps it open."""
 
 _LONGEST_LIFE = 0.12
+_POLICY = replace(EAGER, compact=Compact(keep_tokens=500, min_dead_tokens=100, min_saved_tokens=1))
 
 
 def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str) -> None:
@@ -57,10 +62,11 @@ def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str
     swap.HOLD_SECONDS = 0.02
     path = write(Path(folder), built(SIZES[0], 1))
     original = path.read_bytes()
+    acts = (lambda: compact_session(path, _POLICY), lambda: compress_session(path, EAGER))
     counted = {"rounds": 0, "refused": 0, "killed": 0}
     with subprocess.Popen([sys.executable, "-c", WRITERS[writer], str(path), rate, lines]) as process:
         while process.poll() is None:
-            for act in (lambda: compress_session(path, EAGER), lambda: restore_session(path)):
+            for act in (*random.sample(acts, 2), lambda: restore_session(path)):
                 counted[_killed(act) if int(killed) else _done(act)] += 1
     for _ in range(3):
         restore_session(path)

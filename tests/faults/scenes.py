@@ -160,7 +160,6 @@ def _dropped(name: str) -> Callable[[Path, Size], Path]:
     return made
 
 
-_PLAYED = ("pi", "claude-code", "codex", "gemini document")
 _LEFT = ("pi", "codex")
 """Those whose old lines are played to leave, and to come back."""
 
@@ -173,6 +172,7 @@ def _leave(path: Path) -> object:
     return summarize_branch(path, EAGER)
 
 
+_PLAYED = ("pi", "claude-code", "codex", "gemini document")
 _COMPACT = ("compact", "--keep", "tokens", "--keep-tokens", "3000")
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (

@@ -457,7 +457,34 @@ MUTANTS = (
         "            system.replace(",
         _PUT,
     ),
-    Mutant("its name is not flushed", "store/disk.py", "    flush_folder(path.parent)\n", "", _PUT),
+    Mutant(
+        "its name is not flushed",
+        "store/disk.py",
+        "            raise\n    flush_folder(path.parent)\n",
+        "            raise\n",
+        _PUT,
+    ),
+    Mutant(
+        "a file that must be new is not flushed",
+        "store/disk.py",
+        "            system.fsync(fd)\n            system.link(",
+        "            system.link(",
+        _PUT,
+    ),
+    Mutant(
+        "the name of a file that must be new is not flushed",
+        "store/disk.py",
+        "            remove(temporary)\n    flush_folder(path.parent)\n",
+        "            remove(temporary)\n",
+        _PUT,
+    ),
+    Mutant(
+        "a file that must be new replaces one",
+        "store/disk.py",
+        "system.link(temporary, path, follow_symlinks=False)",
+        "system.replace(temporary, path)",
+        _PUT,
+    ),
     # Whose policy counts, and what it may say.
     Mutant(
         "a file near a session says anything",

@@ -95,6 +95,25 @@ def test_what_is_kept_begins_where_the_rule_says(row: Row) -> None:
     assert found.splits == row.splits
 
 
+@pytest.mark.parametrize(
+    ("large", "start"),
+    [
+        # Of 250 tokens that are wanted, the 200 behind a step of 1,000 are enough.
+        (4_000, 6),
+        # Of 500 they are not: the step stays.
+        (1_200, 4),
+    ],
+)
+def test_a_large_step_at_the_place_stays_where_little_would_stay_else(large: int, start: int) -> None:
+    story = read("uauacr" + "ua")
+    lines = Lines(story.lines)
+    lines[5] = lines[5]._replace(reads=large)
+    wanted = 250 if start == 6 else 500
+    found = find_cut(story._replace(lines=lines), keep(CutRule.TOKENS, keep_tokens=wanted), splits=True)
+    assert isinstance(found, Cut)
+    assert found.kept[0] == start
+
+
 def test_a_format_that_splits_no_turn_is_cut_at_a_prompt() -> None:
     found = find_cut(read("uacruacracra"), TOKENS, splits=False)
     assert isinstance(found, Cut)

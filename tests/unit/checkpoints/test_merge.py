@@ -142,6 +142,19 @@ def test_rows_of_files_that_are_none_are_left_out(row: str) -> None:
     assert list(merge.files([row], "/w")) == []
 
 
+@pytest.mark.parametrize(
+    ("row", "read"),
+    [
+        ("- `make` ok", ("make", "ok", "")),
+        ("- `make` failed: add the `--admin` flag.", ("make", "failed", "add the `--admin` flag.")),
+        ("- `echo `date` x` ended with: nothing", ("echo `date` x", "ended with", "nothing")),
+    ],
+)
+def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, str, str]) -> None:
+    """In the command, and in the line that reports."""
+    assert list(merge.commands([row])) == [read]
+
+
 @pytest.mark.parametrize("row", ["- no ticks", "- `a", "- > `a` ok: b", "- [x"])
 def test_rows_of_commands_and_items_that_are_none_are_left_out(row: str) -> None:
     """Nothing is guessed."""

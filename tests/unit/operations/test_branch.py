@@ -14,6 +14,7 @@ from sessioncompress.formats.base import Format
 from sessioncompress.operations.branch import Place, places, summarize_branch
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
@@ -72,6 +73,18 @@ def test_the_summary_says_what_was_done_on_the_branch_and_nothing_else(tmp_path:
     assert not any(words in text for words in ("Look at the gauges", "first way", "again.py"))
     assert text in last(path)["summary"]
     assert last(path)["details"] == {"readFiles": ["gauges.toml"], "modifiedFiles": ["second.py"]}
+
+
+def test_of_several_other_leaves_the_last_is_taken(tmp_path: Path) -> None:
+    made = PiSession()
+    made.user("Begin.")
+    fork = made.assistant("Begun.")
+    ends = []
+    for way in range(3):
+        made.branch(fork)
+        made.user(f"Way {way}.")
+        ends.append(made.assistant("Gone."))
+    assert summarize_branch(write(tmp_path, made)).to == ends[1]
 
 
 @pytest.mark.parametrize("to", ["fork", "first"])
@@ -149,6 +162,17 @@ def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
         summarize_branch(path)
         found.append(path.read_bytes())
     assert found[0] == found[1]
+
+
+def test_a_later_summary_quotes_it_and_takes_it_for_no_earlier_state(tmp_path: Path) -> None:
+    """What was asked on the branch that was left is no request of the one that goes on."""
+    path = write(tmp_path, MADE.data)
+    summarize_branch(path)
+    text = handoff_session(path).text
+    asked = text.partition("## The user's requests, in order, in their words\n1. > Look")[2].partition("\n## ")[0]
+    assert "first way" in asked
+    assert "other way" not in asked
+    assert "   > 1. > Try the other way" in text.partition("## Summary before this one")[2]
 
 
 # What is left alone

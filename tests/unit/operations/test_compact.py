@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -303,6 +304,30 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
     stats = restore_session(path)
     assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
     assert "1 checkpoint is no longer there as written" in stats.reason
+
+
+@EACH
+@pytest.mark.parametrize("command", [restore_session, verify_session])
+def test_without_its_store_it_is_refused(name: str, command: Callable[[Path], object], tmp_path: Path) -> None:
+    path = compacted(tmp_path, name)
+    there = path.read_bytes()
+    shutil.rmtree(store_in(path).folder)
+    with pytest.raises(Refused, match="a summary of compact stands in it, and its store is not there"):
+        command(path)
+    assert path.read_bytes() == there
+
+
+@EACH_OF_LINES
+def test_lines_that_were_rewritten_before_and_behind_a_checkpoint_count_once(name: str, tmp_path: Path) -> None:
+    """A checkpoint moves the lines behind it: their numbers change, and they are the same lines."""
+    path = write(tmp_path, LONG[name](8))
+    compress(path, SMALL)
+    restore_session(path)
+    compact_session(path, FEW)
+    compress(path, SMALL)
+    assert verify_session(path).lines_not_there == 0
+    assert restore_session(path).reason == ""
+    assert path.read_bytes() == LONG[name](8)
 
 
 # References

@@ -20,7 +20,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Compact, Policy
+from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.support.long import FEW, LINES, LONG, pi
@@ -270,6 +270,19 @@ def test_lines_that_come_after_it_stay_behind_all(name: str, tmp_path: Path) -> 
     whole = grown(path, name)
     stats = restore_session(path)
     assert (path.read_bytes() == whole, stats.reason) == (True, "")
+
+
+def test_a_kept_line_that_hangs_elsewhere_and_was_compressed_then_comes_back(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    keeps = Compact(keep=CutRule.MESSAGES, keep_messages=3, min_dead_tokens=200, min_saved_tokens=1)
+    compact_session(path, replace(SMALL, compact=keeps), drop_dead=True)
+    hung = {json.loads(line)["id"] for line in split(path.read_bytes()) if line not in split(pi())}
+    compress_session(path, replace(SMALL, turn_threshold_before_compress=0), force=True)
+    assert hung & {json.loads(line).get("id") for line in split(path.read_bytes())}
+    verify_session(path)
+    assert restore_session(path).reason == ""
+    assert path.read_bytes() == pi()
+    verify_session(path)
 
 
 @pytest.mark.parametrize("drop_dead", [True, False])

@@ -32,7 +32,7 @@ def test_the_document_has_all_requests_and_files_and_the_session_stays(name: str
     assert made.text.endswith("\n")
     assert all(f"Part {turn}" in made.text for turn in range(8))
     assert all(f"notes-{turn}.md" in made.text for turn in range(8))
-    assert (made.format, made.begun) == (name, "")
+    assert (made.format, made.begun) == (name.partition(" ")[0], "")
     assert 0 < made.tokens_summary < made.tokens_before
     assert snapshot(path) == before
     assert not store_in(path).work.exists()
@@ -189,5 +189,6 @@ def test_what_is_there_stays(there: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileFailed, match="no such file or directory"):
+    with pytest.raises(FileFailed, match="no such file or directory") as met:
         write_new(tmp_path / "nowhere" / "a.md", b"words")
+    assert met.value.where == str(tmp_path / "nowhere")
