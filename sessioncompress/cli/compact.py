@@ -39,6 +39,12 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 )
 @click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@click.option(
+    "--drop-dead",
+    is_flag=True,
+    help="Move the old lines to the originals: the agent's tree, rewind, lists and screen lose them until a restore. "
+    "For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
+)
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
 @options.QUIET_SECONDS
@@ -59,6 +65,7 @@ def compact(
     check: bool,
     prints: bool,
     if_due: bool,
+    drop_dead: bool,
     config: Path | None,
     preset: str | None,
     as_json: bool,
@@ -85,7 +92,16 @@ def compact(
         policy = policies.of(each.path)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
-        return partial(compact_session, each.path, policy, dry_run=rehearse, if_due=if_due, form=form, named=each.named)
+        return partial(
+            compact_session,
+            each.path,
+            policy,
+            dry_run=rehearse,
+            if_due=if_due,
+            drop_dead=drop_dead,
+            form=form,
+            named=each.named,
+        )
 
     def say(stats: CompactStats) -> None:
         if prints and stats.summary:

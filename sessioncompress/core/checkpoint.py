@@ -113,13 +113,14 @@ class Addition(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint writes: lines to add; of a document also messages to take out, and values around them.
+    """What a checkpoint writes: lines to add; lines to take out; of a document also values around its messages.
 
     All numbers are those of the session as it is read, before anything is written; several lines before one number
     follow each other as they stand here. `removed` holds the last message only where one is added behind it. `outer`
     has the values around the messages by their paths from the document's root, under a key that is not there yet as
     splice.Added. `repeated` are lines that are kept and that an added line says again, to the byte: they are live
     there, and dead where they stood. `stays` are old lines that the model goes on reading: what the system says first.
+    `changed` has the bytes that take the place of a line that stays.
     """
 
     added: tuple[Addition, ...]
@@ -127,3 +128,4 @@ class Checkpoint(NamedTuple):
     outer: Mapping[JsonPath, Any] = MappingProxyType({})
     repeated: frozenset[int] = frozenset()
     stays: frozenset[int] = frozenset()
+    changed: Mapping[int, bytes] = MappingProxyType({})

@@ -231,6 +231,14 @@ class Format(ABC):
         """
         return None
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        """Have a checkpoint also take out the lines for which it stands.
+
+        Raises CannotCheckpoint where the agent is not known to go on without them.
+        """
+        what = f"compact drops no old lines from sessions of {self.name}"
+        raise CannotCheckpoint(what, "Run without --drop-dead: the lines stay, and compress makes them small.")
+
     def leaves(self, lines: Lines) -> Sequence[int]:
         """Find the entries with which branches end, in their order; one at least.
 

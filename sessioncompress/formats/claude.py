@@ -315,6 +315,17 @@ class ClaudeCode(base.Format):
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return checkpoints.checkpoint(session, cut, summary)
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        """Take out what stands before the boundary: the agent does so as well when it loads the session.
+
+        The first entry and the first request stay: they show whose session it is, and the agent lists it by the latter.
+        """
+        lines, boundary = session.lines, min(each.before for each in made.added)
+        path = self.shape(lines).live
+        requests = (number for number in path if lines.roles[number] is Role.USER)
+        stay = {*cut.kept, min(path), min(requests, default=-1)}
+        return made._replace(removed=frozenset(number for number in path if number < boundary) - stay)
+
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         old = values.at(entry, path)
         match path:

@@ -196,6 +196,13 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
 
 
+def _is_item(lines: Lines, number: int) -> bool:
+    """Tell whether a line is an item that the model reads; an event says nothing to it."""
+    if lines.roles[number] is Role.OTHER:
+        return lines[number].reads > 0
+    return lines.roles[number] in (Role.ASSISTANT, Role.RESULT)
+
+
 def _is_answer(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "message" and item.get("role") == "assistant"
 
@@ -292,6 +299,12 @@ class Codex(base.Format):
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return checkpoints.checkpoint(session, cut, summary)
+
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
+        lines = session.lines
+        old = (number for number in self.shape(lines).live if number < cut.kept[0])
+        return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))

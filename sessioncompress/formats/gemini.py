@@ -255,6 +255,12 @@ class Gemini(base.Format):
             return gemini_checkpoint.document(session, cut, summary)
         return gemini_checkpoint.records(session, cut, summary)
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        """Take out every message before the line that sets them all."""
+        lines, (addition,) = session.lines, made.added
+        gone = (number for number in range(addition.before) if lines.ids[number])
+        return made._replace(removed=frozenset(gone) - {lines.roles.index(Role.HEADER)})
+
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
             case ("thoughts",):

@@ -193,6 +193,9 @@ class OpenCode(base.Format):
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return opencode_checkpoint.compaction(session, cut, summary)
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        return opencode_checkpoint.dropping(session, cut, made)
+
     def image(self, part: Any) -> tuple[str, str]:
         address = values.text(values.fields(part).get("url"))
         return values.text(values.fields(part).get("mime")), address.partition("base64,")[2]

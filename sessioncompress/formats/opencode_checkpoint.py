@@ -94,6 +94,14 @@ def compaction(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     return Checkpoint(tuple(Addition(len(lines), message) for message in messages), removed=gone)
 
 
+def dropping(session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+    """Take out the messages before what is kept, but for one on which a kept answer hangs."""
+    lines, first = session.lines, min(cut.kept)
+    answers = (number for number in range(first, len(lines)) if lines.roles[number] is not Role.USER)
+    parents = {_parent(session, number) for number in answers}
+    return made._replace(removed=made.removed.union(n for n in range(first) if lines.ids[n] not in parents))
+
+
 def _info(session: Written, role: Role) -> Mapping[str, Any]:
     """Find the newest message of a role, and read what the agent notes of it."""
     roles = session.lines.roles

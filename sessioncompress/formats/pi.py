@@ -333,6 +333,9 @@ class Pi(FamilyFormat):
     reader = PiReader
     tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
 
+    def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        return pi_checkpoint.dropping(session, self.shape(session.lines).live, cut, made)
+
     def handoff(self, session: Written, path: str, text: str) -> NewSession:
         return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text)
 

@@ -15,7 +15,9 @@ from uuid import UUID
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Said, Say, Summary, Written
+from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import Purpose, Role
+from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 
@@ -135,6 +137,42 @@ def compaction(
         **_system_message(session, live),
     }
     return Checkpoint((Addition(len(session.lines), _line(entry)),))
+
+
+def dropping(session: Written, live: Sequence[int], cut: Cut, made: Checkpoint) -> Checkpoint:
+    """Take out what was said before what is kept, but for what another branch hangs on.
+
+    Whatever hung on one of these lines hangs on what is left before it: entries that name the model, say, stay.
+    """
+    lines = session.lines
+    numbers = {name: number for number, name in enumerate(lines.ids) if name}
+    on_path, stay = frozenset(live), set[int]()
+    for number in numbers.values():
+        step = number if number not in on_path else None
+        while step is not None and step not in stay:
+            stay.add(step)
+            step = numbers.get(lines.parents[step])
+    gone = frozenset(
+        number
+        for number in live[: live.index(cut.kept[0])]
+        if number not in stay
+        and lines.roles[number] is not Role.HEADER
+        and (lines.roles[number] is not Role.OTHER or lines[number].reads)
+        and lines[number].size < LINE_CAP
+    )
+    changed: dict[int, bytes] = {}
+    for number, parent in enumerate(lines.parents):
+        step = numbers.get(parent)
+        if number in gone or step not in gone:
+            continue
+        while step in gone:
+            step = numbers.get(lines.parents[step])
+        try:
+            above = None if step is None else lines.ids[step]
+            changed[number] = splice(session.raw(number), session.entry(number), {("parentId",): above})[0]
+        except CannotSplice as error:
+            raise base.CannotCheckpoint("an entry cannot be hung elsewhere", "Run without --drop-dead.") from error
+    return made._replace(removed=gone, changed=changed)
 
 
 def branch_summary(

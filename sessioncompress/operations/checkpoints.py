@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +16,10 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.model import Kind, Role
-from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Format
+from sessioncompress.operations.unwinding import Hanging, Unwound
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
@@ -35,9 +35,9 @@ class Checkpoints:
     """
 
     def __init__(self, session: OpenSession, journal: Journal, form: Format | None) -> None:
-        self._form = form
+        self._session = session
         self._spans: list[tuple[int, int]] = []
-        self._parents: dict[str, str] = {}
+        self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
         wanted = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines}
         there: set[str] = set()
@@ -52,7 +52,7 @@ class Checkpoints:
                 if digest in wanted:
                     there.add(digest.hex())
                     self._spans.append((start, position))
-                    self._note_parent(raw)
+                    self._hanging.note(raw)
                 else:
                     strange = strange or head in raw
         self.taken = [each for each in journal.checkpoints if there.intersection(each.lines)]
@@ -70,25 +70,11 @@ class Checkpoints:
             end = start
         return end if end < size else -1
 
-    @property
-    def not_as_written(self) -> str:
-        """Write that checkpoints are not there as they were written; nothing where all are."""
-        number = len(self.altered)
-        of = counted(number, "checkpoint is", "checkpoints are")
-        return f"{of} no longer there as written: what stands of that stays" if number else ""
-
-    def _note_parent(self, raw: bytes) -> None:
-        entry = jsonl.parse(raw)
-        if entry is not None and self._form is not None and self._form.parent_key:
-            line = self._form.reader().line(raw, entry)
-            if line.id:
-                self._parents[line.id] = line.parent
-
-    def without(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Pass on all of a session's pieces but those of our lines."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all of the session's pieces but those of our lines."""
         position, spans = 0, iter(self._spans)
         first, last = next(spans, (-1, -1))
-        for piece in pieces:
+        for piece in jsonl.pieces_of(self._session.reader, self._session.size):
             start, position = position, position + len(piece[1])
             while last != -1 and start >= last:
                 first, last = next(spans, (-1, -1))
@@ -99,24 +85,18 @@ class Checkpoints:
 
     def rehung(self, raw: bytes) -> bytes:
         """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
-        if not any(name.encode() in raw for name in self._parents):
-            return raw
-        entry, key = jsonl.parse(raw), self._form.parent_key if self._form is not None else ""
-        parent = entry.get(key) if entry is not None else None
-        if entry is None or parent not in self._parents:
-            return raw
-        seen: set[str] = set()
-        while parent in self._parents and parent not in seen:
-            seen.add(parent)
-            parent = self._parents[parent]
-        try:
-            return splice(raw, entry, {(key,): parent or None})[0]
-        except CannotSplice:
-            return raw
+        return self._hanging.rehung(raw)
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
-        return [each._replace(ended=True) for each in self.taken]
+        rehung = tuple(sorted(self._hanging.rewritten))
+        return [each._replace(ended=True, rehung=rehung) for each in self.taken]
+
+
+def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
+    """Write that checkpoints are not there as they were written; nothing where all are."""
+    of = counted(len(altered), "checkpoint is", "checkpoints are")
+    return f"{of} no longer there as written: what stands of that stays" if altered else ""
 
 
 def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[bytes, list[CheckpointRecord]]:
@@ -140,6 +120,17 @@ def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[byte
     return raw, ended
 
 
+def before_checkpoints(session: OpenSession, journal: Journal, originals: Path) -> Iterator[Piece] | None:
+    """Read a session as it was before its checkpoints; None where nothing left it for one."""
+    if any(each.dropped for each in journal.checkpoints):
+        return Unwound(session, journal, originals, None).pieces()
+    document = None
+    if any(each.removed for each in journal.checkpoints):
+        document = jsonl.document_of(session.reader, session.size)
+    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal, originals)[0])
+    return None if before is None else before.pieces()
+
+
 def with_removed(
     session: OpenSession,
     journal: Journal,
@@ -147,15 +138,17 @@ def with_removed(
     rewritten: reading.RewrittenLines,
     missing: list[LineRecord],
 ) -> list[LineRecord]:
-    """Leave out the missing lines that a checkpoint took from a document: they come back with it."""
-    document = None
-    if missing and any(each.removed for each in journal.checkpoints):
-        document = jsonl.document_of(session.reader, session.size)
-    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal, originals)[0])
-    if before is None:
-        return missing
-    there: set[str] = set()
-    for _, raw, whole in before.pieces():
+    """Leave out the missing lines that left a session for a checkpoint: they come back with it.
+
+    So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place.
+    """
+    there = {digest for each in journal.checkpoints for digest in each.rehung}
+    dropped = (record for each in journal.checkpoints for record in each.dropped)
+    there |= {ours for record in dropped for _, ours, _ in record.runs if ours}
+    missing = [each for each in missing if each.sha256 not in there]
+    rewritten.fewer -= there
+    before = before_checkpoints(session, journal, originals) if missing else None
+    for _, raw, whole in before or ():
         digest = sha256(raw).digest()
         newest = reading.original_in(raw, digest, reading.row_of(raw, digest, journal), journal) if whole else None
         if newest is not None:
@@ -174,11 +167,7 @@ class Referred(NamedTuple):
 def referred(ref: str, session: OpenSession, journal: Journal, originals: Path) -> Iterator[Referred]:
     """Find what a reference in a summary names: in what was said in the session, as its lines were at first."""
     reader, seen = reading.format_of(session).reader(), set[str]()
-    document = jsonl.document_of(session.reader, session.size)
-    pieces = jsonl.pieces_of(session.reader, session.size)
-    if document is not None and any(each.removed for each in journal.checkpoints):
-        whole_document = jsonl.cut(out_of_document(document.raw, journal, originals)[0])
-        pieces = iter(()) if whole_document is None else whole_document.pieces()
+    pieces = before_checkpoints(session, journal, originals) or jsonl.pieces_of(session.reader, session.size)
     with ExitStack() as opened:
         kept = opened.enter_context(OriginalsReader(originals)) if journal.counts[0] and journal.store_size else None
         for number, raw, whole in pieces:

@@ -34,6 +34,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
+    `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
     run, None without one. `summary` is the text, where it was asked for.
@@ -50,6 +51,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_summary: int = 0
     messages_before: int = 0
     messages_kept: int = 0
+    lines_dropped: int = 0
     splits_turn: bool = False
     strategy: str = ""
     trigger: str = ""
@@ -71,13 +73,15 @@ def compact_session(
     *,
     dry_run: bool = False,
     if_due: bool = False,
+    drop_dead: bool = False,
     form: str | None = None,
     named: bool = True,
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
     What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
-    asks for a summary, and a run of compress would not do. `form` and `named` as in compress_session(); what was
+    asks for a summary, and a run of compress would not do. With `drop_dead` the lines for which the summary stands
+    leave the session, and are kept with the originals. `form` and `named` as in compress_session(); what was
     found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
     Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
@@ -93,7 +97,7 @@ def compact_session(
         budget = None
         if if_due or policy.log_file is not None:
             budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
-        compaction = _Compaction(session, budget if if_due else None, named=named)
+        compaction = _Compaction(session, budget if if_due else None, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
         return stats
@@ -123,8 +127,8 @@ def _to_log(stats: CompactStats) -> dict[str, Any]:
 class _Compaction:
     """One checkpoint for one open session."""
 
-    def __init__(self, session: Opened, budget: BudgetStats | None, *, named: bool) -> None:
-        self._session, self._budget, self._named = session, budget, named
+    def __init__(self, session: Opened, budget: BudgetStats | None, *, drop_dead: bool, named: bool) -> None:
+        self._session, self._budget, self._drop_dead, self._named = session, budget, drop_dead, named
         self._rules = session.policy.compact
 
     def run(self, *, dry_run: bool) -> CompactStats:
@@ -146,6 +150,9 @@ class _Compaction:
         try:
             with session.refusing():
                 made = form.checkpoint(session.written, found, summary)
+                # Of some documents the old part goes in any case.
+                if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
+                    made = form.dropping(session.written, found, made)
         except Refused as why:
             if self._named:
                 raise
@@ -160,6 +167,7 @@ class _Compaction:
                 self._unchanged(),
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
                 size_after=draft.size,
+                lines_dropped=draft.dropped,
                 tokens_after=tokens,
                 tokens_summary=text.estimate(len(summary.text)),
                 messages_kept=messages_of(read, frozenset(found.kept)),

@@ -21,8 +21,10 @@ from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Role
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.formats.base import CannotCheckpoint, Entry
+from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
+from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.compress import refuse_in_merge
+from sessioncompress.operations.dropping import Leaving
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.incremental import Part
@@ -174,9 +176,11 @@ class Opened:
                 commits = self.policy.commit_originals
                 sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
-            if document is not None and not self.policy.keep_backup:
-                what = "messages would go from it, and the policy keeps no originals (keepBackup: false)"
-                remedy = "Run with originals."
+            if (document is not None or made.removed) and not self.policy.keep_backup:
+                going, remedy = "messages", "Run with originals."
+                if document is None:
+                    going, remedy = "lines", "Run with originals, or without --drop-dead."
+                what = f"{going} would go from it, and the policy keeps no originals (keepBackup: false)"
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
@@ -191,7 +195,7 @@ class Opened:
         `tokens` are those of what the model reads, before and after.
         """
         assert draft.sink is not None
-        removed = draft.keep()
+        removed, dropped = draft.keep(), draft.leaving.finish()
         finished = draft.sink.finish()
         last = self._journal.runs[-1] if self._journal.runs else None
         run = RunRecord(
@@ -210,9 +214,17 @@ class Opened:
             session_id=self._known.session_id,
         )
         record = CheckpointRecord(
-            self.form.name, _EXTRACTIVE, rule, draft.lines, summary.refs, tokens, removed, unended=draft.unended
+            self.form.name,
+            _EXTRACTIVE,
+            rule,
+            draft.lines,
+            summary.refs,
+            tokens,
+            removed,
+            unended=draft.unended and not dropped,
         )
-        return draft.sink.commit(sealed([record.encode()], readable(run, self.store.journal))).size
+        records = [*(each.encode() for each in dropped), record.encode()]
+        return draft.sink.commit(sealed(records, readable(run, self.store.journal))).size
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
@@ -230,12 +242,13 @@ class Opened:
 
 
 class Draft:
-    """The new session: the pieces of the old one with the lines that are added.
+    """The new session: the pieces of the old one with the lines that are added, and without those that leave.
 
-    `lines` are the SHA-256 of these; `read` is what check() read of all.
+    `lines` are the SHA-256 of those added; `read` is what check() read of all, and `dropped` how many lines left.
     """
 
     read: Survey
+    dropped = 0
 
     def __init__(
         self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False
@@ -247,6 +260,10 @@ class Draft:
             self._added.setdefault(each.before, []).append(each.line)
         self.sink = sink
         self.unended = unended
+        self._drops = bool(made.removed and pieces)
+        self.leaving = Leaving(sink.keep if sink is not None and self._drops else None)
+        self._first: list[bytes] = []
+        """The first lines of the new session."""
         self.size = 0
         self.lines: tuple[str, ...] = tuple(
             sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
@@ -257,7 +274,10 @@ class Draft:
     def check(self, known: Known, cut: Cut, where: str) -> None:
         """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
         lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
-        self.read = reading.survey(self._stream(len(lines)), known.form)
+        self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
+        if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
+            what = "without the old lines nothing would show whose session it is"
+            raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead.")
         live = set(for_the_model(self.read))
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:
@@ -269,6 +289,12 @@ class Draft:
         if len(self._ours & live) <= len(repeated):
             raise broken("the checkpoint would not be read", where)
 
+    def _noted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            if piece[2] and len(self._first) < HEAD_LINES:
+                self._first.append(piece[1])
+            yield piece
+
     def keep(self) -> tuple[str, Place] | None:
         """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
         return None
@@ -276,22 +302,44 @@ class Draft:
     def _stream(self, lines: int) -> Iterator[Piece]:
         shift = 0
         seen = -1
-        for number, raw, whole in self._pieces:
-            if number not in (GAP, seen):
-                seen = number
-                for piece in self._add(number, number + shift):
-                    shift += piece[0] != GAP
-                    yield piece
-                self._moved[number] = number + shift
-            self._take(raw)
-            yield (number if number == GAP else number + shift), raw, whole
-        if self.unended:
-            self._take(b"\n")
+        for line in _by_line(self._pieces):
+            numbers = [number for number, _, _ in line if number != GAP]
+            for number in numbers:
+                if number != seen:
+                    seen = number
+                    for piece in self._add(number, number + shift):
+                        shift += piece[0] != GAP
+                        yield piece
+            if self._leaves(line):
+                self.dropped += 1
+                self.leaving.goes(b"".join(raw for _, raw, _ in line))
+                shift -= len(numbers)
+                continue
+            for number, raw, whole in line:
+                new = self._made.changed.get(number, raw)
+                ends = b"\n" if self.unended and number == lines - 1 else b""
+                if new is raw and not ends:
+                    self.leaving.stays(raw)
+                else:
+                    self.leaving.comes(new + ends)
+                    self.leaving.goes(raw)
+                self._take(new + ends)
+                if number == GAP:
+                    yield number, new, whole
+                else:
+                    self._moved[number] = number + shift
+                    yield number + shift, new, whole
         yield from self._add(lines, lines + shift)
+
+    def _leaves(self, line: Sequence[Piece]) -> bool:
+        """Tell whether a line goes: one that sets several messages only with all of these."""
+        removed = self._made.removed
+        return bool(removed) and all(number == GAP or (whole and number in removed) for number, _, whole in line)
 
     def _add(self, before: int, at: int) -> Iterator[Piece]:
         for line in self._added.get(before, ()):
             self._take(line)
+            self.leaving.comes(line)
             for number, raw, whole in jsonl.with_updates([(0, line, True)]):
                 if number == GAP:
                     yield number, raw, whole
@@ -306,6 +354,19 @@ class Draft:
             self.sink.write(raw)
 
 
+def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Put together the messages and gaps of one line. What is a part of a line too long to be read stands alone."""
+    line: list[Piece] = []
+    for piece in pieces:
+        line.append(piece)
+        number, raw, whole = piece
+        if raw.endswith(b"\n") or not (whole or number == GAP):
+            yield line
+            line = []
+    if line:
+        yield line
+
+
 class DocumentDraft(Draft):
     """The new session where that is one document: messages may go from it, and values around them change."""
 
@@ -314,6 +375,7 @@ class DocumentDraft(Draft):
         self._edits = edits_of(document, made)
         self._new = edited(document.raw, self._edits)
         super().__init__((), made, sink)
+        self.dropped = len(made.removed)
 
     def keep(self) -> tuple[str, Place] | None:
         """Keep what the edits take out."""

@@ -25,6 +25,8 @@ from sessioncompress.store.lock import OpenSession, open_session
 class ForgetStats(Struct, frozen=True, rename="camel"):
     """What `forget` deletes of one store: bytes, originals, and originals that exist nowhere else.
 
+    Among both are the `dropped`: old lines that left the session for a summary.
+
     `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
     to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
@@ -35,6 +37,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     bytes_deleted: int = 0
     originals: int = 0
     originals_lost: int = 0
+    dropped: int = 0
     gone: bool = False
     links_kept: int = 0
     markers: int = 0
@@ -81,11 +84,13 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *,
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
+    left = _dropped(journal)
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     if not dry_run:
         kept = recover.forget(session, store)
-    return ForgetStats(str(session.path), size, len(stored), len(lost), links_kept=len(kept), referring=refer)
+    stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
+    return replace(stats, links_kept=len(kept))
 
 
 def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
@@ -99,7 +104,8 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path)
     journal = _journal(store)
-    number = len(_stored(store, journal))
+    dropped = _dropped(journal)
+    number = len(_stored(store, journal)) + dropped
     refer = _referring(path, store, journal, policy, kin) if number else ()
     if not dry_run:
         folder.refuse_linked_folder(store.work)
@@ -113,7 +119,8 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
             for each in filter(Path.is_dir, {store.folder, store.work}):
                 disk.flush_folder(each)
             folder.tidy(store.work)
-    return ForgetStats(str(path), size, number, number, gone=True, links_kept=len(needed), referring=refer)
+    stats = ForgetStats(str(path), size, number, number, dropped, gone=True, referring=refer)
+    return replace(stats, links_kept=len(needed))
 
 
 def _journal(store: Store) -> journals.Journal | None:
@@ -136,6 +143,14 @@ def _referring(
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
     return tuple(referring(session, ids, store, journal, policy, kin))
+
+
+def _dropped(journal: journals.Journal | None) -> int:
+    """Count the old lines that left the session for a summary, a document's messages as one."""
+    standing = [each for each in journal.checkpoints if not each.ended] if journal else []
+    return sum(record.lines for each in standing for record in each.dropped) + sum(
+        bool(each.removed) for each in standing
+    )
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:

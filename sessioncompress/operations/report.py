@@ -85,6 +85,8 @@ def compact_line(stats: CompactStats) -> str:
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
             f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
+        if stats.lines_dropped:
+            said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
     return f"{printable(stats.path)}: {said}"
 
 
@@ -215,6 +217,8 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} without an original{stays}"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
+    if stats.dropped:
+        what += f" (among them {counted(stats.dropped, 'old line', 'old lines')} that compact took out of the session)"
     refer = ""
     if number := len(stats.referring):
         names = [printable(each) for each in stats.referring[:_MOST_NAMES]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -23,8 +23,15 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import Checkpoints, out_of_document, refuse_if_compacted
+from sessioncompress.operations.checkpoints import (
+    Checkpoints,
+    not_as_written,
+    out_of_document,
+    refuse_if_compacted,
+    with_removed,
+)
 from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
@@ -123,9 +130,12 @@ class _Restore(NamedTuple):
                 size_before=done.size_before,
                 checkpoints_removed=done.checkpoints_removed,
             )
-        swaps, missing = reading.find(session, journal)
+        found, missing = reading.find(session, journal)
+        missing = with_removed(session, journal, store.originals, found, missing)
+        unwound = None if keep_checkpoints else self._unwound()
+        swaps = found if unwound is None else unwound.rewritten()
         reasons = []
-        if changed := altered(session, journal, swaps, missing, store.originals, self.form):
+        if changed := altered(session, journal, found, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
@@ -143,8 +153,11 @@ class _Restore(NamedTuple):
         )
         unknown = _joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        checkpoints = None if keep_checkpoints or not journal.checkpoints else self._checkpoints()
-        older = _joined(not_there(len(missing)), in_merge, checkpoints.not_as_written if checkpoints else "")
+        checkpoints: Checkpoints | Unwound | None = unwound
+        if not keep_checkpoints and unwound is None and journal.checkpoints:
+            checkpoints = Checkpoints(session, journal, reading.format_of(session, self.form))
+        gone = not_as_written(checkpoints.altered) if checkpoints else ""
+        older = _joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
@@ -154,10 +167,8 @@ class _Restore(NamedTuple):
                     raw = original_of(raw, swaps[number], originals, store.journal)
                 return raw if checkpoints is None else checkpoints.rehung(raw)
 
-            pieces = pieces_of(session.reader, session.size)
-            if checkpoints is not None:
-                pieces = checkpoints.without(pieces)
-            ended = [] if checkpoints is None else checkpoints.ended()
+            pieces = pieces_of(session.reader, session.size) if checkpoints is None else checkpoints.pieces()
+            ended = tuple if checkpoints is None else checkpoints.ended
             done = self._write((line(number, raw) for number, raw, _ in pieces), len(swaps), ended=ended)
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
@@ -173,6 +184,15 @@ class _Restore(NamedTuple):
                 done = replace(done, reason=_joined(copies, rest.reason))
         return done
 
+    def _unwound(self) -> Unwound | None:
+        """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""
+        if not any(each.dropped for each in self.journal.checkpoints):
+            return None
+        form = reading.format_of(self.session, self.form)
+        unwound = Unwound(self.session, self.journal, self.store.originals, form)
+        unwound.refuse_if_stuck()
+        return unwound
+
     def _out_of_document(self) -> RestoreStats | None:
         """Take the checkpoints out of a session that is one document; None where it is none, or holds none of them.
 
@@ -183,10 +203,7 @@ class _Restore(NamedTuple):
         if (document := document_of(self.session.reader, self.session.size)) is None:
             return None
         new, ended = out_of_document(document.raw, self.journal, self.store.originals)
-        return self._write(iter([new]), 0, ended=ended) if ended else None
-
-    def _checkpoints(self) -> Checkpoints:
-        return Checkpoints(self.session, self.journal, reading.format_of(self.session, self.form))
+        return self._write(iter([new]), 0, ended=lambda: ended) if ended else None
 
     def by_markers(self) -> RestoreStats:
         """Put back what the session's own store holds, then what those of its relatives do.
@@ -296,7 +313,7 @@ class _Restore(NamedTuple):
         changed: int,
         putback: _PutBack | None = None,
         *,
-        ended: Sequence[CheckpointRecord] = (),
+        ended: Callable[[], Sequence[CheckpointRecord]] = tuple,
         alone: bool = True,
     ) -> RestoreStats:
         session, journal = self.session, self.journal
@@ -330,11 +347,12 @@ class _Restore(NamedTuple):
                 records=(len(forms), 0),
                 session_id=journal.session_id,
             )
-            written = chain(map(LineRecord.encode, forms), map(CheckpointRecord.encode, ended))
+            taken = ended()
+            written = chain(map(LineRecord.encode, forms), map(CheckpointRecord.encode, taken))
             records = sealed(written, readable(run, self.store.journal))
             stats = self._stats(Status.RESTORED, _joined(*left))
             committed = rewrite.commit(records if journal.runs else [])
-            removed = len(ended)
+            removed = len(taken)
             return replace(stats, size_after=committed.size, lines_restored=changed, checkpoints_removed=removed)
 
     def _stats(self, status: Status, reason: str) -> RestoreStats:

@@ -15,6 +15,7 @@ from sessioncompress.operations.altered import altered
 from sessioncompress.operations.checkpoints import refuse_if_compacted, with_removed
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
+from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
@@ -74,6 +75,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             _read_originals(relative, strangers)
         rewritten, missing = reading.find(session, journal)
         missing = with_removed(session, journal, store.originals, rewritten, missing)
+        if any(each.dropped for each in journal.checkpoints):
+            Unwound(session, journal, store.originals, None).refuse_if_stuck()
         checked = _originals(session, store, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, store.originals, form):
             raise Damaged(

@@ -22,7 +22,7 @@ from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -77,6 +77,8 @@ class Journal:
         self.broken = 0
         self.checkpoints: list[CheckpointRecord] = []
         """The newest record of each."""
+        self._dropped: list[Dropped] = []
+        """Those of the checkpoint whose record comes behind them."""
         self._moved: list[int] = []
         """At how many line records a checkpoint came or went: the lines have other numbers from there on."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
@@ -86,14 +88,23 @@ class Journal:
         self._ended = (0, 0)
         """How many line and block records the runs added."""
 
-    def add(self, record: LineRecord | BlockRecord | CheckpointRecord) -> None:
+    def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
             self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
+        elif isinstance(record, Dropped):
+            self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
             self._moved.append(len(self._lines))
             # A run that took one out may have been killed before the session changed: it is looked for again.
-            self.checkpoints = [each for each in self.checkpoints if each.lines != record.lines] + [record]
+            known = next((at for at, each in enumerate(self.checkpoints) if each.lines == record.lines), -1)
+            if record.ended and known >= 0:
+                self.checkpoints[known] = record._replace(dropped=self.checkpoints[known].dropped)
+                return
+            if known >= 0:
+                del self.checkpoints[known]
+            self.checkpoints.append(record._replace(dropped=tuple(self._dropped)))
+            self._dropped.clear()
         elif len(self._lines) == self._ended[0]:
             raise ValueError("a block without its line")
         else:

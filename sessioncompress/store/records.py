@@ -3,9 +3,10 @@
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
+    {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-A block record belongs to the line record before it.
+A block record belongs to the line record before it, and dropped ones to the checkpoint behind them.
 """
 
 from __future__ import annotations
@@ -175,12 +176,33 @@ class RunRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
+class Dropped(NamedTuple):
+    """Lines that left the session for a checkpoint: where they are kept as one text, how many, and where they stood.
+
+    Each of `runs` says how many lines to pass over, in the session as it was left, since the run before; the SHA-256 of
+    the line that is ours and goes then, or nothing; and how many of the bytes come in there.
+    """
+
+    sha256: str
+    place: Place
+    lines: int
+    runs: tuple[tuple[int, str, int], ...]
+
+    def encode(self) -> Bytes:
+        """Return the record as a line of the journal."""
+        record: dict[str, Any] = {"type": "dropped", "original": {"sha256": self.sha256, **self.place._asdict()}}
+        record["lines"] = self.lines
+        record["runs"] = [[after, size, digest] if digest else [after, size] for after, digest, size in self.runs]
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
 class CheckpointRecord(NamedTuple):
     """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
     without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
-    line before those at the end had no LF. `ended`: a restore took it out.
+    line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
+    lines that it hung elsewhere. `dropped` are records of their own.
     """
 
     form: str
@@ -192,6 +214,8 @@ class CheckpointRecord(NamedTuple):
     removed: tuple[str, Place] | None = None
     unended: bool = False
     ended: bool = False
+    rehung: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -201,10 +225,12 @@ class CheckpointRecord(NamedTuple):
         if self.removed is not None:
             record["removed"] = {"sha256": self.removed[0], **self.removed[1]._asdict()}
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
+        if self.rehung:
+            record["rehung"] = self.rehung
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-Record = LineRecord | BlockRecord | CheckpointRecord | RunRecord
+Record = LineRecord | BlockRecord | Dropped | CheckpointRecord | RunRecord
 
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
@@ -239,6 +265,16 @@ def decode(raw: bytes) -> Record:
             file=intern(str(record.get("file", ""))),
             git_blob=_hex(blob) if blob != "" else "",
         )
+    if kind == "dropped":
+        original = record["original"]
+        place = Place(*(_count(original[key]) for key in Place._fields))
+        runs = tuple(
+            (_count(after), _hex(ours[0], _DIGEST_DIGITS) if ours else "", _count(size))
+            for after, size, *ours in record["runs"]
+        )
+        if sum(size for *_, size in runs) != place.bytes:
+            raise ValueError("its runs are not of so many bytes")
+        return Dropped(_hex(original["sha256"], _DIGEST_DIGITS), place, _count(record["lines"]), runs)
     if kind == "checkpoint":
         refs = tuple(map(_hex, record["refs"]))
         lines = tuple(_hex(each, _DIGEST_DIGITS) for each in record["lines"])
@@ -247,8 +283,9 @@ def decode(raw: bytes) -> Record:
         removed = None
         if (kept := record.get("removed")) is not None:
             removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
-        flags = (record.get(key) is True for key in ("unended", "ended"))
-        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, *flags)
+        unended, ended = (record.get(key) is True for key in ("unended", "ended"))
+        rehung = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("rehung", ()))
+        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")

@@ -76,7 +76,8 @@ def messages(session: Path) -> list[dict[str, Any]]:
 
 def model_of(session: Path) -> str:
     """Return the last model that answered: without a name the agent asks a model which one to take."""
-    return next(str(message["model"]) for message in reversed(messages(session)) if message.get("model"))
+    found = [each for line in messages(session) for each in (line, *line.get("$set", {}).get("messages", ()))]
+    return next(str(message["model"]) for message in reversed(found) if message.get("model"))
 
 
 def _environment(url: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ FIELDS = {
     "tokensSummary",
     "messagesBefore",
     "messagesKept",
+    "linesDropped",
     "splitsTurn",
     "strategy",
     "trigger",

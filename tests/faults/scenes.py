@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.clean import Limits, clean_one, plan_clean
 from sessioncompress.operations.compact import compact_session
@@ -22,6 +24,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import sessions_of
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
+from sessioncompress.policy.model import Compact
 from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
@@ -138,6 +141,29 @@ def _compact(path: Path) -> object:
     return compact_session(path, FEW)
 
 
+def _drop(path: Path) -> object:
+    return compact_session(path, FEW, drop_dead=True)
+
+
+def _dropped(name: str) -> Callable[[Path, Size], Path]:
+    """One whose old lines were compressed and then dropped, and which was compressed behind that."""
+
+    def made(folder: Path, _: Size) -> Path:
+        path = write(folder, LONG[name](TURNS))
+        compress(path)
+        least = Compact(keep_tokens=600, min_dead_tokens=100, min_saved_tokens=1)
+        compact_session(path, replace(FEW, compact=least), drop_dead=True)
+        compress(path)
+        assert b'{"type":"dropped"' in store_in(path).journal.read_bytes()
+        return path
+
+    return made
+
+
+_LEFT = ("pi", "codex")
+"""Those whose old lines are played to leave, and to come back."""
+
+
 def _branched(folder: Path, _: Size) -> Path:
     return write(folder, branched().data)
 
@@ -154,6 +180,14 @@ SCENES = (
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
     Scene("restore", _compressed, restore_session, ("restore",)),
     *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in _PLAYED),
+    *(
+        Scene(f"drop from {name}", _long(name), _drop, (*_COMPACT, "--drop-dead"), original=LONG[name](TURNS))
+        for name in _LEFT
+    ),
+    *(
+        Scene(f"restore what left {name}", _dropped(name), restore_session, ("restore",), original=LONG[name](TURNS))
+        for name in _LEFT
+    ),
     Scene("leave a branch", _branched, _leave, ("branch-summary",), original=branched().data),
     Scene("restore of a checkpoint", _compacted, restore_session, ("restore",), original=LONG["pi"](TURNS)),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),

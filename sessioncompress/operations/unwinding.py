@@ -1,0 +1,231 @@
+"""A session of lines as it was before the checkpoints of ours, where lines left it for one of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+
+from sessioncompress.checkpoints.merge import HEAD
+from sessioncompress.core import jsonl
+from sessioncompress.core.jsonl import LINE_CAP, Piece
+from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.formats.base import Format
+from sessioncompress.operations.dropping import NotAsLeft, put_back
+from sessioncompress.pipeline.reading import RewrittenLines, row_of
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import CheckpointRecord
+
+_SET = b'{"$set"'
+_SEVERAL = 2
+"""A line that sets messages comes in as many parts at least."""
+
+
+class Unwound:
+    """A session with its checkpoints taken out, the newest first, and with the lines that left it for them.
+
+    What was added since stays. `taken` are the records of the checkpoints that stand there; `altered` those that are
+    there no longer as written. Raises Unreadable where the lines that left cannot be read.
+    """
+
+    def __init__(self, session: OpenSession, journal: Journal, originals: Path, form: Format | None) -> None:
+        self._session, self._journal, self._originals, self._form = session, journal, originals, form
+        self._rehung: dict[tuple[str, ...], set[str]] = {}
+        known = journal.checkpoints
+        self.taken: list[CheckpointRecord] = []
+        # Usually all stand there, and one pass shows it.
+        if any(each.ended for each in known) or not self._is(known[::-1]):
+            for record in reversed(known):
+                if self._is([*self.taken, record]):
+                    self.taken.append(record)
+        else:
+            self.taken = known[::-1]
+        gone = [each for each in known if each not in self.taken and not each.ended]
+        traces = self._traces(gone) if gone else frozenset()
+        self.altered = [each for each in gone if "" in traces or traces.intersection(each.lines)]
+
+    def refuse_if_stuck(self) -> None:
+        """Raise Damaged where lines cannot go back to where they stood."""
+        if number := sum(bool(each.dropped) for each in self.altered):
+            of = counted(number, "checkpoint is", "checkpoints are")
+            raise Damaged(
+                f"it cannot be restored exactly: {of} no longer there as written, for which old lines left the session",
+                where=self._session.path,
+                state=NOT_CHANGED,
+                remedy="Put a copy of the session back from a backup. 'restore --keep-checkpoints' puts back all other "
+                f"lines, and 'zstd -dc' prints those that left, which are in {self._originals}.",
+            )
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines as they were; one that is too long to be read comes in parts."""
+        return self._over(self.taken)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the lines as pieces of a session."""
+        return jsonl.with_updates(_numbered(self.lines()))
+
+    def rewritten(self) -> RewrittenLines:
+        """Find the rewritten lines among the pieces."""
+        found = RewrittenLines(self._journal)
+        deque(found.watch(self.pieces()), maxlen=0)
+        return found
+
+    def rehung(self, raw: bytes) -> bytes:
+        """Give a line as it is: what hangs on ours was hung elsewhere already."""
+        return raw
+
+    def ended(self) -> list[CheckpointRecord]:
+        """Make the records that say which checkpoints were taken out."""
+        return [each._replace(ended=True, rehung=tuple(sorted(self._rehung[each.lines]))) for each in self.taken]
+
+    def _is(self, records: Iterable[CheckpointRecord]) -> bool:
+        """Tell whether these checkpoints stand in the session, the first one as the newest."""
+        there: list[bool] = []
+        try:
+            deque(self._over(records, there), maxlen=0)
+        except NotAsLeft:
+            return False
+        return all(there)
+
+    def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
+        with ExitStack() as opened:
+            reader = opened.enter_context(OriginalsReader(self._originals)) if self._journal.store_size else None
+            file = opened.enter_context(self._session.reader())
+            lines: Iterator[bytes] = (raw for _, raw, _ in jsonl.pieces(file, self._session.size))
+            for record in records:
+                hanging = Hanging(self._form, self._journal, reader)
+                self._rehung[record.lines] = hanging.rewritten
+                if record.dropped and reader is not None:
+                    lines = self._put_back(lines, record, reader, hanging)
+                else:
+                    lines = self._without(lines, record, hanging, [] if there is None else there)
+            yield from lines
+
+    def _put_back(
+        self, lines: Iterator[bytes], record: CheckpointRecord, reader: OriginalsReader, hanging: Hanging
+    ) -> Iterator[bytes]:
+        ours = frozenset(record.lines)
+
+        def is_ours(raw: bytes, digest: str) -> bool:
+            if digest not in self._names(raw):
+                return False
+            if digest in ours:
+                hanging.note(raw)
+            return True
+
+        return map(hanging.rehung, put_back(lines, record.dropped, reader, is_ours))
+
+    def _without(
+        self, lines: Iterator[bytes], record: CheckpointRecord, hanging: Hanging, there: list[bool]
+    ) -> Iterator[bytes]:
+        wanted, found = frozenset(record.lines), set[str]()
+        before, ends = b"", False
+        for raw in lines:
+            if mine := wanted & self._names(raw):
+                found |= mine
+                hanging.note(raw)
+                ends = True
+                continue
+            if before:
+                yield hanging.rehung(before)
+            before, ends = raw, False
+        if before:
+            yield hanging.rehung(before.removesuffix(b"\n") if ends and record.unended else before)
+        there.append(found == wanted)
+
+    def _names(self, raw: bytes) -> frozenset[str]:
+        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one."""
+        digest = sha256(raw).digest()
+        row = self._journal.rewriting(digest)
+        if row is not None:
+            return frozenset({digest.hex(), self._journal.original_of(row).hex()})
+        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(_SET) else []
+        if len(parts) < _SEVERAL or not self._journal.store_size:
+            return frozenset({digest.hex()})
+        with OriginalsReader(self._originals) as reader:
+            whole = b"".join(self._original(part, reader) for _, part, _ in parts)
+        return frozenset({digest.hex(), sha256(whole).hexdigest()})
+
+    def _original(self, part: bytes, reader: OriginalsReader) -> bytes:
+        row = row_of(part, sha256(part).digest(), self._journal)
+        record = None if row is None else self._journal.placed(row)
+        if record is None or record.place is None:
+            return part
+        original = reader.line(record.place, record.sha256)
+        return original if part.endswith(b"\n") else original.removesuffix(b"\n")
+
+    def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:
+        """Find which lines of checkpoints stand there still; with an empty name among them, also what was one."""
+        wanted = {line for each in records for line in each.lines}
+        known = {line for each in self._journal.checkpoints for line in each.lines}
+        head, found = HEAD.encode(), set[str]()
+        for raw in self.lines():
+            names = self._names(raw)
+            found |= names & wanted
+            if head in raw and not names & known:
+                found.add("")
+        return frozenset(found)
+
+
+class Hanging:
+    """Hangs lines that follow a line of ours on what ours hangs on, where an agent's lines name their parents."""
+
+    def __init__(self, form: Format | None, journal: Journal, reader: OriginalsReader | None = None) -> None:
+        self._form, self._journal, self._reader = form, journal, reader
+        self._parents: dict[str, str] = {}
+        self.rewritten: set[str] = set()
+        """The SHA-256 of the originals of rewritten lines that were hung elsewhere."""
+
+    def note(self, raw: bytes) -> None:
+        """Note what a line of ours hangs on."""
+        entry = jsonl.parse(raw)
+        if entry is not None and self._form is not None and self._form.parent_key:
+            line = self._form.reader().line(raw, entry)
+            if line.id:
+                self._parents[line.id] = line.parent
+
+    def rehung(self, raw: bytes) -> bytes:
+        """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
+        if not any(name.encode() in raw for name in self._parents):
+            return raw
+        entry, key = jsonl.parse(raw), self._form.parent_key if self._form is not None else ""
+        parent = entry.get(key) if entry is not None else None
+        if entry is None or parent not in self._parents:
+            return raw
+        digest = sha256(raw).digest()
+        if (original := self._original(digest)) is not None:
+            # The journal knows a line that was rewritten by its bytes alone.
+            raw, entry = original, jsonl.parse(original) or entry
+            digest = sha256(raw).digest()
+        if self._journal.original(digest) is not None:
+            self.rewritten.add(digest.hex())
+        seen: set[str] = set()
+        while parent in self._parents and parent not in seen:
+            seen.add(parent)
+            parent = self._parents[parent]
+        try:
+            return splice(raw, entry, {(key,): parent or None})[0]
+        except CannotSplice:
+            return raw
+
+    def _original(self, digest: bytes) -> bytes | None:
+        row = self._journal.rewriting(digest)
+        record = None if row is None else self._journal.placed(row)
+        if self._reader is None or record is None or record.place is None:
+            return None
+        return self._reader.line(record.place, record.sha256)
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:
+    number, begins = 0, True
+    for raw in lines:
+        ends = raw.endswith(b"\n")
+        yield number, raw, begins and (ends or len(raw) < LINE_CAP)
+        begins = ends
+        number += ends

@@ -1,0 +1,435 @@
+"""Compacting with the old lines dropped: they leave the session, and every one comes back where it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.errors import Damaged, Refused, Unreadable
+from sessioncompress.operations.compact import CompactStats, compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.report import at_stake, compact_line
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Compact, CutRule, Policy
+from sessioncompress.store.layout import store_in
+from sessioncompress.store.originals import zstd
+from tests.support.long import FEW, LINES, LONG, pi
+from tests.support.runs import compress, form_of, journal_of, snapshot, split, survey_of, units, write
+
+DROPPED = {name: LONG[name] for name in (*LINES, "opencode document")}
+"""The sessions from which lines leave only where that is asked for."""
+
+EACH = pytest.mark.parametrize("name", LONG)
+EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
+SMALL = replace(
+    FEW,
+    size_threshold_kb=0,
+    min_saved_kb=0,
+    turn_threshold_before_compress=1,
+    protect_tokens=0,
+    compact=Compact(keep_tokens=600, min_dead_tokens=200, min_saved_tokens=1),
+)
+
+
+def drop(path: Path, policy: Policy = FEW) -> CompactStats:
+    """Compact a session, and drop its old lines."""
+    return compact_session(path, policy, drop_dead=True)
+
+
+def dropped(folder: Path, name: str) -> Path:
+    """Write a session and drop its old lines."""
+    path = write(folder, LONG[name](8))
+    stats = drop(path)
+    assert (stats.status, stats.lines_dropped > 0) == (Status.COMPACTED, True), stats.reason
+    return path
+
+
+def grown(path: Path, name: str) -> bytes:
+    """Let the agent go on with a session of eight turns; return the whole session as it was without a checkpoint."""
+    whole = LONG[name](16)
+    more = b"".join(split(whole)[len(split(LONG[name](8))) :])
+    if name == "pi":
+        ours, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), LONG[name](8)))
+        more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % ours.encode(), 1)
+    with path.open("ab") as file:
+        file.write(more)
+    return whole
+
+
+def said_in(data: bytes) -> list[str]:
+    """Return what was said in a session, but for its summary."""
+    reader = form_of(data).reader()
+    found = [said for raw in units(data) for said in reader.said(json.loads(raw)) if said.say is not Say.SUMMARY]
+    return [text for said in found for text in said.contents()]
+
+
+# What leaves
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_the_old_part_leaves_and_the_model_reads_the_same(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    compact_session(path, FEW)
+    whole = survey_of(path.read_bytes())
+    restore_session(path)
+    stats = drop(path)
+    data = path.read_bytes()
+    assert (stats.size_after, len(data)) == (len(data), stats.size_after)
+    assert stats.size_after < stats.size_before / 2
+    assert "cat service-0.log" not in "\n".join(said_in(data))
+    found = survey_of(data)
+    live = [
+        [
+            read.lines[number].reads
+            for number in read.shape.live
+            if number not in read.shape.dead and read.lines[number].reads
+        ]
+        for read in (whole, found)
+    ]
+    assert live[0] == live[1]
+    assert f"{stats.lines_dropped:,} old lines in the originals alone" in compact_line(stats)
+
+
+@EACH_OF_LINES
+def test_the_lines_that_left_stand_in_the_originals_in_their_order(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    before, after = split(LONG[name](8)), split(path.read_bytes())
+    assert split(zstd.decompress(store_in(path).originals.read_bytes())) == [one for one in before if one not in after]
+
+
+def test_entries_that_say_nothing_stay_and_hang_on_what_is_left(tmp_path: Path) -> None:
+    path = dropped(tmp_path, "pi")
+    header, *entries = map(json.loads, split(path.read_bytes()))
+    before = [json.loads(line) for line in split(pi(8))]
+    assert header == before[0]
+    assert [each["parentId"] for each in entries] == [None, *(each["id"] for each in entries[:-1])]
+    silent = [each["id"] for each in before if each["type"] not in ("session", "message")]
+    assert [each["id"] for each in entries if each["id"] in silent] == silent
+
+
+def test_what_another_branch_hangs_on_stays(tmp_path: Path) -> None:
+    lines = split(pi(8))
+    fork = next(entry for entry in map(json.loads, lines) if entry.get("message", {}).get("role") == "assistant")
+    side = {"type": "message", "id": "feedbeef", "parentId": fork["id"], "timestamp": fork["timestamp"]}
+    side["message"] = {"role": "user", "content": [{"type": "text", "text": "Or look at the tide?"}], "timestamp": 1}
+    data = b"".join([*lines[:9], json.dumps(side).encode() + b"\n", *lines[9:]])
+    path = write(tmp_path, data)
+    drop(path)
+    left = {entry["id"]: entry for entry in map(json.loads, split(path.read_bytes()))}
+    step, walked = "feedbeef", 0
+    while (parent := left[step]["parentId"]) is not None:
+        step, walked = parent, walked + 1
+    assert walked > 1
+    assert fork["id"] in left
+    restore_session(path)
+    assert path.read_bytes() == data
+
+
+def test_codex_keeps_its_events(tmp_path: Path) -> None:
+    path = dropped(tmp_path, "codex")
+    old = [json.loads(line) for line in split(LONG["codex"](8)) if line not in split(path.read_bytes())]
+    assert {each["type"] for each in old} == {"response_item"}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("name", ["oh-my-pi", "openclaw"])
+def test_other_agents_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    with pytest.raises(Refused, match=f"compact drops no old lines from sessions of {name}"):
+        compact_session(path, FEW, drop_dead=True, form=name)
+    assert path.read_bytes() == pi()
+    assert compact_session(path, FEW, drop_dead=True, form=name, named=False).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_without_originals_it_is_refused(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    with pytest.raises(Refused, match="keepBackup: false"):
+        drop(path, replace(FEW, keep_backup=False))
+    assert path.read_bytes() == LONG[name](8)
+
+
+# The second run, and the dry one
+
+
+@EACH
+def test_a_second_run_writes_nothing(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    before = snapshot(path)
+    assert drop(path).status is Status.UNCHANGED
+    assert snapshot(path) == before
+
+
+@EACH
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    before = snapshot(path)
+    said = compact_session(path, FEW, drop_dead=True, dry_run=True)
+    assert snapshot(path) == before
+    assert replace(drop(path), status=said.status) == said
+
+
+@EACH
+def test_the_same_session_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+    one, other = (dropped(tmp_path / folder, name) for folder in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+    assert store_in(one).originals.read_bytes() == store_in(other).originals.read_bytes()
+
+
+# The way back
+
+
+@EACH
+def test_restore_puts_every_line_back(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    verify_session(path)
+    stats = restore_session(path)
+    assert (stats.status, stats.checkpoints_removed, stats.reason) == (Status.RESTORED, 1, "")
+    assert path.read_bytes() == LONG[name](8)
+    assert restore_session(path).status is Status.UNCHANGED
+    verify_session(path)
+    assert drop(path).status is Status.COMPACTED
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+COMMANDS: dict[str, Callable[[Path, Policy], object]] = {"c": compress_session, "d": drop, "p": compact_session}
+ORDERS = ["cd", "dc", "cdc", "dcd", "dpc", "pdc", "pcd"]
+"""What is done: compress, compact with the old lines dropped, compact with them left; a session goes on behind each."""
+
+
+@EACH
+@pytest.mark.parametrize("order", ["cd", "dc", "cdc"])
+def test_restore_undoes_both_commands_in_either_order(name: str, order: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    for command in order:
+        COMMANDS[command](path, SMALL)
+        verify_session(path)
+    stats = restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+    assert (stats.checkpoints_removed, stats.reason) == (1, "")
+    verify_session(path)
+
+
+@EACH_OF_LINES
+@pytest.mark.parametrize("order", ORDERS)
+def test_restore_undoes_any_order_of_runs_between_which_the_agent_went_on(
+    name: str, order: str, tmp_path: Path
+) -> None:
+    turns = 8
+    path = write(tmp_path, LONG[name](turns))
+    for command in order:
+        COMMANDS[command](path, SMALL)
+        verify_session(path)
+        before, turns = LONG[name](turns), turns + 4
+        more = b"".join(split(LONG[name](turns))[len(split(before)) :])
+        if name == "pi":
+            leaf, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), before))
+            more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % leaf.encode(), 1)
+        with path.open("ab") as file:
+            file.write(more)
+    compress_session(path, SMALL)
+    verify_session(path)
+    stats = restore_session(path)
+    assert (path.read_bytes() == LONG[name](turns), stats.reason) == (True, "")
+    assert stats.checkpoints_removed == sum(order.count(each) for each in "dp")
+
+
+@EACH
+def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    for _ in range(5):
+        drop(path, SMALL)
+        compress_session(path, SMALL)
+    before = snapshot(path)
+    for _ in range(2):
+        assert compress_session(path, SMALL).status is Status.UNCHANGED
+        assert drop(path, SMALL).status is Status.UNCHANGED
+    assert snapshot(path) == before
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@EACH_OF_LINES
+def test_lines_that_come_after_it_stay_behind_all(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    whole = grown(path, name)
+    stats = restore_session(path)
+    assert (path.read_bytes() == whole, stats.reason) == (True, "")
+
+
+def test_a_kept_line_that_hangs_elsewhere_and_was_compressed_then_comes_back(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    keeps = Compact(keep=CutRule.MESSAGES, keep_messages=3, min_dead_tokens=200, min_saved_tokens=1)
+    compact_session(path, replace(SMALL, compact=keeps), drop_dead=True)
+    hung = {json.loads(line)["id"] for line in split(path.read_bytes()) if line not in split(pi())}
+    compress_session(path, replace(SMALL, turn_threshold_before_compress=0), force=True)
+    assert hung & {json.loads(line).get("id") for line in split(path.read_bytes())}
+    verify_session(path)
+    assert restore_session(path).reason == ""
+    assert path.read_bytes() == pi()
+    verify_session(path)
+
+
+@pytest.mark.parametrize("drop_dead", [True, False])
+def test_a_line_that_was_compressed_since_comes_back_and_hangs_where_it_should(drop_dead: bool, tmp_path: Path) -> None:
+    """In pi the first line behind a checkpoint changes its parent: then its original is what is hung elsewhere."""
+    path = write(tmp_path, pi())
+    compact_session(path, FEW, drop_dead=drop_dead)
+    ours = json.loads(split(path.read_bytes())[-1])
+    block = {"type": "text", "text": "long output\n" * 400}
+    message = {"role": "toolResult", "toolCallId": "x", "toolName": "bash", "content": [block], "isError": False}
+    line = {"type": "message", "id": "feedbeef", "parentId": ours["id"], "message": message}
+    turn = {"type": "message", "id": "feedbee0", "parentId": "feedbeef", "message": {"role": "user", "content": "On."}}
+    more = [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in (line, turn)]
+    with path.open("ab") as file:
+        file.write(b"".join(more))
+    compress_session(path, SMALL, force=True)
+    assert more[0] not in path.read_bytes()
+    restore_session(path)
+    expected = more[0].replace(ours["id"].encode(), ours["parentId"].encode())
+    assert path.read_bytes() == pi(8) + expected + more[1]
+    verify_session(path)
+    compress_session(path, SMALL, force=True)
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == pi(8) + expected + more[1]
+
+
+@pytest.mark.parametrize("more", [b"", b'{"type":"custom","id":"feedbeef","parentId":"%s"}\n'])
+def test_a_last_line_without_its_end_comes_back_without_it(more: bytes, tmp_path: Path) -> None:
+    """What the agent wrote behind it keeps a line of its own."""
+    data = pi().removesuffix(b"\n")
+    path = write(tmp_path, data)
+    drop(path)
+    last = json.loads(split(path.read_bytes())[-1])
+    with path.open("ab") as file:
+        file.write(more.replace(b"%s", last["id"].encode()))
+    restore_session(path)
+    assert path.read_bytes() == data + (b"\n" + more.replace(b"%s", last["parentId"].encode()) if more else b"")
+
+
+@EACH_OF_LINES
+def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    whole = grown(path, name)
+    there = path.read_bytes()
+    compress(path, SMALL)
+    stats = restore_session(path, keep_checkpoints=True)
+    assert (stats.checkpoints_removed, path.read_bytes(), stats.reason) == (0, there, "")
+    assert restore_session(path).checkpoints_removed == 1
+    assert path.read_bytes() == whole
+
+
+def test_long_runs_are_kept_in_several_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessioncompress.operations.dropping._TOGETHER", 5_000)
+    monkeypatch.setattr("sessioncompress.operations.dropping._MOST_RUNS", 3)
+    path = dropped(tmp_path, "codex")
+    records = [each for each in journal_of(path) if each["type"] == "dropped"]
+    assert len(records) > 5
+    assert max(len(each["runs"]) for each in records) == 3
+    restore_session(path)
+    assert path.read_bytes() == LONG["codex"](8)
+
+
+# What cannot be undone
+
+
+def altered(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"The user's requests", b"The person's requests"))
+
+
+def without_a_kept_line(path: Path) -> None:
+    lines = split(path.read_bytes())
+    path.write_bytes(b"".join(lines[:1] + lines[2:]))
+
+
+@pytest.mark.parametrize("change", [altered, without_a_kept_line])
+@EACH_OF_LINES
+def test_where_lines_cannot_go_back_nothing_is_restored(
+    name: str, change: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = dropped(tmp_path, name)
+    change(path)
+    there = path.read_bytes()
+    for command in (restore_session, verify_session):
+        with pytest.raises(Damaged, match="1 checkpoint is no longer there as written, for which old lines left"):
+            command(path)
+    assert path.read_bytes() == there
+
+
+@EACH_OF_LINES
+def test_an_older_state_has_its_lines_still(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    path.write_bytes(LONG[name](8))
+    verify_session(path)
+    assert restore_session(path).status is Status.UNCHANGED
+    assert drop(path).status is Status.COMPACTED
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@EACH
+def test_verify_reads_what_left(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    originals = store_in(path).originals
+    data = bytearray(originals.read_bytes())
+    data[len(data) // 2] ^= 1
+    originals.write_bytes(data)
+    with pytest.raises((Unreadable, Damaged)):
+        verify_session(path)
+    there = path.read_bytes()
+    with pytest.raises((Unreadable, Damaged)):
+        restore_session(path)
+    assert path.read_bytes() == there
+
+
+@EACH
+def test_forget_says_that_it_is_the_only_copy(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    stats = forget_session(path, FEW, dry_run=True)
+    assert 0 < stats.dropped <= stats.originals_lost
+    assert re.search(r"among them \d+ old lines? that compact took out .* can then not be restored", at_stake(stats))
+    restore_session(path)
+    assert forget_session(path, FEW, dry_run=True).originals_lost == 0
+
+
+# References
+
+
+@EACH
+def test_every_reference_is_answered_also_of_a_later_summary(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, LONG[name](8))
+    drop(path, SMALL)
+    compress_session(path, SMALL)
+    if name in LINES:
+        grown(path, name)
+        drop(path, SMALL)
+    records = [each for each in journal_of(path) if each["type"] == "checkpoint"]
+    refs = {ref for record in records for ref in record["refs"]}
+    assert refs
+    for ref in refs:
+        assert show(ref, path)[0].content
+
+
+@EACH_OF_LINES
+def test_a_later_summary_holds_what_the_first_one_did(name: str, tmp_path: Path) -> None:
+    path = dropped(tmp_path, name)
+    grown(path, name)
+    text = drop(path).summary
+    assert "Part 0: look at the logs" in text
+    assert "notes-0.md" in text
