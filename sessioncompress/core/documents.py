@@ -18,6 +18,10 @@ _PLAINLY = 64
 """Bytes. What is as long and was made by us stands nowhere else by chance."""
 
 
+_BESIDE = 32
+"""Bytes on either side."""
+
+
 class Edit(NamedTuple):
     """Bytes that go, from one place up to another, and those that come in their place."""
 
@@ -61,11 +65,18 @@ class Undo(NamedTuple):
 
 
 def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
-    """Say what undoes these edits of a document."""
+    """Say what undoes these edits of a document. A value that is no message is known by the bytes beside it."""
     found: list[tuple[int, bytes, bytes]] = []
     moved = 0
-    for start, end, new in edits:
-        found.append((start + moved, new, raw[start:end]))
+    edits = list(edits)
+    ends = [0, *(edit.end for edit in edits)]
+    begins = [*(edit.start for edit in edits[1:]), len(raw)]
+    for (start, end, new), before, behind in zip(edits, ends, begins, strict=False):
+        first, last = start, end
+        if b"{" not in new:
+            # No byte is beside two of them.
+            first, last = max(start - _BESIDE, (before + start + 1) // 2), min(end + _BESIDE, (end + behind) // 2)
+        found.append((first + moved, raw[first:start] + new + raw[end:last], raw[first:last]))
         moved += len(new) - (end - start)
     return Undo(len(raw) + moved, found)
 

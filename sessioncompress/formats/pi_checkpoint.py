@@ -39,6 +39,9 @@ _IN_NAMES = str.maketrans(":.", "--")
 _LISTS = (("read-files", "readFiles"), ("modified-files", "modifiedFiles"))
 """The tags in which a summary lists files, and the keys under which its entry does."""
 
+_MOST_LISTED = 100
+"""Names of each list that a model reads; the entry's details have all."""
+
 _WITH_FILES = ("compaction", "branch_summary")
 """The entries whose details list files."""
 
@@ -254,7 +257,7 @@ def _names(files: Iterable[str]) -> list[str]:
 
 def _lists(files: Mapping[str, Sequence[str]]) -> str:
     """Write the lists that stand at a summary's end."""
-    listed = ((tag, "\n".join(files[key])) for tag, key in _LISTS)
+    listed = ((tag, "\n".join(files[key][:_MOST_LISTED])) for tag, key in _LISTS)
     return "".join(f"\n\n<{tag}>\n{names}\n</{tag}>" for tag, names in listed if names)
 
 

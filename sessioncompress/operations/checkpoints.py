@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -61,6 +62,8 @@ class Checkpoints:
         # Without a trace of it, it was taken out, or never came into the session.
         gone = [each for each in journal.checkpoints if not each.ended and not there.issuperset(each.lines)]
         self.altered = [each for each in gone if strange or there.intersection(each.lines)]
+        self.copied = strange and bool(self.taken) and not self.altered
+        """Whether a summary stands in a line of another program, too."""
 
     def _end(self, size: int) -> int:
         end = size
@@ -97,6 +100,21 @@ def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
     """Write that checkpoints are not there as they were written; nothing where all are."""
     of = counted(len(altered), "checkpoint is", "checkpoints are")
     return f"{of} no longer there as written: what stands of that stays" if altered else ""
+
+
+def refuse_if_rewritten(session: OpenSession, raw: bytes, journal: Journal, originals: Path) -> None:
+    """Raise Refused where a summary of ours stands in a document that was written anew, so that nothing can go back."""
+    left, ended = out_of_document(raw, journal, originals)
+    standing = [each for each in journal.checkpoints if each.removed and not each.ended]
+    if HEAD.encode() in left and len(ended) < len(standing):
+        raise Refused(
+            "it cannot be restored exactly: another program has written the document anew since compact took messages "
+            "from it",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy=f"'zstd -dc {quote(str(originals))}' prints what it took. 'restore --keep-checkpoints' puts back "
+            "all other lines.",
+        )
 
 
 def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[bytes, list[CheckpointRecord]]:

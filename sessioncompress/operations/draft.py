@@ -186,6 +186,11 @@ class Opened:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
             else:
                 draft = DocumentDraft(document, made, sink)
+                if draft.too_large:
+                    what = (
+                        f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, and no document of that size is read"
+                    )
+                    raise Refused(what, where=self.where, state=NOT_CHANGED, remedy="It stays as it is.")
             draft.check(self._known, cut, self.where)
             yield draft
 
@@ -231,10 +236,10 @@ class Opened:
         last = len(self.read.lines) - 1
         if all(each.before <= last for each in made.added):
             return False
-        raw = self._raw(last)
-        if raw.endswith(b"\n"):
-            return False
-        if jsonl.parse(raw) is None:
+        with self.session.reader(self.session.size - 1) as file:
+            if file.read() == b"\n":
+                return False
+        if jsonl.parse(self._raw(last)) is None:
             what = "its last line breaks off: its agent may be writing it, or was stopped while it did"
             remedy = "Resume the session once with its agent, and run again."
             raise Refused(what, where=self.where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
@@ -375,6 +380,7 @@ class DocumentDraft(Draft):
         self._edits = edits_of(document, made)
         self._new = edited(document.raw, self._edits)
         super().__init__((), made, sink)
+        self.too_large = len(self._new) > jsonl.LINE_CAP
         self.dropped = len(made.removed)
 
     def keep(self) -> tuple[str, Place] | None:

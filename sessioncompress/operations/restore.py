@@ -28,6 +28,7 @@ from sessioncompress.operations.checkpoints import (
     not_as_written,
     out_of_document,
     refuse_if_compacted,
+    refuse_if_rewritten,
     with_removed,
 )
 from sessioncompress.operations.show import of_another, original_of, recorded
@@ -157,9 +158,13 @@ class _Restore(NamedTuple):
         if not keep_checkpoints and unwound is None and journal.checkpoints:
             checkpoints = Checkpoints(session, journal, reading.format_of(session, self.form))
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
+        if checkpoints and checkpoints.copied:
+            gone = (
+                "the agent has copied the summary into a line of its own, which stays: the model may go on reading it"
+            )
         older = _joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
-            return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown else _ALREADY, older, unknown))
+            return self._stats(Status.UNCHANGED, _joined(_ALREADY_BUT if unknown or gone else _ALREADY, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
 
             def line(number: int, raw: bytes) -> bytes:
@@ -202,6 +207,7 @@ class _Restore(NamedTuple):
             return None
         if (document := document_of(self.session.reader, self.session.size)) is None:
             return None
+        refuse_if_rewritten(self.session, document.raw, self.journal, self.store.originals)
         new, ended = out_of_document(document.raw, self.journal, self.store.originals)
         return self._write(iter([new]), 0, ended=lambda: ended) if ended else None
 

@@ -49,6 +49,7 @@ class Unwound:
         gone = [each for each in known if each not in self.taken and not each.ended]
         traces = self._traces(gone) if gone else frozenset()
         self.altered = [each for each in gone if "" in traces or traces.intersection(each.lines)]
+        self.copied = False
 
     def refuse_if_stuck(self) -> None:
         """Raise Damaged where lines cannot go back to where they stood."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessioncompress.core.jsonl import parse_any, pieces_of
+from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import refuse_if_compacted, with_removed
+from sessioncompress.operations.checkpoints import refuse_if_compacted, refuse_if_rewritten, with_removed
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
@@ -73,6 +73,10 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             refuse_if_compacted(session, store, form)
         for relative in family:
             _read_originals(relative, strangers)
+        if any(each.removed for each in journal.checkpoints) and (
+            document := document_of(session.reader, session.size)
+        ):
+            refuse_if_rewritten(session, document.raw, journal, store.originals)
         rewritten, missing = reading.find(session, journal)
         missing = with_removed(session, journal, store.originals, rewritten, missing)
         if any(each.dropped for each in journal.checkpoints):

@@ -56,7 +56,7 @@ def test_the_entry() -> None:
         ("parentId", ids[-1]),
         ("timestamp", last["timestamp"]),
         ("summary", SUMMARY.text + LISTS),
-        ("firstKeptEntryId", ids[-1]),
+        ("firstKeptEntryId", ids[-3]),
         ("tokensBefore", 50_000),
         ("details", {"readFiles": ["src/tides.py"], "modifiedFiles": ["src/levels.py", "src/report.py"]}),
     ]

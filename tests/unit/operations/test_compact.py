@@ -331,6 +331,33 @@ def test_lines_that_were_rewritten_before_and_behind_a_checkpoint_count_once(nam
     assert path.read_bytes() == LONG[name](8)
 
 
+@pytest.mark.parametrize("name", [name for name in LONG if name not in LINES and "opencode" not in name])
+@pytest.mark.parametrize("command", [restore_session, verify_session])
+def test_a_document_that_was_written_anew_is_refused(
+    name: str, command: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """What left it cannot be put back where nothing stands as it was written."""
+    path = compacted(tmp_path, name)
+    path.write_bytes(json.dumps(json.loads(path.read_bytes()), indent=7).encode())
+    there = path.read_bytes()
+    with pytest.raises(Refused, match="another program has written the document anew"):
+        command(path)
+    assert path.read_bytes() == there
+    assert restore_session(path, keep_checkpoints=True).checkpoints_removed == 0
+
+
+def test_a_count_that_the_agent_changed_is_not_cut(tmp_path: Path) -> None:
+    """A longer number begins with the one that was written."""
+    path = compacted(tmp_path, "gencode document")
+    counted = re.search(rb'"messageCount": (\d+)', path.read_bytes())
+    assert counted is not None
+    there = path.read_bytes().replace(counted[0], counted[0] + b"7", 1)
+    path.write_bytes(there)
+    with pytest.raises(Refused):
+        restore_session(path)
+    assert path.read_bytes() == there
+
+
 # References
 
 
