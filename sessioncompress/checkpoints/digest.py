@@ -61,8 +61,8 @@ class Notes:
             self.story.answer(said.text)
         elif said.say is Say.CALL:
             self.story.call()
-            for where, text in self.deeds.call(said):
-                self.excerpts.wrote(where, text)
+            for each in self.deeds.call(said):
+                self.excerpts.wrote(each.where, each.text, replaced=each.replaced, whole=each.whole)
             if said.purpose is Purpose.READ and self.deeds.read:
                 self._reads[said.call] = next(reversed(self.deeds.read))
         else:
@@ -103,7 +103,9 @@ class Notes:
             deeds.failures[alike(command)] = (command, Outcome(verdict, line))
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
-        for title in (_BEFORE, _WROTE, _READ):
+        for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
+            self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
+        for title in (_BEFORE, _READ):
             if earlier.section(title).rows:
                 self.carried[title] = earlier.section(title)
 
@@ -197,16 +199,19 @@ def _failures(draft: Draft) -> Sequence[str]:
 
 
 def _wrote(draft: Draft) -> Sequence[str]:
-    return _excerpts(draft, _WROTE, draft.notes.excerpts.written())
+    excerpts = draft.notes.excerpts
+    carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
+    return _excerpts(draft, carried, excerpts.written())
 
 
 def _read(draft: Draft) -> Sequence[str]:
-    return _excerpts(draft, _READ, draft.notes.excerpts.readings())
+    carried = draft.notes.carried.get(_READ, merge.Section()).rows
+    return _excerpts(draft, carried, draft.notes.excerpts.readings())
 
 
-def _excerpts(draft: Draft, title: str, texts: Iterable[tuple[str, str]]) -> Sequence[str]:
+def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
-    carried = shown.carry(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
+    carried = shown.carry(earlier, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
     new = shown.lines(texts, "\n".join([draft.written, *carried]), draft.notes.root, draft.room - taken)
     return shown.together([*carried, *new])

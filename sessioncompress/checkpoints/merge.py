@@ -130,6 +130,17 @@ def _absolute(path: str, root: str) -> str:
     return path.removeprefix(HERE) if path.startswith(HERE) else joined(root, path)
 
 
+def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
+    """Read the rows of excerpts: the file with its whole path, or what stands in its place, and the lines."""
+    for row in rows:
+        where, *lines = row.removeprefix("- ").split("\n")
+        path = where.removesuffix(":")
+        yield (
+            _absolute(path, root) if "/" in path or "." in path else path,
+            [each.removeprefix("  > ") for each in lines],
+        )
+
+
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Read the rows of commands: the command, its verdict, and the line."""
     for row in rows:

@@ -121,6 +121,28 @@ def test_what_one_section_leaves_goes_to_others() -> None:
     assert estimate(len(summed(said).text)) > 2900
 
 
+_PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-gauge_floor = 10\n+gauge_step = 20\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        called("write", {"path": "a.py", "content": "gauge_step = 20"}),
+        called("edit", {"path": "a.py", "old_string": "gauge_floor = 10", "new_string": "gauge_step = 20"}),
+        called("edit", {"path": "a.py", "edits": [{"newText": "gauge_step = 20", "oldText": "gauge_floor = 10"}]}),
+        called("apply_patch", {"input": _PATCH}),
+        [*ran("rm a.py"), *called("write", {"path": "b.py", "content": "gauge_step = 20"})],
+    ],
+)
+def test_lines_that_are_gone_are_not_shown(later: list[Said]) -> None:
+    """Also where an earlier summary shows them."""
+    said = [asked("Write."), *called("write", {"path": "a.py", "content": "gauge_floor = 10"})]
+    for before in (said, [Said(Say.SUMMARY, summed(said).text)]):
+        rows = section(summed([*before, *later, answered("Done.")]).text, "Lines that the agent wrote")
+        assert "gauge_step" in rows
+        assert "gauge_floor" not in rows
+
+
 def test_short_requests_stand_there_whole() -> None:
     """While they fit: the first, and as many of the newest as do."""
     said = [each for at in range(200) for each in (asked(f"Request {at} is about the berth."), answered("Done."))]
