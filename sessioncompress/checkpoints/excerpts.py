@@ -16,11 +16,19 @@ _MOST_OF_ONE = 24 * 1024
 _SHORTEST, _LONGEST = 12, 160
 """Characters of a line."""
 _DEFINITION = 1.5
+_PLUMBING = 0.4
 _OLDEST = 0.4
-"""The worth of a definition beside another line, and of the oldest line beside the newest."""
+"""The worth of a definition and of plumbing beside another line, and of the oldest line beside the newest."""
 _OFTEN = 6
 _SEARCHED = 1_000
 """Lines of one file among which a part of a line is looked for."""
+_ASKED = 2.0
+"""What a word that the newest requests say thrice adds to a line, where a name adds 1 or more."""
+_THRICE = 3
+_STEM, _SHORTEST_WORD = 5, 4
+"""Letters of a word by which it is known in its other forms, and that it has at least."""
+_COMMON = 8
+"""Of so many lines one may hold a word that tells lines apart."""
 _PER_LINE = 8
 """Characters that a line takes beside its own."""
 
@@ -29,11 +37,19 @@ _NAME = re.compile(
     r"[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]|^[A-Z][A-Z0-9]{3,}$|[a-z0-9]-[a-z0-9]"
 )
 """More than a plain word: those recur by chance."""
+_PATH = re.compile(r"/|\w\.\w")
+_PLAIN = re.compile(r"[A-Z]?[a-z]{3,40}|[A-Z]{4,40}")
 _DEFINES = re.compile(
     r"(?:export\s{1,4})?(?:default\s{1,4})?(?:pub(?:\([a-z]{1,12}\))?\s{1,4})?(?:async\s{1,4})?(?:abstract\s{1,4})?"
     r"(?:def|class|function|fn|func|interface|type|enum|struct|trait|impl|const|let|static|public|private|protected|"
     r"CREATE TABLE)\b.{4}|#{1,6} \S|@\w{1,40}\.\w"
 )
+_PLUMBS = re.compile(
+    r"--[\w-]{1,60}:|import\b|from \S{1,100} import\b|use \w|using \w|#include\b|package \w|"
+    r"@(?:import|apply|utility|media|layer|custom-variant)\b|</?[A-Za-z]|(?:class|className|style|aria-[a-z]{1,20})=|"
+    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|[a-z-]{2,40}: [^;{}()]{1,80};\Z"
+)
+"""What a line begins with that only ties others together: imports, declarations of style, markup."""
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
 """What a reading tool writes before each line."""
 _NOT_WRITTEN = ("-", "@@", "***")
@@ -67,6 +83,7 @@ class Line(NamedTuple):
     where: str
     words: str
     names: frozenset[str]
+    stems: frozenset[str] = frozenset()
 
 
 class Excerpts:
@@ -181,11 +198,19 @@ def _lines(text: str) -> Iterator[str]:
                 yield line
 
 
-def lines(texts: Iterable[Found], said: str, root: str, room: int) -> list[str]:
-    """Choose the lines that hold most names which nothing that was said so far holds; write them by file."""
+def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[str]:
+    """Choose the lines that hold most names which nothing that was said so far holds; write them by file.
+
+    Lines that share words with what was asked come first.
+    """
     known = names_in(said)
-    found, counts = _candidates(texts, known)
-    ranked = sorted((_ranked(line, counts) for line in found), key=lambda line: (-line.worth, line.place))
+    wanted = stems_in(asked)
+    found, counts = _candidates(texts, known, wanted)
+    # A word in many lines says nothing about one.
+    wanted = Counter(
+        {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
+    )
+    ranked = sorted((_ranked(line, counts, wanted) for line in found), key=lambda line: (-line.worth, line.place))
     chosen: list[Line] = []
     opened: set[str] = set()
     for line in ranked:
@@ -193,7 +218,7 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int) -> list[str]:
             break
         where = _where(line.where, root)
         size = len(line.words) + len("  > \n") + (0 if where in opened else len(where) + len("- :\n"))
-        if size <= room and line.names - known:
+        if size <= room and (line.names - known or sum(wanted[stem] for stem in line.stems) >= _THRICE):
             chosen.append(line)
             opened.add(where)
             known |= line.names
@@ -207,7 +232,14 @@ def names_in(text: str) -> set[str]:
     return {word for each in set(_WORD.findall(text)) if _NAME.search(word := each.rstrip("-"))}
 
 
-def _candidates(texts: Iterable[Found], known: set[str]) -> tuple[list[Line], Counter[str]]:
+def stems_in(text: str) -> Counter[str]:
+    """Count the beginnings of the words in a text, also of those in names, but of none in paths."""
+    plain = (word for part in text.split() if not _PATH.search(part) for word in _PLAIN.findall(part))
+    return Counter(word[:_STEM].lower() for word in plain if len(word) >= _SHORTEST_WORD)
+
+
+def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) -> tuple[list[Line], Counter[str]]:
+    """Find the lines with new names, or with words that were asked for; count the names and those words."""
     counts: Counter[str] = Counter()
     held: dict[tuple[str, str], Line] = {}
     for place, (where, raw, recent, times) in enumerate(texts):
@@ -215,18 +247,21 @@ def _candidates(texts: Iterable[Found], known: set[str]) -> tuple[list[Line], Co
         if not _SHORTEST <= len(words) <= _LONGEST:
             continue
         names = frozenset(names_in(words))
-        if not names:
+        stems = frozenset(asked.keys() & stems_in(words).keys() if asked else ())
+        if not names and not stems:
             continue
         for name in sorted(names):
             counts[name] += times
-        if names - known:
-            worth = recent * (_DEFINITION if _DEFINES.match(words) else 1)
-            held[where, words] = Line(worth, place, where, words, names - known)
+        counts.update(sorted(f" {stem}" for stem in stems))
+        if stems or names - known:
+            worth = recent * (_DEFINITION if _DEFINES.match(words) else _PLUMBING if _PLUMBS.match(words) else 1)
+            held[where, words] = Line(worth, place, where, words, names - known, stems)
     return list(held.values()), counts
 
 
-def _ranked(line: Line, counts: Counter[str]) -> Line:
+def _ranked(line: Line, counts: Counter[str], wanted: Counter[str]) -> Line:
     worth = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
+    worth += _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
     return line._replace(worth=worth * line.worth / (len(line.words) + _PER_LINE))
 
 

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         """Find the line of the result that says most; empty where none says anything."""
         lines = [line for each in clean(self.text).split("\n") if (line := each.strip()[:_LONGEST])]
-        lines = [line for line in lines if not _NOISE.fullmatch(line)]
+        lines = [line for line in lines if not says_nothing(line)]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
         if self.failed and not best:
             best = next((line for line in lines if _FAILURE.search(line)), "")
@@ -54,6 +54,11 @@ class Outcome(NamedTuple):
         """Write it behind a call."""
         line = self.line() or ("nothing" if self.verdict == HIDDEN else "")
         return f"{self.verdict}: {line}" if line else self.verdict
+
+
+def says_nothing(line: str) -> bool:
+    """Tell whether a line of a result is only what an agent puts around it."""
+    return _NOISE.fullmatch(line.strip()[:_LONGEST]) is not None
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:

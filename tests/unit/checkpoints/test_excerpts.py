@@ -42,6 +42,45 @@ def test_numbers_of_lines_and_signs_of_patches_go() -> None:
     assert chosen("a.py", patch) == ["- a.py:\n  > new_tide_gauge = 2"]
 
 
+def readings(*texts: str) -> excerpts.Excerpts:
+    """Return what was read of files."""
+    held = excerpts.Excerpts()
+    for at, text in enumerate(texts):
+        held.read(f"{at}.py", text)
+    return held
+
+
+def test_what_was_asked_for_comes_first_of_what_was_read() -> None:
+    """A word that is asked for often stands there without a name, too; not one that most lines hold."""
+    lines = [f"gauge_of_the_berth_{at} = tide({at})" for at in range(40)]
+    held = readings("\n".join([*lines[:20], "backoff_after = first(attempts)", "sleep until retried", *lines[20:]]))
+    asked = "Map each retry, retries and retried sleep. See backoff of the gauge in src/berth/first.py."
+    assert excerpts.lines(held.readings(), "", "", 70, asked) == [
+        "- 0.py:\n  > backoff_after = first(attempts)\n  > sleep until retried"
+    ]
+    assert "sleep until" not in excerpts.lines(held.readings(), "", "", 4000)[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import tideGauge from berth",
+        "from tide_gauge import x",
+        "--color-tide-gauge: var(--x);",
+        '@import "tide-gauge.css";',
+        '<div className="tide-gauge">',
+        'className="tide-gauge"',
+        "font-size-adjust: from-font;",
+        ".light-tide .gauge-one,",
+    ],
+)
+def test_plumbing_comes_last(line: str) -> None:
+    """Imports, style and markup."""
+    found = [excerpts.Found("a.py", each) for each in (line, "mended = drained_by(seven)".ljust(len(line), "."))]
+    rows = excerpts.lines(found, "", "", len("- a.py:\n  > \n") + max(len(each.words) for each in found))
+    assert rows == [f"- a.py:\n  > {found[1].words}"]
+
+
 _OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
 _KEPT = ["gauge_step = 20"]
 
