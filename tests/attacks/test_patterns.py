@@ -197,6 +197,8 @@ _WORST: dict[str, tuple[str, ...]] = {
         ),
         *("a-", "a: ", "a: a", "." + "a" * 59, "a" * 39 + ": "),
     ),
+    "checkpoints.pasted._ITEM": (" ", "1", "-", "- ", "1."),
+    "checkpoints.pasted._CODE": (" ", "a", "a@", "a@a", "at ", "@", "a" * 60, "a;", "; "),
     "checkpoints.searches._COMMAND": (" ", "git ", "git -C ", "git -C a", "git -C a ", "grep", "egrep "),
     "checkpoints.searches._TOLD": ("Found ", "Found 1", "found 1 ", "1"),
     "checkpoints.searches._NOTHING": ("No ", "No files", "no files were "),
@@ -242,6 +244,7 @@ _WORST: dict[str, tuple[str, ...]] = {
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
 _USED: dict[str, str] = {
+    "checkpoints.pasted._CODE": "match",
     "checkpoints.quote._LEFT_OUT": "fullmatch",
     "checkpoints.quote._MORE": "fullmatch",
     "checkpoints.story._STATUS": "match",
