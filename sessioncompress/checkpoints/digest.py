@@ -46,17 +46,20 @@ class Notes:
         self.foreign: list[str] = []
         self.carried: dict[str, merge.Section] = {}
         """Rows of an earlier summary that are not told apart any further."""
-        self.messages = 0
+        self.entries = 0
+        """Lines of which something was said."""
+        self._line = -1
         self.root = ""
         self._reads: dict[str, str] = {}
         self.last_call: list[str] = []
 
-    def take(self, said: Said) -> None:
-        """Take what was said next."""
+    def take(self, number: int, said: Said) -> None:
+        """Take what was said next, and the number of its line."""
         if said.say is Say.SUMMARY:
             self._summary(said.text)
             return
-        self.messages += 1
+        self.entries += number != self._line
+        self._line = number
         if said.say is Say.PROMPT:
             self.story.prompt(said.text)
         elif said.say is Say.ANSWER:
@@ -77,11 +80,11 @@ class Notes:
 
     def _summary(self, text: str) -> None:
         # One behind what was said is of a branch that was left: it is no earlier state of this one.
-        earlier = None if self.messages else merge.parse(text, _TITLES)
+        earlier = None if self.entries else merge.parse(text, _TITLES)
         if earlier is None:
             self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
             return
-        self.messages += earlier.messages
+        self.entries += earlier.entries
         story, deeds = self.story, self.deeds
         asked = [*earlier.section(_REQUESTS).rows, *earlier.section(_PROGRESS).rows]
         for number, lines, ref in merge.told(asked):
@@ -268,10 +271,10 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     An earlier summary comes first. `splits`: the last request is still being worked on.
     """
     notes = Notes(splits=splits)
-    for _, said in old:
-        notes.take(said)
+    for number, said in old:
+        notes.take(number, said)
     notes.end()
-    head = merge.head(notes.messages, notes.story.number, notes.root)
+    head = merge.head(notes.entries, notes.story.number, notes.root)
     blocks: dict[str, str] = {}
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)

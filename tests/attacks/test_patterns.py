@@ -203,7 +203,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.searches._TOLD": ("Found ", "Found 1", "found 1 ", "1"),
     "checkpoints.searches._NOTHING": ("No ", "No files", "no files were "),
     "checkpoints.excerpts._NUMBERED": (" ", "1", "1:", "1 ", " 1|"),
-    "checkpoints.merge._COUNTS": ("1", "1 ", "1 message of this session, ", "1 message of this session, 1 "),
+    "checkpoints.merge._COUNTS": ("1", "1 ", "1 entr", "1 entries of this session, ", "1 message of this session, 1 "),
     "checkpoints.merge._NUMBERED": ("1", "1.", "1. ", "- "),
     "checkpoints.merge._WHOLE": (" [whole: ", " [whole: 0", "0", " [whole: 0123456789ab]"),
     "checkpoints.merge._FILE_ROW": (

@@ -52,7 +52,7 @@ def test_each_section_says_its_part() -> None:
     """In the order of the table, below a head that says what this is."""
     summary = summed(story())
     text = summary.text
-    assert text.startswith("[Extracted by sessioncompress from 19 messages of this session, 2 of the user. A record of")
+    assert text.startswith("[Extracted by sessioncompress from 19 entries of this session, 2 of the user. A record of")
     assert "Paths are below /w/harbour/src; those with ./ are of the working folder.]\n\n## The user's requests" in text
     assert section(text, "The user's requests").startswith("1. > Mend the tide gauge.\n   > ")
     assert "\n2. > And the ferry?" in section(text, "The user's requests")
@@ -264,7 +264,7 @@ def test_the_same_gives_the_same() -> None:
 
 def test_nothing_said_gives_a_head() -> None:
     """And a session without a request its files."""
-    assert summed([]).text.startswith("[Extracted by sessioncompress from 0 messages")
+    assert summed([]).text.startswith("[Extracted by sessioncompress from 0 entries")
     assert summed(ran("rm a.py")).changed == ("a.py",)
 
 
