@@ -47,7 +47,7 @@ _DEFINES = re.compile(
 _PLUMBS = re.compile(
     r"--[\w-]{1,60}:|import\b|from \S{1,100} import\b|use \w|using \w|#include\b|package \w|"
     r"@(?:import|apply|utility|media|layer|custom-variant)\b|</?[A-Za-z]|(?:class|className|style|aria-[a-z]{1,20})=|"
-    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|[a-z-]{2,40}: [^;{}()]{1,80};\Z"
+    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|[a-z]{2,20}-[a-z-]{2,40}: |[a-z]{2,20}: var\(--|[\w.@-]{1,80}/\Z"
 )
 """What a line begins with that only ties others together: imports, declarations of style, markup."""
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
@@ -179,8 +179,10 @@ class Excerpts:
             recent = _OLDEST + (at + 1) / len(self._read)
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
-                if not raw.startswith(_NOT_WRITTEN):
-                    yield Found(where, raw[number.end() :] if number else raw, recent)
+                words = raw[number.end() :] if number else raw
+                # The next reading shows it again, and nothing depends on it.
+                if not raw.startswith(_NOT_WRITTEN) and not _PLUMBS.match(words.strip()):
+                    yield Found(where, words, recent)
 
 
 def _part(text: str) -> str:

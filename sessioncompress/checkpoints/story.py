@@ -63,6 +63,11 @@ _STATUS = re.compile(
 )
 """How a sentence begins that says only what comes next."""
 _BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
+_BULLET = re.compile(r"\A(?:[-\u2022]\s{0,3}|\*\s{1,3})")
+_ADVICE = re.compile(
+    r"\*\*[^*\n]{1,80}\*\*:|\*\*[^*\n]{1,80}:\*\*|\b(?:[Ii]f you|you (?:can|should|need)|type `|just run|[Pp]lease)\b"
+)
+"""Says what the user may do."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
 
@@ -160,8 +165,8 @@ class Story:
         for sentence in _sentences(text):
             if _BEGINS.match(sentence) and not _STATUS.match(sentence) and not sentence.endswith((":", "?")):
                 sure = _DECIDED.search(sentence) is not None
-                if sure or _REASON.search(sentence):
-                    self.decide(one_line(sentence.lstrip("-*\u2022 "), _LINE), sure=sure)
+                if sure or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
+                    self.decide(_unmarked(sentence), sure=sure)
 
     def decide(self, sentence: str, *, sure: bool) -> None:
         """Remember a sentence as the newest; of too many, the oldest goes."""
@@ -302,6 +307,12 @@ def _sentences(text: str) -> Iterator[str]:
         sentence = each.strip()
         if _SHORTEST <= len(sentence) <= _LONGEST:
             yield sentence
+
+
+def _unmarked(sentence: str) -> str:
+    """Take a sentence out of a list; a bold mark of which one half is left goes."""
+    line = one_line(_BULLET.sub("", sentence), _LINE)
+    return line.replace("**", "") if line.count("**") % 2 else line
 
 
 def _report_lines(text: str) -> list[str]:

@@ -197,6 +197,10 @@ _WORST: dict[str, tuple[str, ...]] = {
         ),
         *("a-", "a: ", "a: a", "." + "a" * 59, "a" * 39 + ": "),
     ),
+    "checkpoints.outcomes._CODE": ("a", ";", "return ", "a;"),
+    "checkpoints.outcomes._BARE": ("a", "a ", "a" * 24),
+    "checkpoints.story._BULLET": ("-", "* ", "- "),
+    "checkpoints.story._ADVICE": ("**", "**a", "**a**", "**a:", "if yo", "you ", "type "),
     "checkpoints.pasted._ITEM": (" ", "1", "-", "- ", "1."),
     "checkpoints.pasted._CODE": (" ", "a", "a@", "a@a", "at ", "@", "a" * 60, "a;", "; "),
     "checkpoints.searches._COMMAND": (" ", "git ", "git -C ", "git -C a", "git -C a ", "grep", "egrep "),
@@ -244,6 +248,7 @@ _WORST: dict[str, tuple[str, ...]] = {
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
 _USED: dict[str, str] = {
+    "checkpoints.outcomes._CODE": "fullmatch",
     "checkpoints.pasted._CODE": "match",
     "checkpoints.quote._LEFT_OUT": "fullmatch",
     "checkpoints.quote._MORE": "fullmatch",

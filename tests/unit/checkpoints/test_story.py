@@ -32,6 +32,8 @@ def telling(*texts: str) -> told.Story:
         ("The root cause is in one of these files:", False),
         ("Is the root cause the late tide at the pier?", False),
         ("Root cause.", False),
+        ("**Reload it**: If the gauge is already running, type `/reload`.", False),
+        ("It is fine because you can restart the gauge at any time.", False),
         ("The berth is north of the quay and the pier.", False),
     ],
 )
@@ -39,6 +41,19 @@ def test_findings_are_sentences_that_say_what_was_found(text: str, found: bool) 
     """Not what comes next."""
     story = telling(">Mend it.", text, "Done with the tide.")
     assert told.decisions(story, 500) == ([f"- > {text}"] if found else [])
+
+
+def test_no_half_of_a_bold_mark_is_left() -> None:
+    """A list's mark goes, a whole bold mark stays."""
+    story = telling(
+        ">Mend it.",
+        "* **Root cause** is the late tide at the pier.\n- Tides are late** because the root cause is the pier.",
+        "Done.",
+    )
+    assert told.decisions(story, 500) == [
+        "- > **Root cause** is the late tide at the pier.",
+        "- > Tides are late because the root cause is the pier.",
+    ]
 
 
 def test_sure_findings_come_before_others() -> None:
