@@ -47,7 +47,8 @@ _DEFINES = re.compile(
 _PLUMBS = re.compile(
     r"--[\w-]{1,60}:|import\b|from \S{1,100} import\b|use \w|using \w|#include\b|package \w|"
     r"@(?:import|apply|utility|media|layer|custom-variant)\b|</?[A-Za-z]|(?:class|className|style|aria-[a-z]{1,20})=|"
-    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|[a-z]{2,20}-[a-z-]{2,40}: |[a-z]{2,20}: var\(--|[\w.@-]{1,80}/\Z"
+    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|"
+    r"[a-z]{2,20}-[a-z-]{2,40}: |[a-z]{2,20}: var\(--|[\w.@-]{1,80}/\Z"
 )
 """What a line begins with that only ties others together: imports, declarations of style, markup."""
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
